@@ -2,14 +2,14 @@
 
 Reading order:
 
-- `ports`: the ports that an installation needs.
+- `ports`: the ports (interfaces to outside systems) that an installation needs.
 - `installation`: the frozen `Installation(ports, settings)`, and how one is built on AWS or from the environment.
 - `recording`: factories of the packages that record facts (ledger, rules, registry, ingest, gateway).
 - `job_tracking`: the factory of the package that records jobs.
 - `repairing`: factories of the packages that act on nodes (repair, incidents).
 - `operating`: the factory of the operations that run for each new entry and each minute (ops).
-- `reporting`: factories of the packages that inform people and keep the record (pager, archive, api, console).
+- `reporting`: factories of the packages that inform operators and keep the record (pager, archive, api, console).
 
-Each package has one factory class with one lazy property a service. A service is imported and built at first use, so
+Each package has one factory class with one lazy property per service. A service is imported and built at first use, so
 that a Lambda function loads only what it runs. Tests and the simulation use the same root with fake ports.
 """

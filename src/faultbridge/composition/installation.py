@@ -1,4 +1,4 @@
-"""The installation: builds one factory of services for each package from the ports and the settings, on first use."""
+"""The installation: builds one factory of services per package from ports and settings, on first use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Sleep and random sources, replaceable in simulation and tests."""
+    """The functions for sleeping and for random numbers, replaceable in simulation and tests."""
 
     pause: Callable[[float], None] = time.sleep
     random: random.Random = field(default_factory=random.Random)
@@ -42,19 +42,22 @@ class Installation:
 
     @cached_property
     def table(self) -> ClusterReads:
-        """Return the table, whose reads services can share while they process one cluster (`ClusterReads.once`)."""
+        """Return the table; services can share its reads while they process one cluster.
+
+        See `ClusterReads.once`.
+        """
         from faultbridge.ledger.cluster_reads import ClusterReads
 
         return ClusterReads(self.ports.table, self.ports.clock)
 
     @cached_property
     def stack(self) -> Stack:
-        """Return the id and name of the stack; event ids derive from the id."""
+        """Return the id and the name of the stack. Event ids are derived from the id."""
         return Stack(self.settings.stack_id, self.settings.stack)
 
     @cached_property
     def trust(self) -> Trust:
-        """Return the checks of which sender may report about which node."""
+        """Return the rules for which sender may report about which node."""
         from faultbridge.pipeline.normalize.trust import Trust
 
         settings = self.settings
@@ -62,35 +65,38 @@ class Installation:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """Return the factory of the services that write and publish entries."""
+        """Return the factory of the services that write and publish timeline entries."""
         from faultbridge.composition.recording import Ledger
 
         return Ledger(self)
 
     @cached_property
     def rules(self) -> PolicyRules:
-        """Return the factory of the service that reads policies and registrations."""
+        """Return the factory of the service that reads policies and cluster registrations."""
         from faultbridge.composition.recording import PolicyRules
 
         return PolicyRules(self)
 
     @cached_property
     def registry(self) -> Registry:
-        """Return the factory of the services that register and retire nodes and synchronize the inventory."""
+        """Return the factory of the services that register nodes and synchronize the inventory."""
         from faultbridge.composition.recording import Registry
 
         return Registry(self)
 
     @cached_property
     def jobs(self) -> JobTracking:
-        """Return the factory of the services that record and follow jobs."""
+        """Return the factory of the services that record training jobs and follow them."""
         from faultbridge.composition.job_tracking import JobTracking
 
         return JobTracking(self)
 
     @cached_property
     def ingestion(self) -> Ingestion:
-        """Return the factory of the services for raw records, heartbeats, rejects and canaries."""
+        """Return the factory of the services for raw records, heartbeats, rejects and canaries.
+
+        Rejects are refused records; canaries are test records.
+        """
         from faultbridge.composition.recording import Ingestion
 
         return Ingestion(self)
@@ -111,28 +117,31 @@ class Installation:
 
     @cached_property
     def incidents(self) -> Incidents:
-        """Return the factory of the services that correlate and close incidents."""
+        """Return the factory of the services that correlate faults and close cluster incidents."""
         from faultbridge.composition.repairing import Incidents
 
         return Incidents(self)
 
     @cached_property
     def ops(self) -> Operations:
-        """Return the factory of the services that process new entries, run each minute, and list the backlog."""
+        """Return the factory of the services that process new entries and run each minute.
+
+        It also builds the service that lists the backlog.
+        """
         from faultbridge.composition.operating import Operations
 
         return Operations(self)
 
     @cached_property
     def pager(self) -> Pages:
-        """Return the factory of the services that send pages, summaries and reminders."""
+        """Return the factory of the services that send operators pages, summaries and reminders."""
         from faultbridge.composition.reporting import Pages
 
         return Pages(self)
 
     @cached_property
     def archive(self) -> ArchiveKeeping:
-        """Return the factory of the services that write, seal and anchor the archive."""
+        """Return the factory of the services that write, seal and anchor the archive of entries."""
         from faultbridge.composition.reporting import ArchiveKeeping
 
         return ArchiveKeeping(self)
@@ -146,14 +155,17 @@ class Installation:
 
     @cached_property
     def console(self) -> Console:
-        """Return the factory of the pages and reports of the console."""
+        """Return the factory of the web pages and reports of the console."""
         from faultbridge.composition.reporting import Console
 
         return Console(self)
 
 
 def on_aws(settings: Settings, clients: Clients | None = None) -> Installation:
-    """Build the installation that the settings describe; `clients` replaces the AWS clients of the environment."""
+    """Build the installation that the settings describe.
+
+    `clients` replaces the AWS clients of the environment.
+    """
     from faultbridge.adapters.aws.ports import AwsPorts
 
     return Installation(AwsPorts(settings, clients), settings)
@@ -161,5 +173,5 @@ def on_aws(settings: Settings, clients: Clients | None = None) -> Installation:
 
 @cache
 def from_environment() -> Installation:
-    """Build the installation that the environment describes, once a process."""
+    """Build the installation that the environment variables describe, once per process."""
     return on_aws(Settings.from_environment())

@@ -1,4 +1,4 @@
-"""Job tracking: builds the services that record jobs, their faults and progress, and whether they may resume."""
+"""Job tracking: builds the services that record training jobs and whether they may resume."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JobTracking:
-    """Builds the services that record jobs and the faults that affect them."""
+    """Builds the services that record training jobs and the faults that affect them."""
 
     installation: Installation
 
     @cached_property
     def jobs(self) -> Jobs:
-        """Return the service that records the starts and ends of jobs."""
+        """Return the service that records the starts and ends of training jobs."""
         from faultbridge.jobs.jobs import Jobs
 
         return Jobs(self.installation.ledger.append)
 
     @cached_property
     def report(self) -> RecordReport:
-        """Return the service that records reports of jobs from the HTTP API and the event bus."""
+        """Return the service that records job reports from the HTTP API and the event bus."""
         from faultbridge.jobs.jobs import Jobs
         from faultbridge.jobs.reports import RecordReport
 
@@ -40,7 +40,7 @@ class JobTracking:
 
     @cached_property
     def progress(self) -> JobProgress:
-        """Return the service that stores heartbeats of jobs and reports stalled ones."""
+        """Return the service that stores heartbeats of jobs and reports stalled jobs."""
         from faultbridge.jobs.progress import JobProgress
 
         return JobProgress(self.jobs)
@@ -54,7 +54,7 @@ class JobTracking:
 
     @cached_property
     def verdict(self) -> RecordVerdict:
-        """Return the service that records verdicts on jobs."""
+        """Return the service that records verdicts on jobs: why a job failed, and whether it may restart."""
         from faultbridge.jobs.verdicts import RecordVerdict
 
         return RecordVerdict(self.jobs.writer)

@@ -1,4 +1,4 @@
-"""Factory of the operations that run after each new entry and each minute, and of the backlog."""
+"""Factory of the services that run after each new entry and each minute, and that list the backlog."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Operations:
-    """Builds the services that run after each new entry and each minute."""
+    """Builds the services that run after each new timeline entry and each minute."""
 
     installation: Installation
 
     @cached_property
     def react(self) -> React:
-        """Return the service that processes new entries."""
+        """Return the service that processes new timeline entries."""
         from faultbridge.ops.react import React
 
         of = self.installation
@@ -90,7 +90,7 @@ class Operations:
 
     @cached_property
     def backlog(self) -> Backlog:
-        """Return the service that lists the work that waits, and since when."""
+        """Return the service that lists the waiting work, and since when it waits."""
         from faultbridge.ops.backlog import Backlog
 
         return Backlog(self.installation.ports.table, self.installation.ports.clock)

@@ -1,4 +1,4 @@
-"""The ports that a whole installation needs: those of the services, of the archive and of the inventory."""
+"""The ports (interfaces to outside systems) that a whole installation needs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from faultbridge.registry.instances import Inventory, NodeListing
 
 
 class AllPorts(Ports, Protocol):
-    """Every port of one installation; `adapters.aws.AwsPorts` implements them on AWS."""
+    """Every port (interface to an outside system) of one installation; `AwsPorts` implements it on AWS."""
 
     @property
     def archive(self) -> Archive:
-        """Return the bucket of archived entries."""
+        """Return the bucket of archived timeline entries."""
 
     @property
     def vault(self) -> Vault:
-        """Return the store of anchors and sealed manifests, in which no caller can change an object."""
+        """Return the store of anchors and sealed manifests, whose objects cannot be changed.
+
+        An anchor is a record of where every entry stream ends.
+        """
 
     @property
     def sink(self) -> ArchiveSink:
-        """Return the port that delivers entries to the archive."""
+        """Return the port that delivers timeline entries to the archive."""
 
     @property
     def token_secret(self) -> Callable[[], bytes]:
@@ -32,15 +35,15 @@ class AllPorts(Ports, Protocol):
 
     @property
     def webhook_senders(self) -> Callable[[], bytes]:
-        """Return the function that reads the JSON document of the allowed webhook senders."""
+        """Return the function that reads the JSON document of the permitted webhook senders."""
 
     @property
     def chat_webhooks(self) -> Callable[[], bytes]:
-        """Return the function that reads the JSON document with the webhook addresses of chats."""
+        """Return the function that reads the JSON document with the webhook URLs of chats."""
 
     @property
     def job_callbacks(self) -> Mapping[str, JobCallback]:
-        """Return the callbacks for jobs that may resume, by name."""
+        """Return the callbacks that are notified of jobs that may resume, by name."""
 
     @property
     def inventories(self) -> Mapping[str, Inventory]:
@@ -51,4 +54,4 @@ class AllPorts(Ports, Protocol):
         """Return the port that lists the nodes of an orchestrator, or None if there is none."""
 
     def for_cluster(self, config: ClusterConfig) -> ComputeAccess:
-        """Return the access to the instances of a cluster, in its account and its HyperPod cluster."""
+        """Return the access to the instances of a cluster, in its AWS account and HyperPod cluster."""

@@ -1,4 +1,4 @@
-"""Factories of the services that record facts: of ledger, rules, registry, ingest and gateway."""
+"""Factories of the services that record facts: ledger, rules, registry, ingest and gateway."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Builds the services that write nodes and publish entries."""
+    """Builds the services that write node states and publish timeline entries."""
 
     installation: Installation
 
     @cached_property
     def append(self) -> Append:
-        """Return the service that writes the states and entries of nodes; no other service does."""
+        """Return the service that alone writes the states and timeline entries of nodes."""
         from faultbridge.ledger.append import Append
 
         of = self.installation
@@ -40,7 +40,7 @@ class Ledger:
 
     @cached_property
     def publish(self) -> Publish:
-        """Return the service that publishes entries on the event bus."""
+        """Return the service that publishes timeline entries on the event bus."""
         from faultbridge.ledger.publish import Publish
 
         of = self.installation
@@ -49,13 +49,13 @@ class Ledger:
 
 @dataclass(frozen=True)
 class PolicyRules:
-    """Builds the service that reads policies and registrations."""
+    """Builds the service that reads policies and cluster registrations."""
 
     installation: Installation
 
     @cached_property
     def rulebook(self) -> Rulebook:
-        """Return the service that reads registrations and policies."""
+        """Return the service that reads cluster registrations and policies."""
         from faultbridge import data
         from faultbridge.data.policies import default_policy
         from faultbridge.rules.rulebook import Rulebook
@@ -88,7 +88,7 @@ class Registry:
 
     @cached_property
     def inventory(self) -> SyncInventory:
-        """Return the inventory sync, which compares the providers' instances with the registered nodes."""
+        """Return the inventory sync, which compares providers' instances with the registered nodes."""
         from faultbridge.registry.inventory_sync import SyncInventory
         from faultbridge.registry.provider_check import ProviderCheck
         from faultbridge.registry.replacement_detection import ReplacementDetection
@@ -119,13 +119,13 @@ class Registry:
 
 @dataclass(frozen=True)
 class Ingestion:
-    """Builds the services for raw records, rejects, heartbeats and canaries."""
+    """Builds the services for raw records, refused records, heartbeats and canaries (test records)."""
 
     installation: Installation
 
     @cached_property
     def ingest(self) -> Ingest:
-        """Return the service that processes raw records."""
+        """Return the service that processes raw records into conditions, cases and entries."""
         from faultbridge.decoders import registry
         from faultbridge.ingest.caches import ItemCache, NodeCache
         from faultbridge.ingest.canary import RecordCanary
@@ -158,7 +158,7 @@ class Ingestion:
 
     @cached_property
     def heartbeat_log(self) -> HeartbeatLog:
-        """Return the service that stores heartbeats."""
+        """Return the service that stores the heartbeats of nodes."""
         from faultbridge.ingest.heartbeat_log import HeartbeatLog
 
         of = self.installation
@@ -166,14 +166,14 @@ class Ingestion:
 
     @cached_property
     def heartbeats(self) -> HeartbeatMonitor:
-        """Return the service that reports missing heartbeats."""
+        """Return the service that reports missing heartbeats of nodes as faults."""
         from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 
         return HeartbeatMonitor(self.heartbeat_log, self.installation.ledger.append)
 
     @cached_property
     def rejects(self) -> Rejects:
-        """Return the service that stores and retries rejected records."""
+        """Return the service that stores and retries records that ingest refused."""
         from faultbridge.ingest.rejects import Rejects
 
         of = self.installation
@@ -181,7 +181,7 @@ class Ingestion:
 
     @cached_property
     def send_canary(self) -> SendCanary:
-        """Return the service that sends canary records."""
+        """Return the service that sends canaries, which are test records."""
         from faultbridge.ingest.canary import SendCanary
 
         of = self.installation
@@ -189,7 +189,7 @@ class Ingestion:
 
     @cached_property
     def receive_canary(self) -> ReceiveCanary:
-        """Return the service that records the canaries that arrived from the bus."""
+        """Return the service that records the canaries (test records) that arrived from the event bus."""
         from faultbridge.ingest.canary import ReceiveCanary
 
         return ReceiveCanary(self.installation.ports.table, self.installation.ports.clock)
@@ -212,7 +212,7 @@ class Gateway:
 
     @cached_property
     def log_subscription(self) -> LogSubscription:
-        """Return the service that accepts batches of CloudWatch Logs."""
+        """Return the service that accepts batches from CloudWatch Logs subscriptions."""
         from faultbridge.gateway.forward import Forward
         from faultbridge.gateway.log_subscription import LogSubscription
 

@@ -1,4 +1,4 @@
-"""Factories of the services that act on nodes: of repair and of incidents."""
+"""Factories of the services that repair nodes and correlate incidents."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Repair:
 
     @cached_property
     def breakers(self) -> Breakers:
-        """Return the service that opens and closes breakers."""
+        """Return the service that opens and closes the breakers, which stop repairs when many nodes fail."""
         from faultbridge.repair.breakers import Breakers
 
         of = self.installation
@@ -48,7 +48,7 @@ class Repair:
 
     @cached_property
     def isolate(self) -> Isolate:
-        """Return the service that isolates nodes from new work."""
+        """Return the service that keeps new work off a node."""
         from faultbridge.repair.controls import Controls
         from faultbridge.repair.isolate import Isolate
 
@@ -58,7 +58,7 @@ class Repair:
 
     @cached_property
     def isolate_many(self) -> IsolateMany:
-        """Return the service that isolates the nodes of a batch."""
+        """Return the service that keeps new work off several nodes."""
         from faultbridge.repair.isolate_many import IsolateMany
 
         return IsolateMany(self.isolate)
@@ -73,7 +73,7 @@ class Repair:
 
     @cached_property
     def dispatch(self) -> Dispatch:
-        """Return the service that admits cases to repair."""
+        """Return the service that admits queued cases to repair."""
         from faultbridge.repair.dispatch import Dispatch
 
         of = self.installation
@@ -83,7 +83,7 @@ class Repair:
 
     @cached_property
     def case_orders(self) -> CaseOrders:
-        """Return the service that carries out operators' orders about cases: approve, deny, cancel."""
+        """Return the service that executes operators' orders about cases: approve, deny, cancel."""
         from faultbridge.repair.case_orders import CaseOrders
 
         of = self.installation
@@ -91,14 +91,14 @@ class Repair:
 
     @cached_property
     def node_orders(self) -> NodeOrders:
-        """Return the service that carries out operators' orders about nodes: replace, quarantine, return."""
+        """Return the service that executes operators' orders about nodes: replace, quarantine, return."""
         from faultbridge.repair.node_orders import NodeOrders
 
         return NodeOrders(self.installation.ledger.append, self.installation.rules.rulebook)
 
     @cached_property
     def opt_out(self) -> OptOut:
-        """Return the service that excludes nodes from repairs and ends the exclusion."""
+        """Return the service that excludes nodes from repairs and ends their exclusion."""
         from faultbridge.repair.opt_out import OptOut
 
         return OptOut(self.installation.ledger.append, self.installation.rules.rulebook)
@@ -134,20 +134,20 @@ class Repair:
 
 @dataclass(frozen=True)
 class Incidents:
-    """Builds the services that open and close incidents."""
+    """Builds the services that open and close cluster incidents."""
 
     installation: Installation
 
     @cached_property
     def changes(self) -> IncidentChanges:
-        """Return the service that writes incidents."""
+        """Return the service that writes cluster incidents to the table."""
         from faultbridge.incidents.changes import IncidentChanges
 
         return IncidentChanges(self.installation.table, self.installation.repair.controls)
 
     @cached_property
     def correlate(self) -> Correlate:
-        """Return the service that finds the shared causes of faults."""
+        """Return the service that finds the shared causes of the faults of many nodes."""
         from faultbridge.incidents.correlate import Correlate
         from faultbridge.incidents.held import HeldCases
         from faultbridge.incidents.onsets import Onsets
@@ -158,13 +158,16 @@ class Incidents:
         return Correlate(of.table, of.rules.rulebook, self.changes, held, onsets)
 
     def correlate_afresh(self, cluster: str) -> None:
-        """Update the incidents of a cluster by what is stored now, not by what other services have just read."""
+        """Update the incidents of a cluster from fresh reads.
+
+        Reads that other services have shared may be some seconds old.
+        """
         self.installation.table.forget()
         self.correlate(cluster)
 
     @cached_property
     def orders(self) -> IncidentOrders:
-        """Return the service that carries out operators' orders about incidents."""
+        """Return the service that executes operators' orders about cluster incidents."""
         from faultbridge.incidents.orders import IncidentOrders
 
         return IncidentOrders(self.changes, self.installation.rules.rulebook)

@@ -1,4 +1,7 @@
-"""Factories of the services that inform people and keep the record: of pager, archive, HTTP API and console."""
+"""Factories of the services that inform operators and keep the record.
+
+They belong to the pager, the archive, the HTTP API and the console.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pages:
-    """Builds the services that send pages, summaries and reminders."""
+    """Builds the services that send operators pages, summaries and reminders."""
 
     installation: Installation
 
@@ -41,7 +44,7 @@ class Pages:
 
     @cached_property
     def page(self) -> Paging:
-        """Return the service that sends the pages of an event."""
+        """Return the service that sends the pages (operator alerts) of an event."""
         from faultbridge.pager.deliver import Paging
 
         ports = self.installation.ports
@@ -49,14 +52,14 @@ class Pages:
 
     @cached_property
     def chats(self) -> ChatWebhooks:
-        """Return the service that posts published pages to chats."""
+        """Return the service that posts published pages to chat channels."""
         from faultbridge.adapters.paging.chat_webhooks import ChatWebhooks
 
         return ChatWebhooks(self.installation.ports.chat_webhooks)
 
     @cached_property
     def remind(self) -> Remind:
-        """Return the service that sends summaries and reminders."""
+        """Return the service that sends operators summaries and reminders."""
         from faultbridge.pager.remind import Remind
 
         ports = self.installation.ports
@@ -65,20 +68,23 @@ class Pages:
 
 @dataclass(frozen=True)
 class ArchiveKeeping:
-    """Builds the services that write, seal and anchor the archive."""
+    """Builds the services that write, seal and anchor the archive of timeline entries."""
 
     installation: Installation
 
     @cached_property
     def write(self) -> WriteArchive:
-        """Return the service that writes entries to the archive."""
+        """Return the service that writes timeline entries to the archive."""
         from faultbridge.archive.write import WriteArchive
 
         return WriteArchive(self.installation.ports.sink)
 
     @cached_property
     def schedule(self) -> ArchiveSchedule:
-        """Return the service that anchors every cluster each hour and seals each day."""
+        """Return the service that anchors every cluster each hour and seals each day of the archive.
+
+        An anchor is a locked record of where every entry stream ends.
+        """
         from faultbridge.archive.anchor import Anchor, RecordAnchor
         from faultbridge.archive.schedule import ArchiveSchedule
         from faultbridge.archive.seal import Seal
@@ -129,13 +135,13 @@ class ApiAnswers:
 
 @dataclass(frozen=True)
 class Console:
-    """Builds the pages of the console."""
+    """Builds the web pages of the console."""
 
     installation: Installation
 
     @cached_property
     def facts(self) -> Facts:
-        """Return the service that reads the documents from which pages and reports are built."""
+        """Return the service that reads the documents from which web pages and reports are built."""
         from faultbridge.console.facts import Facts
         from faultbridge.ledger.timeline import Timeline
         from faultbridge.registry.views import Views
@@ -145,14 +151,14 @@ class Console:
 
     @cached_property
     def reports(self) -> Reports:
-        """Return the writer of report files."""
+        """Return the writer of the report files of the console."""
         from faultbridge.console.report import Reports
 
         return Reports(self.facts)
 
     @cached_property
     def pages(self) -> ConsolePages:
-        """Return the service that answers requests for pages of the console."""
+        """Return the service that answers requests for web pages of the console."""
         from faultbridge.console.pages import Pages
 
         return Pages(self.facts)

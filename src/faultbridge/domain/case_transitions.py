@@ -1,4 +1,4 @@
-"""Transition: the changes of one decision to a node and its case, committed in one transaction."""
+"""Transition: the changes of one decision to a node and its repair case, committed in one transaction."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from faultbridge.domain.records import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A node's next state and the draft entries that record the change, in order.
+    """A node's next state and the draft timeline entries that record the change, in order.
 
-    `writes` are table writes (`storage.writes.Write`) that commit in the same transaction; pure code never reads them.
-    `outcomes` holds the outcome of each raw record by its id; it is empty when no record caused the change.
-    `remaining` holds the observations (`pipeline.fold.changes.Arrival`) that did not fit into this commit.
+    `writes` are DynamoDB writes (`storage.writes.Write`) that commit in the same transaction. `outcomes` maps the id of
+    each raw record to its outcome. It is empty when no raw record caused the change. `remaining` holds the observations
+    (`pipeline.fold.changes.Arrival`) that did not fit into this commit.
     """
 
     state: NodeState

@@ -16,7 +16,7 @@ APPROVED, DENIED = "approved", "denied"
 
 
 class RepairAction(StrEnum):
-    """The repair actions, least disruptive first."""
+    """The repair actions that a case can take, least disruptive first."""
 
     VERIFY = "verify"
     RESET_GPU = "reset_gpu"
@@ -25,7 +25,7 @@ class RepairAction(StrEnum):
 
     @property
     def needs_slot(self) -> bool:
-        """Return whether an attempt with this repair action takes one of the cluster's repair slots."""
+        """Return whether a repair with this action takes one of the cluster's limited repair slots."""
         return self is not RepairAction.VERIFY
 
 
@@ -38,7 +38,7 @@ REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
 
 
 class WaitingFor(StrEnum):
-    """The reason why a case waits; `admission` until a run of admission has considered it."""
+    """The reason why a case waits; `admission` until the admission of repairs has considered the case."""
 
     WAIT = "wait"
     ADMISSION = "admission"
@@ -54,7 +54,7 @@ class WaitingFor(StrEnum):
 
 
 class Resolution(StrEnum):
-    """The result of a closed case."""
+    """The result with which a case is closed."""
 
     REPAIRED = "repaired"
     REPLACED = "replaced"
@@ -75,7 +75,7 @@ INSTANCE_ADDED = "cloud.instance_added"
 
 
 class Phase(StrEnum):
-    """The phases of a repair attempt in order; after `intent` an attempt cannot be canceled."""
+    """The phases of a repair attempt in order. After `intent` the attempt can no longer be canceled."""
 
     ADMITTED = "admitted"
     DRAINING = "draining"
@@ -90,7 +90,7 @@ class Phase(StrEnum):
 class Intent:
     """The committed decision to repair or release one instance: the attempt's point of no return.
 
-    `token` is the idempotency token of the call to the provider; `generation` counts the node's instances.
+    `token` is the idempotency token of the call to the provider. `generation` numbers the node's instances from 1.
     """
 
     repair_action: RepairAction
@@ -104,12 +104,12 @@ class Intent:
 class Attempt:
     """One admitted repair attempt of a case and its progress.
 
-    `steps` holds the outcome of each finished step, so that a repeated call returns the same outcome.
-    `step` is the current step: it started at `since`, has run `tries` times, and Step Functions waits for it with
-    `task_token` until `deadline`. At `probe_at` the sweep checks the attempt, whatever else happens.
-    A fault observed after `watched_since` proves that the repair failed.
-    `launches` counts failed launches of a successor; each launch uses a new token. `spare` is the spare instance that
-    the attempt claimed. `instance_types` are the types that its launches request, as chosen before the first one.
+    `steps` maps each finished step to its outcome, so that a repeated call returns the same outcome. `step` is the
+    current step. It started at `since` and has run `tries` times. Step Functions waits for it with `task_token` until
+    `deadline`. The sweep checks the attempt at `probe_at`. A fault observed after `watched_since` proves that the
+    repair failed. `launches` counts failed launches of a successor; each launch uses a new token. `spare` is the spare
+    instance that the attempt claimed. `instance_types` are the types that its launches request, chosen before the first
+    one.
     """
 
     number: int
@@ -133,10 +133,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """An approval request for one repair action of one attempt, and the answer.
+    """An approval request for one repair action of one attempt, and the operator's answer.
 
-    `granted` is None until it is answered. The answer counts for no other repair action and no other attempt.
-    `by_rule` is False if the attempt asks for another reason than its rule: it found no evidence of capacity.
+    `granted` is None until an operator answers. The answer is valid only for this repair action and this attempt.
+    `by_rule` is False if no rule requires the approval. The attempt then asks because it found no evidence of capacity.
     """
 
     attempt: int
@@ -155,15 +155,15 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The latest case of a node, stored inside the node's state: a node has at most one live case.
+    """The latest case of a node. A case records one fault from detection to closure.
 
-    `marks` holds when the case first reached each status or phase; the closing entry reports the durations. `uncounted`
-    is the number of attempts that do not count against the policy's limit, such as those that found no capacity or a
-    paused cluster. A `cancelled` case releases no instance: its attempt only returns the node to service. `incident` is
-    the incident that an absorbed case waits for, `held_from` its status before, or `escalated` if it awaited
-    correlation. A case keeps `incident` if its node is only verified afterwards. `relapse_of` is the case after whose
-    repair the fault came back in probation. `confirmed_at` is when a verification confirmed what listed senders claim.
-    `governed_by` names the rules that governed its attempts; they govern the next one too.
+    `marks` holds the time at which the case first reached each status or phase. `uncounted` is the number of attempts
+    that do not count against the policy's limit, such as those that found no capacity. A `cancelled` case releases no
+    instance: its attempt only returns the node to service. `incident` is the cluster incident for which an absorbed
+    case waits; the case keeps it if the node is only verified afterwards. `held_from` is the status before the case was
+    absorbed, or `escalated` if it awaited correlation. `relapse_of` is the id of the earlier case whose repaired fault
+    came back. `confirmed_at` is when a verification confirmed a fault that no proven sender reported. `governed_by`
+    names the policy rules of its attempts; they apply to the next attempt too.
     """
 
     id: str
@@ -203,12 +203,12 @@ class Case:
 
     @property
     def before_service(self) -> bool:
-        """Return whether the node has never been in service, so that nothing is lost when its instance is released."""
+        """Return whether the node was never in service, so that no work is lost if its instance is released."""
         return self.code == INSTANCE_ADDED
 
     @property
     def unrequested_instance(self) -> bool:
-        """Return whether the instance joined without Faultbridge, so that work may run on it until it is cordoned."""
+        """Return whether the instance joined without Faultbridge, so that jobs may run on it already."""
         return self.before_service or EXTERNAL in self.marks
 
     @property
@@ -218,12 +218,12 @@ class Case:
 
     @property
     def awaits_correlation(self) -> bool:
-        """Return whether the case needs an operator, and is escalated unless an incident explains its fault."""
+        """Return whether the case will be escalated to an operator unless an incident explains its fault."""
         return self.status is CaseStatus.OPEN and self.waiting_for is WaitingFor.CORRELATION
 
     @property
     def keeps_out(self) -> bool:
-        """Return whether the node stays out of service until it is verified, even if the fault ends."""
+        """Return whether the node must pass verification before it returns to service, even if the fault ends."""
         return self.isolate and self.relapse_of is not None
 
     @property
@@ -239,12 +239,12 @@ class Case:
 
     @property
     def approved(self) -> bool:
-        """Return whether an operator approved the repair action of the case for the next attempt."""
+        """Return whether an operator approved the current repair action for the next attempt of the case."""
         return self.approves(self.repair_action, self.attempts + 1)
 
 
 def case_id(stack_id: str, cluster: str, node: str, epoch: int, sequence: int) -> str:
-    """Derive a case id from the entry that opens the case: `c-` and 26 base32 characters."""
+    """Derive a case id from the position of the entry that opens the case: `c-` and 26 base32 characters."""
     text = "/".join((stack_id, cluster, node, str(epoch), str(sequence)))
     digest = hashlib.sha256(text.encode()).digest()
     return "c-" + base64.b32encode(digest).decode().lower()[:26]

@@ -11,16 +11,16 @@ from faultbridge.domain.faults import Action, Family, Fault, Severity
 
 
 class Kind(StrEnum):
-    """Whether a code reports an event (`edge`: an Xid) or a lasting state (`level`: a pending row remap)."""
+    """Whether a fault code reports an event (`edge`: an Xid) or a state (`level`: a pending row remap)."""
 
     EDGE = "edge"
     LEVEL = "level"
 
 
 class Scope(StrEnum):
-    """The part of a node that a fault belongs to; the fault ends when that part is restarted or replaced.
+    """The part of a node that a fault belongs to. Restarting or replacing that part ends the fault.
 
-    Listed from the part with the shortest life to the part with the longest.
+    The members are listed from the part with the shortest life to the part with the longest.
     """
 
     PROCESS = "process"
@@ -31,7 +31,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The recommendation of one public source for a code, in the source's own words."""
+    """What one public source recommends for a fault code, in the source's own words."""
 
     source: str
     says: str
@@ -39,13 +39,13 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One code of the catalog.
+    """One fault code of the catalog and its meaning.
 
-    `ends_on` holds any of `reset_gpu`, `reboot_node`, `replace_node`, `verified`, `snapshot:<source>` and
-    `quiet:<seconds>`.
-    `same_as` is the code under which conditions of this code are stored: a lost GPU in nvidia-smi is `xid.79`.
-    `stands_for` holds the codes and families (`xid.*`) that this unspecific code can report, as when an agent reports
-    only that a node is unhealthy. `family` is set for a fault that many nodes show when something they share fails.
+    `ends_on` lists what ends the fault: `reset_gpu`, `reboot_node`, `replace_node`, `verified`, `snapshot:<source>` or
+    `quiet:<seconds>`. `same_as` is the code under which the fault is stored if two codes mean the same: a lost GPU in
+    nvidia-smi is stored as `xid.79`. `stands_for` is set for an unspecific code, such as "node unhealthy". It lists the
+    codes and families (`xid.*`) that such a report can mean. `family` groups faults that many nodes report when a
+    resource that they share fails.
     """
 
     code: str
@@ -65,10 +65,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All codes of one catalog version; an unknown code is an `error` with action `contact_support`.
+    """All fault codes of one catalog version. Unknown codes are errors that require support.
 
-    `coverage` holds the codes and families that a passed verification proves fixed, by verifier and level. A verifier
-    in `by_fault` runs at the lowest level that covers the faults of the node, unless a rule names a level.
+    An unknown code has severity `error` and action `contact_support`. `coverage` lists, by verifier and diagnostic
+    level, the codes and families that a passed verification proves fixed. A verifier in `by_fault` runs at the lowest
+    level that covers the node's faults, unless a policy rule names a level.
     """
 
     version: str
@@ -77,33 +78,36 @@ class Catalog:
     by_fault: frozenset[str] = frozenset()
 
     def covers(self, verifier: str, level: int, code: str) -> bool:
-        """Return whether a verification at `level`, or at a lower one, can prove that a fault of this code is fixed."""
+        """Return whether a verification at `level` can prove that a fault of this code is fixed.
+
+        A level also proves what each lower level proves.
+        """
         levels = self.coverage.get(verifier, {})
         return any(fnmatchcase(code, one) for known in levels if known <= level for one in levels[known])
 
     def lowest_level(self, verifier: str, codes: Collection[str]) -> int | None:
-        """Return the lowest level that covers all these codes, or the highest level if none does.
+        """Return the lowest diagnostic level that covers all these codes, else the highest level.
 
-        None means that the verifier runs at its default level.
+        None means that the verifier runs at its own default level.
         """
         levels = sorted(self.coverage.get(verifier, {})) if verifier in self.by_fault else []
         covering = (level for level in levels if all(self.covers(verifier, level, code) for code in codes))
         return next(covering, levels[-1]) if levels else None
 
     def row(self, code: str) -> Row:
-        """Return the row of a code, or the default row for an unknown code."""
+        """Return the catalog row of a fault code, or the default row for an unknown code."""
         return self.rows.get(code) or Row(code, "not in the catalog", Severity.ERROR, Action.CONTACT_SUPPORT)
 
     def canonical(self, code: str) -> str:
-        """Return the code under which a condition with this code is stored; equivalent codes share one stored code."""
+        """Return the code under which a fault is stored. Codes with the same meaning share one stored code."""
         return self.row(code).same_as or code
 
     def row_of(self, fault: Fault) -> Row:
-        """Return the most specific row for a fault: by its attributes, else by its code.
+        """Return the most specific row for a fault: first by its attributes, then by its code.
 
-        NVLink5 errors (Xid 144 to 150) have rows `code:unit:errorstatus[:cause]` and `code:Fatal`, Xid 74 has rows
-        `code:finding`; every other code has one row. When several bits of a status are set, the worst row applies.
-        With the attribute `exception` only the driver's own severity selects the row.
+        An NVLink5 error (Xid 144 to 150) has rows `code:unit:errorstatus[:cause]` and `code:Fatal`. Xid 74 has rows
+        `code:finding`. Every other code has one row. If several bits of a status are set, the most severe row applies.
+        If the fault has the attribute `exception`, only the severity that the driver reported selects the row.
         """
         for suffixes in _row_suffixes(fault.attributes):
             rows = [row for suffix in suffixes if (row := self.rows.get(f"{fault.code}:{suffix}")) is not None]
@@ -112,13 +116,13 @@ class Catalog:
         return self.row(fault.code)
 
     def classify(self, fault: Fault) -> Fault:
-        """Return a fault with the catalog's severity and action where its source stated none."""
+        """Return the fault with severity and action, from the catalog if its source stated none."""
         row = self.row_of(fault)
         return fault.classified(row.severity, row.action)
 
 
 def _row_suffixes(attributes: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Yield the row suffixes that match a fault's attributes, most specific first."""
+    """Yield the suffixes of the catalog rows that match a fault's attributes, most specific first."""
     if "findings" in attributes:
         yield (attributes["findings"].partition(",")[0],)
     if "unit" not in attributes:
@@ -137,7 +141,7 @@ def _unit_suffixes(unit: str | None, attributes: Mapping[str, str]) -> Iterator[
 
 
 def _set_bits(status: str) -> tuple[int, ...]:
-    """Return each set bit of a hexadecimal status as a number; empty for any other text."""
+    """Return a number for each bit that is set in a hexadecimal status. Any other text returns no number."""
     try:
         number = int(status, 16)
     except ValueError:

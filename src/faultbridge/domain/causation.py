@@ -1,14 +1,15 @@
-"""Causation: gives each entry of a node the id of the event or record that caused it.
+"""Causation: gives each timeline entry of a node the id of the event or record that caused it.
 
-An entry that names its own cause, such as the raw record of a fault, keeps it. All others follow these rules:
+An entry that names its own cause, such as the raw record of a fault, keeps that cause. All other entries follow these
+rules:
 
 - The entry that opens a case is caused by the fault that the case is about.
-- An incident that absorbs or releases a case names its own latest event as the cause. The chain of the case continues
-  at the entry of the case before that (`continues_case`).
-- Any other entry of a case is caused by the entry of the case before it. The chain of a case therefore leads from its
+- An incident that absorbs or releases a case (makes it wait, or ends the wait) names its own latest event as the cause.
+  The chain of the case continues at the previous entry of the case (`continues_case`).
+- Any other entry of a case is caused by the previous entry of the case. The chain of a case therefore leads from its
   first fault to its last entry.
-- A fault that changed without a record is caused by the step before it in the same commit, else by its detection.
-- Any other entry is caused by the entry before it in the same commit, else by the node's last status change.
+- A fault that changed without a record is caused by the previous step in the same commit, else by its detection.
+- Any other entry is caused by the previous entry in the same commit, else by the node's last status change.
 
 The ids that later commits need are stored in the node's state, so a retry and another process give the same cause.
 """
@@ -29,9 +30,9 @@ STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
 
 
 def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
-    """Return whether `cause` is the event of an incident and `event` is an entry of a case.
+    """Return whether an entry of a case names an incident's event as its cause.
 
-    The chain of the case then also continues at the previous entry of the case.
+    The chain of causes of the case then also continues at the previous entry of the case.
     """
     return event["metadata"]["case_id"] is not None and (
         cause["metadata"]["event_type"] == EntryType.CLUSTER_INCIDENT.value
@@ -39,7 +40,10 @@ def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
 
 
 def moved_by(drafts: Iterable[Draft], cause: str | None) -> tuple[Draft, ...]:
-    """Set `cause` as the cause of the first status change of a case in these drafts; the next ones follow from it."""
+    """Set `cause` as the cause of the first status change of a case in these draft entries.
+
+    The later drafts follow from that change.
+    """
     named = list(drafts)
     first = next((place for place, draft in enumerate(named) if draft.type is EntryType.CASE_STATUS), None)
     if first is not None and cause is not None:
@@ -50,9 +54,9 @@ def moved_by(drafts: Iterable[Draft], cause: str | None) -> tuple[Draft, ...]:
 def name_causes(
     before: NodeState, after: NodeState, drafts: Iterable[Draft], stream: Stream, actor: Actor
 ) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Give each draft its cause.
+    """Give each draft entry the id of the event or raw record that caused it.
 
-    Returns the next state, with the event ids that later commits name as causes, and the drafts.
+    Returns the node's next state, with the event ids that later commits need as causes, and the drafts.
     """
     drafts = tuple(drafts)
     if not drafts:
@@ -67,7 +71,7 @@ def name_causes(
 
 @dataclass(slots=True)
 class _Causes:
-    """The events that the next entry of a commit may name as its cause."""
+    """The events of one commit that its next timeline entry may name as the cause."""
 
     starts_chains: bool
     last_in_case: dict[str, str]
@@ -80,14 +84,14 @@ class _Causes:
 
     @classmethod
     def of(cls, before: NodeState, after: NodeState, *, starts_chains: bool) -> _Causes:
-        """Return the causes that earlier commits stored in the node's state, for the entries of the next commit."""
+        """Return the event ids that earlier commits stored in the node's state as possible causes."""
         conditions = (*before.conditions.items(), *after.conditions.items())
         known = {key: one.event_id for key, one in conditions if one.event_id}
         last_in_case = dict([before.case_event] if before.case_event else ())
         return cls(starts_chains, last_in_case, before.status_event, known)
 
     def cause_of(self, draft: Draft) -> str | None:
-        """Return the id of the event that caused a draft, or None for a draft that starts a chain."""
+        """Return the id of the event that caused a draft entry, or None if the entry has no earlier cause."""
         if draft.type in FAULT_TYPES:
             return self.last_action or self.faults.get(draft.subject or "")
         if draft.case_id is not None:
@@ -96,7 +100,7 @@ class _Causes:
         return self.last or (None if self.starts_chains else self.status)
 
     def add(self, draft: Draft, event_id: str) -> None:
-        """Make the event of a draft available as a cause of the next drafts."""
+        """Make the event of a draft entry available as a cause of the drafts that follow it."""
         self.last = event_id
         if draft.type in FAULT_TYPES:
             self._add_fault(draft, event_id)
@@ -108,7 +112,10 @@ class _Causes:
             self.status = event_id
 
     def _add_fault(self, draft: Draft, event_id: str) -> None:
-        """Make a new fault available as a cause, also under the key that it gets when its device is identified."""
+        """Make a new fault available as a cause of the following entries.
+
+        Its key changes when its device is identified, so the fault is also available under the new key.
+        """
         if not draft.subject:
             return
         if draft.type is EntryType.FAULT_DETECTED:
@@ -118,7 +125,7 @@ class _Causes:
             self.faults[draft.subject] = self.detected[draft.subject] = self.codes[str(draft.data["code"])]
 
     def stored_in(self, state: NodeState) -> NodeState:
-        """Return the state with the event ids that the node's next commits name as causes."""
+        """Return the node's state with the event ids that its next commits can name as causes."""
         conditions = {
             key: replace(one, event_id=self.detected[key]) if key in self.detected else one
             for key, one in state.conditions.items()

@@ -1,4 +1,4 @@
-"""Conditions: active faults of a node, one per canonical code and component, with their reporters."""
+"""Conditions: active faults of a node, one per fault code and component, and their reporters."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ _DEVICE = re.compile(r"([a-z]+)/(pci|uuid|index)=(.+?)(?:/link=([0-9]+))?", re.D
 class Reporter:
     """The latest report of one source about one condition.
 
-    `last_at` is the watermark: an older observation changes nothing. `digests` identify the observations made exactly
-    at `last_at` (at most 8), so that a duplicate of one of them changes nothing either. `unspecific_key` is the key of
-    the source's own report when that named no specific code or no device (see `pipeline.fold.attribution`). `claimed`
-    is set if a listed sender reported it, which proves nothing about the node; else it is None, which is not stored.
+    `last_at` is the time of the latest observation; an older one changes nothing. `digests` identify up to 8
+    observations made exactly at `last_at`, so that their duplicates change nothing either. `unspecific_key` is the
+    condition key of the source's own report if it named no specific code or no device (see
+    `pipeline.fold.attribution`). `claimed` is True if only a listed sender reported it, which proves nothing about the
+    node. Otherwise it is None, which is not stored.
     """
 
     active: bool
@@ -39,13 +40,13 @@ class Reporter:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One fault that is active on a node; `count` is a lower bound of its observations.
+    """One fault that is active on a node. `count` is the minimum number of its observations.
 
-    `severity` and `action` are in effect after the policy. `reported_severity` and `reported_action` come from the
-    catalog and the source; the policy applies to these each time.
-    `ended_before` is when the same condition last ended: observations up to then belong to the ended condition.
-    `hours` counts the observations of the last day by hour. `known_incarnation` is false while no observation is
-    certain to be about the current instance and boot. `event_id` is the id of the entry that recorded its detection.
+    `severity` and `action` are the values after the policy applied. `reported_severity` and `reported_action` are the
+    values of the catalog or the source, to which the policy applies each time. `ended_before` is when the same
+    condition last ended: earlier observations belong to the ended condition. `hours` counts the observations of the
+    last day by hour. `known_incarnation` is False until an observation is certain to be about the current instance and
+    boot. `event_id` is the id of the entry that recorded the detection.
     """
 
     code: str
@@ -70,7 +71,7 @@ class Condition:
 
     @property
     def as_reported(self) -> Condition:
-        """Return the condition with its severity and action as they were before the policy applied."""
+        """Return the condition with the severity and action that it had before the policy applied."""
         severity, action = self.reported_severity or self.severity, self.reported_action or self.action
         if (severity, action) == (self.severity, self.action):
             return self
@@ -86,7 +87,7 @@ class Condition:
 
     @property
     def claimed(self) -> bool:
-        """Return whether only claimed reports assert the condition: nothing proves that the node sent any of them."""
+        """Return whether the condition has only claimed reports: no sender proved that it is the node."""
         return all(reporter.claimed for reporter in self.reporters.values() if reporter.active)
 
     @property
@@ -96,17 +97,20 @@ class Condition:
 
     @property
     def quiet_for(self) -> timedelta | None:
-        """Return the quiet period after which the condition ends, or None if it does not end by time."""
+        """Return the period without observations after which the condition ends.
+
+        Returns None if it does not end by time.
+        """
         return _shortest_quiet(self.ends_on)
 
     @property
     def quiet_until(self) -> datetime | None:
-        """Return when the condition ends without a further observation, or None if it does not end by time."""
+        """Return when the condition ends unless it is observed again; None if it does not end by time."""
         quiet = self.quiet_for
         return None if quiet is None else self.last_at + quiet
 
     def counted_within(self, hours: int) -> int:
-        """Count the observations in the clock hour of the last observation and in the `hours - 1` hours before it."""
+        """Count the observations in the clock hour of the last one and in the `hours - 1` hours before."""
         earliest = hour_of(self.last_at - timedelta(hours=hours - 1))
         return sum(count for hour, count in self.hours.items() if hour >= earliest)
 
@@ -118,12 +122,12 @@ def _shortest_quiet(ends_on: tuple[str, ...]) -> timedelta | None:
 
 
 def hour_of(at: datetime) -> str:
-    """Return the hour of an instant as text that sorts by time: `2026-02-03T12`."""
+    """Return the hour of a time as text that sorts by time: `2026-02-03T12`."""
     return at.isoformat(timespec="hours")[:_HOUR]
 
 
 def counted_at(hours: Mapping[str, int], at: datetime, count: int) -> dict[str, int]:
-    """Add observations to the counter of their hour; a new hour drops the counters older than a day."""
+    """Return hourly counters with observations added at a time. Counters older than a day are removed."""
     hour = hour_of(at)
     if hour in hours:
         return {**hours, hour: hours[hour] + count}
@@ -133,14 +137,17 @@ def counted_at(hours: Mapping[str, int], at: datetime, count: int) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """The times that are kept of an ended condition: when it ended, and the watermark of each reporter."""
+    """What is kept of an ended condition: when it ended, and the last observation time of each reporter.
+
+    It prevents a late report from opening the condition again.
+    """
 
     ended_at: datetime
     reporters: Mapping[str, datetime] = field(default_factory=dict)
 
 
 def identity(component: Component, devices: Iterable[Component]) -> Component:
-    """Add to a component the identifiers that the node's device list has for the same device."""
+    """Return the component with the other identifiers of the same device in the node's device list."""
     for device in devices:
         if device.type == component.type and _same_device(device, component):
             return Component(
@@ -174,7 +181,7 @@ def is_another(component: Component, other: Component, devices: Iterable[Compone
 
 
 def component_key(component: Component) -> str:
-    """Return the canonical name of a component: by PCI address if known, else UUID, index, name or serial."""
+    """Return the canonical name of a component: by PCI address if known, else UUID, index, name, serial."""
     if component.type is ComponentType.NODE:
         return "node"
     name = "any"
@@ -188,7 +195,10 @@ def component_key(component: Component) -> str:
 
 
 def parse_component(key: str) -> Component | None:
-    """Return the component of a canonical name with a PCI address, a UUID or an index; None for any other name."""
+    """Return the component of a canonical name such as `gpu:0000:53:00`.
+
+    Returns None if the name contains no PCI address, UUID or index.
+    """
     found = _DEVICE.fullmatch(key)
     if found is None:
         return None
@@ -203,10 +213,10 @@ def parse_component(key: str) -> Component | None:
 
 
 def condition_key(code: str, component: Component) -> str:
-    """Return the key of a condition: `<canonical code>@<canonical component>`."""
+    """Return the key of a condition (an active fault): `<canonical code>@<canonical component>`."""
     return f"{code}@{component_key(component)}"
 
 
 def worst_severity(conditions: Iterable[Condition]) -> Severity | None:
-    """Return the worst severity among the conditions, or None if there is none."""
+    """Return the worst severity among these conditions, or None if there is no condition."""
     return max((condition.severity for condition in conditions), key=lambda severity: severity.rank, default=None)

@@ -1,8 +1,8 @@
-"""Copies: creates and copies frozen values several times faster than their own classes do.
+"""Copies: creates and copies values of frozen dataclasses several times faster than the classes do.
 
-A frozen dataclass sets each field through `object.__setattr__`. Here a twin of the class sets them: it has the same
-slots, so that the finished value can become one of the frozen class. A class without slots, with a base class or with
-`__post_init__` has no twin; its values are created as usual.
+A frozen dataclass sets each field through `object.__setattr__`, which is slow. This module creates the value in a
+second class with the same slots that is not frozen, and then changes `__class__`. A class without slots, with a base
+class or with `__post_init__` gets no second class; its values are created as usual.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
 
     def replace(value: Any, /, **changes: Any) -> Any:  # noqa: ANN401 - a value of any dataclass
-        """Return a copy of a frozen value with other fields. Raises an error for a name that is no field."""
+        """Return a copy of a frozen value with other fields. A name that is not a field raises an error."""
         kind = value.__class__
         copy = _copier(kind)
         if copy is None:
@@ -33,9 +33,9 @@ else:
 
 
 def maker(kind: Callable[..., T]) -> Callable[[Mapping[str, Any]], T]:
-    """Return a function that creates values of a dataclass or named tuple from its fields by name.
+    """Return a function that creates values of a dataclass or named tuple from a map of its fields.
 
-    It raises TypeError as the class does: for a missing field without a default, and for a name that is no field.
+    The function raises TypeError, as the class does, for a missing required field or a name that is not a field.
     """
     copy = _copier(kind)
     if copy is None:
@@ -65,7 +65,10 @@ def maker(kind: Callable[..., T]) -> Callable[[Mapping[str, Any]], T]:
 
 @cache
 def _copier(kind: Any) -> Callable[[Any], Any] | None:  # noqa: ANN401 - any class
-    """Return a function that copies a value into a new value of its class's twin; None if the class has no twin."""
+    """Return a function that copies a value into its assignable class, or None if there is none.
+
+    The assignable class has the same slots as the value's class, but its fields can be set.
+    """
     twin = _twin(kind)
     if twin is None:
         return None
@@ -79,7 +82,10 @@ def _copier(kind: Any) -> Callable[[Any], Any] | None:  # noqa: ANN401 - any cla
 
 @cache
 def _twin(kind: Any) -> Any:  # noqa: ANN401 - any class, and the one created for it
-    """Return a class with the same slots but assignable values; None if `__class__` cannot change between both."""
+    """Return a class with the same slots as `kind` whose fields can be set.
+
+    Returns None if a value's `__class__` cannot change between the two classes.
+    """
     if kind.__base__ is not object or "__slots__" not in vars(kind) or hasattr(kind, "__post_init__"):
         return None
     return type(kind.__name__, (), {"__slots__": tuple(one.name for one in fields(kind))})

@@ -31,7 +31,7 @@ class NodeStatus(StrEnum):
 
 
 class CaseStatus(StrEnum):
-    """The status of a case."""
+    """The status of a case, which is the record of one fault of a node from detection to closure."""
 
     OPEN = "open"
     QUEUED = "queued"
@@ -45,12 +45,12 @@ class CaseStatus(StrEnum):
     """Whether a case with this status is not closed. An attribute, because it is read more often than any other."""
 
     def __init__(self, value: str) -> None:
-        """Create a status from its text."""
+        """Create a case status from its text, such as `open`."""
         self.live = value not in {"resolved", "expired"}
 
 
 class Actor(StrEnum):
-    """The component that writes a transition; the tables below list the actors of each transition."""
+    """The component of Faultbridge that makes a transition. The tables list the actors of each transition."""
 
     INGEST = "ingest"
     SWEEP = "sweep"
@@ -66,7 +66,10 @@ class Actor(StrEnum):
 
 
 class Edge(NamedTuple):
-    """One legal transition: `on` states its cause in words; `source` is None for the first status."""
+    """One legal transition of a node or case. `on` states its cause in text.
+
+    `source` is None for the first status.
+    """
 
     source: str | None
     target: str

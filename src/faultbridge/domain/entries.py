@@ -1,7 +1,7 @@
 """Entries: immutable lines of a node's or cluster's timeline, each also an outbox row and an event.
 
-The pure stages produce a `Draft`. Sealing adds its position in the stream: the sequence, the event id, the exact
-JSON text of the body, and a hash over that text and the hash of the previous entry.
+The pure stages produce a `Draft`. The function `seal` adds its position in the stream: the sequence, the event id, the
+exact JSON text of the body, and a hash over that text and the hash of the previous entry.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 class EntryType(StrEnum):
-    """The type of an entry; also the EventBridge detail-type of its event."""
+    """The type of a timeline entry, which is also the EventBridge detail-type of its event."""
 
     FAULT_DETECTED = "Node Fault Detected"
     FAULT_UPDATED = "Node Fault Updated"
@@ -49,11 +49,11 @@ FAULT_TYPES = frozenset({EntryType.FAULT_DETECTED, EntryType.FAULT_UPDATED, Entr
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An entry before it has a position in its stream.
+    """A timeline entry before it has a position in its stream.
 
-    `data` is JSON without floats; `evidence` is raw text of at most 4 KB. `causation_id` is the raw record or the event
-    that caused the entry; without it, `domain.causation` names the cause. `subject` is the key of the condition or the
-    name of the control that the entry is about. `job_ids` are the jobs that the entry concerns.
+    `data` is JSON without floats. `evidence` is raw text of at most 4 KB. `causation_id` is the id of the raw record or
+    event that caused the entry; without it, `domain.causation` selects the cause. `subject` is the condition key, or
+    the name of the breaker, budget or hold, that the entry is about. `job_ids` are the jobs that the entry concerns.
     """
 
     type: EntryType
@@ -86,18 +86,21 @@ class Stream:
         return self.cluster if self.node is None else f"{self.cluster}/{self.node}"
 
     def genesis(self, epoch: int) -> str:
-        """Return the hash that stands for the previous entry in the first entry of an epoch."""
+        """Return the hash that the first entry of an epoch uses in place of the previous entry's hash."""
         parts = (self.stack_id, str(epoch), self.cluster, self.node or "")
         return hashlib.sha256("/".join(parts).encode()).hexdigest()
 
     def event_id(self, epoch: int, sequence: int) -> str:
-        """Return the id of one entry: a UUIDv5, so that every computation returns the same id."""
+        """Return the id of one entry: a UUIDv5 of its position, so that every computation returns the same id."""
         return str(uuid.uuid5(_namespace(self.stack_id), f"{self.name}/{epoch}/{sequence}"))
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a stream; `body` is the event's exact JSON text without evidence, and `hash` covers it."""
+    """One line of an entry stream.
+
+    `body` is the event's exact JSON text without evidence. `hash` covers `body` and the hash of the previous entry.
+    """
 
     stream: Stream
     epoch: int
@@ -145,7 +148,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 
 
 def chain(previous: str, body: str) -> str:
-    """Return the hash over a body and the hash of the previous entry."""
+    """Return the hash of an entry: it covers the entry's body and the hash of the previous entry."""
     return hashlib.sha256((previous + body).encode()).hexdigest()
 
 
@@ -158,7 +161,7 @@ def seal(
     severity: Severity | None,
     recorded_at: datetime,
 ) -> tuple[tuple[Entry, ...], Head]:
-    """Append drafts after the head of their stream; return the sealed entries and the new head."""
+    """Append draft entries after the end of their stream. Return the finished entries and the new end."""
     entries: list[Entry] = []
     for draft in drafts:
         entry = _seal_one(stream, head, draft, actor, severity, recorded_at)
@@ -216,12 +219,12 @@ def _data(draft: Draft) -> Mapping[str, Any]:
 
 
 def evidence_digest(evidence: str) -> str:
-    """Return the hash by which an entry's body names its evidence."""
+    """Return the hash of an entry's evidence, which the entry's body contains instead of the evidence."""
     return hashlib.sha256(evidence.encode()).hexdigest()
 
 
 def device_of(kind: EntryType, data: Mapping[str, Any]) -> str | None:
-    """Return the serial number or UUID of the device of a fault or a case, by which its entries are found."""
+    """Return the serial number or UUID of a fault's or case's device, by which its entries are indexed."""
     if kind not in FAULT_TYPES and kind is not EntryType.CASE_STATUS:
         return None
     about = data if kind in FAULT_TYPES else data.get("cause") or {}

@@ -1,8 +1,8 @@
 """Observations: the decoded content of raw records, before the catalog and the policy apply.
 
-A `Fault` reports that something is wrong, a `Clear` that a named fault is over. A `Snapshot` is one complete health
-check: everything it could read, and the faults among it. A `CounterSample` holds counters of a port or device; only
-the difference from the previous sample can be a fault.
+A `Fault` reports that something is wrong. A `Clear` reports that a named fault is over. A `Snapshot` is one complete
+health check: everything that the check could read, and the faults that it found. A `CounterSample` holds counters of a
+port or device; only the difference from the previous sample can be a fault.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from typing import Any
 
 
 class Severity(StrEnum):
-    """How much a fault affects a node, mildest first: record it, watch it, repair after a drain, unusable now."""
+    """How much a fault affects a node, mildest first.
+
+    `info`: record the fault. `warning`: watch it. `error`: repair the node after a drain. `fatal`: it is unusable now.
+    """
 
     INFO = "info"
     WARNING = "warning"
@@ -49,7 +52,7 @@ class Action(StrEnum):
 
     @property
     def opens_case(self) -> bool:
-        """Return whether the action needs a case: restarting an application does not."""
+        """Return whether the action needs a repair case. Restarting an application does not."""
         return self.rank >= _ACTION_RANK[Action.RUN_DIAGNOSTICS]
 
 
@@ -57,7 +60,7 @@ _ACTION_RANK = {action: rank for rank, action in enumerate(Action)}
 
 
 class Family(StrEnum):
-    """Groups of faults that often have one cause outside the nodes; a fault of one device belongs to no family."""
+    """Groups of faults that often share a cause outside the nodes; a single device's fault has none."""
 
     NETWORK = "network"
     NVLINK = "nvlink"
@@ -106,7 +109,7 @@ class Component:
 
 
 def read_component(data: Mapping[str, Any]) -> Component:
-    """Return the component in the data of an entry."""
+    """Return the component that the data of a timeline entry describes."""
     return Component(ComponentType(data["type"]), **{name: data.get(name) for name in _IDENTIFIERS})
 
 
@@ -118,8 +121,8 @@ NODE_COMPONENT = Component(ComponentType.NODE)
 class Fault:
     """One observation that something is wrong.
 
-    A decoder leaves `severity` and `action` empty unless the source states them for this event; `classify` fills
-    empty ones from the catalog. `observed_at` is None when the input has no time.
+    A decoder sets `severity` and `action` only if the source states them for this event. `Catalog.classify` sets the
+    missing values. `observed_at` is None if the input contains no time.
     """
 
     source: str
@@ -136,11 +139,11 @@ class Fault:
 
     @property
     def is_truncated(self) -> bool:
-        """Return whether a decoder truncated the evidence to what an event can carry."""
+        """Return whether a decoder cut the evidence to the size that an event can carry."""
         return self.evidence.endswith(ELLIPSIS)
 
     def classified(self, severity: Severity, action: Action) -> Fault:
-        """Return the fault with this severity and action where the source stated none."""
+        """Return the fault with this severity and action, each used only if the source stated none."""
         # Runs for every fault; dataclasses.replace takes five times as long as the constructor.
         return Fault(
             self.source,
@@ -159,7 +162,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """One observation that a named fault is over: a recovery action back to none, or a resolved alert."""
+    """One observation that a named fault is over, such as a resolved alert."""
 
     source: str
     code: str
@@ -173,7 +176,7 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class EfaRates:
-    """The rates that EFA devices report, and the expected rate of a device by EC2 instance type. Units: Gb/s."""
+    """The link rates of a node's EFA devices, and the expected rate by EC2 instance type, in Gb/s."""
 
     reported: Mapping[Component, int]
     expected: Mapping[str, int]
@@ -183,11 +186,10 @@ class EfaRates:
 class Snapshot:
     """One complete health check of a node by one source.
 
-    `covers` maps each code that the check can decide to the components on which it could read the value. A component
-    that was absent, lost or N/A is not listed, so the snapshot clears nothing on it.
-    `present` holds the faults that the check found. `part` names the check when a source reports several checks
-    separately; a snapshot of one check does not make a snapshot of another check outdated. `efa_rates` is judged where
-    the instance type of the node is known.
+    `covers` maps each fault code that the check can decide to the components whose value it could read. A component
+    that was absent, lost or N/A is not listed, so the snapshot clears no fault of it. `present` holds the faults that
+    the check found. `part` names the check if a source reports several checks separately; each check has its own latest
+    snapshot. `efa_rates` are compared later, when the instance type of the node is known.
     """
 
     source: str
@@ -201,13 +203,19 @@ class Snapshot:
 
     @property
     def reporter_key(self) -> str:
-        """Return the key under which the time of the last snapshot is stored: source, and check if any."""
+        """Return the key under which the time of the last snapshot is stored.
+
+        It consists of the source and, if the source reports several checks, the check.
+        """
         return f"{self.source}#{self.part}" if self.part else self.source
 
 
 @dataclass(frozen=True, slots=True)
 class CounterSample:
-    """Counters and states of one port or device; only a difference between two samples is a fault."""
+    """Counters and states of one port or device at one time.
+
+    Only the difference between two samples can be a fault.
+    """
 
     source: str
     component: Component
@@ -220,7 +228,7 @@ Observation = Fault | Clear | Snapshot | CounterSample
 
 
 def faults_of(observation: Observation) -> tuple[Fault, ...]:
-    """Return the faults in an observation: the fault itself, or the faults of a health snapshot."""
+    """Return the faults in an observation: the fault itself, or all faults of a health snapshot."""
     if isinstance(observation, Snapshot):
         return observation.present
     return (observation,) if isinstance(observation, Fault) else ()

@@ -1,4 +1,4 @@
-"""Findings: signs of a gray failure, found by comparing a node with its peers."""
+"""Findings: signs of a gray failure, found by comparing a node's counters with those of its group."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ RIGHT_WITHIN = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """How one gray failure is recognized: the counters of a source, summed over a node, as a rise per hour.
+    """How one kind of gray failure is recognized, from how fast the counters of a node rise per hour.
 
-    A node is an outlier when its rise exceeds the median of at least `min_peers` nodes by `score` robust standard
-    deviations and by `floor` per hour. A finding opens after `windows` comparisons in a row. `proved_by` holds the
-    codes of the hard faults of the same component that prove a finding right.
+    A node is an outlier if its rise exceeds the median of at least `min_peers` nodes by `score` robust standard
+    deviations and by `floor` per hour. A finding opens after `windows` comparisons in a row found an outlier.
+    `proved_by` holds the codes of hard faults that prove a finding about the same component right.
     """
 
     name: str
@@ -37,16 +37,19 @@ class Detector:
     proved_by: tuple[str, ...] = ()
 
     def is_proved_by(self, code: str) -> bool:
-        """Return whether a later fault of this code proves a finding right; `*` in `proved_by` matches any text."""
+        """Return whether a later fault of this code proves a finding right.
+
+        `*` in `proved_by` matches any text.
+        """
         return any(fnmatchcase(code, pattern) for pattern in self.proved_by)
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The last total of a detector on one node, and how many comparisons in a row found it an outlier.
+    """The last counter total of a detector on one node, and its number of outliers in a row.
 
-    A total of another `incarnation` (instance and boot) is not compared: counters start again. `parts` holds the total
-    of each component, and is stored for outliers only.
+    `incarnation` is the instance and the boot. A total of another incarnation is not compared, because counters
+    restart. `parts` holds the total of each component, and is stored for outliers only.
     """
 
     at: datetime
@@ -57,7 +60,7 @@ class Baseline:
 
 
 class Mark(StrEnum):
-    """Whether a finding was right: the node had a defect."""
+    """The verdict on a finding: right if the node had a defect, else wrong."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -65,10 +68,10 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One outlier of a detector: the rise of the node and the median of its peers, per hour.
+    """One outlier that a detector found: the rise of the node and the median of the other nodes, per hour.
 
-    `score` counts hundredths of robust standard deviations. `marked_by` is an operator's ARN or the id of a case.
-    `component` has more than half of the rise; None if no component has that much, or if that is not known.
+    `score` is in hundredths of a robust standard deviation. `marked_by` is who judged the finding: an operator's ARN or
+    the id of a case. `component` has more than half of the rise; None if no component has, or if that is not known.
     """
 
     id: str
@@ -89,7 +92,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """How many findings of a detector there were, and how many of them were marked right or wrong."""
+    """How many findings a detector had, and how many of these were marked right or wrong."""
 
     detector: str
     findings: int
@@ -98,13 +101,13 @@ class Precision:
 
     @property
     def percent(self) -> int | None:
-        """Return the percentage of the marked findings that were marked right; None if none is marked."""
+        """Return the percentage of the marked findings that were marked right; None if no finding is marked."""
         marked = self.right + self.wrong
         return round(100 * self.right / marked) if marked else None
 
 
 def precision_of(detector: str, findings: Iterable[Finding]) -> Precision:
-    """Return the recorded precision of a detector."""
+    """Return the recorded precision of a detector from its findings and their marks."""
     own = [one.mark for one in findings if one.detector == detector]
     return Precision(detector, len(own), own.count(Mark.RIGHT), own.count(Mark.WRONG))
 

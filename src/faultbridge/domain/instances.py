@@ -32,15 +32,15 @@ class Instance:
 
     @property
     def name(self) -> str:
-        """Return the preferred name; the instance id when there is none."""
+        """Return the provider's preferred name of the instance, or the instance id if it has no name."""
         return self.names[0] if self.names else self.instance_id
 
     @property
     def domain(self) -> str | None:
-        """Return the narrowest known failure domain."""
+        """Return the narrowest known failure domain of the instance, such as its nearest switch."""
         return narrowest(self.domains)
 
     @property
     def zone(self) -> str | None:
-        """Return the availability zone."""
+        """Return the availability zone of the instance."""
         return self.domains.get(DomainKind.ZONE)

@@ -1,7 +1,7 @@
-"""Names: which names of clusters, nodes, records and instances are valid, Slurm host lists, and similar names.
+"""Names: validates names of clusters, nodes, records and instances, and expands Slurm host lists.
 
 A valid name fits unchanged into table keys, events and SNS topics. A host list is Slurm's short form of many node
-names: `gpu-[001-004,007],login-1`.
+names: `gpu-[001-004,007],login-1`. When a name is unknown, this module proposes similar ones.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
 def cluster_name(text: str) -> str:
-    """Return a valid cluster name; raises `bad_cluster_name` for any other text."""
+    """Check a cluster name and return it; any other text raises Rejected (`bad_cluster_name`)."""
     return _matching(CLUSTER_NAME, text, "bad_cluster_name", "letters, digits, - and _, at most 100")
 
 
 def node_name(text: str) -> str:
-    """Return a valid node name; raises `bad_node_name` for any other text."""
+    """Check a node name and return it; any other text raises Rejected (`bad_node_name`)."""
     return _matching(NODE_NAME, text, "bad_node_name", "letters, digits and . _ : @ -, at most 253")
 
 
 def record_id(text: str) -> str:
-    """Return a valid record id; raises `bad_record_id` for any other text."""
+    """Check a record id and return it; any other text raises Rejected (`bad_record_id`)."""
     return _matching(RECORD_ID, text, "bad_record_id", "letters, digits and . _ : @ + = -, at most 128")
 
 
 def instance_id(text: str) -> str:
-    """Return a valid EC2 or managed instance id; raises `bad_instance_id` for any other text."""
+    """Check an EC2 or managed instance id and return it; other text raises Rejected (`bad_instance_id`)."""
     return _matching(INSTANCE_ID, text, "bad_instance_id", "i- or mi- and 8 to 17 hexadecimal digits")
 
 
 def rest_address(text: str) -> str:
-    """Return a valid address of a slurmrestd; raises `bad_address` for any other text."""
+    """Check the address of a slurmrestd and return it; any other text raises Rejected (`bad_address`)."""
     return _matching(REST_ADDRESS, text, "bad_address", "an https URL without user, query and final slash")
 
 
@@ -70,17 +70,17 @@ def _matching(pattern: re.Pattern[str], text: str, reason: str, allowed: str) ->
 
 
 def short_name(name: str) -> str:
-    """Return the name of a host without its domain; an address stays as it is."""
+    """Return the name of a host without its DNS domain. An IP address is returned unchanged."""
     return name if IP_ADDRESS.fullmatch(name) else name.partition(".")[0]
 
 
 def is_host_name(name: str, host_names: Iterable[str]) -> bool:
-    """Return whether a name is one of the names of a host; domains are ignored."""
+    """Return whether a name is one of a host's names. DNS domains are ignored in the comparison."""
     return short_name(name) in map(short_name, host_names)
 
 
 def expand_host_list(text: str) -> tuple[str, ...]:
-    """Return the node names of a Slurm host list; raises `bad_host_list` when invalid or too long.
+    """Return the node names of a Slurm host list; invalid or too long raises `bad_host_list`.
 
     >>> expand_host_list("gpu-[01-02],login-1")
     ('gpu-01', 'gpu-02', 'login-1')
@@ -110,7 +110,7 @@ def _host_names(text: str) -> Iterator[str]:
 
 
 def _choices(part: str) -> list[str]:
-    """Return the texts that one part of a host list stands for: a character itself, or the numbers in brackets."""
+    """Return all texts for one part of a host list: the character itself, or each number in brackets."""
     if not part.startswith("["):
         return [part]
     choices: list[str] = []
@@ -128,7 +128,7 @@ def _choices(part: str) -> list[str]:
 
 
 def closest_names(name: str, existing: Iterable[str], limit: int = MAX_CLOSEST) -> tuple[str, ...]:
-    """Return the existing names that start with `name`, else the most similar ones, best first. Case is ignored."""
+    """Return the existing names that start with `name`, else similar ones, best first; ignores case."""
     by_lower_case = {one.lower(): one for one in sorted(existing, reverse=True)}
     given = name.lower()
     found = sorted(one for one in by_lower_case if given and one.startswith(given))
@@ -140,6 +140,6 @@ def closest_names(name: str, existing: Iterable[str], limit: int = MAX_CLOSEST) 
 
 
 def did_you_mean(name: str, existing: Iterable[str], limit: int = MAX_CLOSEST) -> str:
-    """Return the end of an error text that proposes the closest names; empty where none is close."""
+    """Return the end of an error text that proposes the closest names; empty if no name is similar."""
     *most, last = closest_names(name, existing, limit) or ("",)
     return f"; did you mean {' or '.join(filter(None, (', '.join(most), last)))}?" if last else ""

@@ -29,7 +29,7 @@ class NodeKey(NamedTuple):
 
 
 class Isolation(StrEnum):
-    """Whether the orchestrator keeps new work off a node; independent of repair.
+    """Whether the orchestrator keeps new work off a node; isolation is independent of repair.
 
     `not_applicable` is a node out of service in a cluster without an orchestrator that could cordon it.
     """
@@ -42,10 +42,7 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """The instance and boot that back a node; `instance` and `boot` count from 1.
-
-    `since` is when Faultbridge first saw this instance or boot.
-    """
+    """The instance and boot that back a node now, numbered from 1; `since` is when they were first seen."""
 
     instance: int
     boot: int
@@ -58,7 +55,7 @@ class Incarnation:
 class Head:
     """The end of an entry stream: the last sequence, hash and event id of the current epoch.
 
-    `version` is the version of the item of the node or cluster that owns the stream.
+    `version` is the version of the table item of the node or cluster that owns the stream.
     """
 
     version: int = 0
@@ -70,12 +67,12 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The placement of a node: group, instance type, failure domains and other names.
+    """Where a node is (its group, instance type and failure domains), and its other names.
 
-    `domains` holds the failure domains by kind, and `domain` the narrowest of them.
-    `host_names` belong to the current instance and change with it; `aliases` belong to the node and stay.
-    `named_after` is the last instance that had the node's own name as the name of its host; None if the operator chose
-    a name that a successor keeps. `slot` is the provider's own permanent name of the node.
+    `domains` holds the failure domains by kind, and `domain` the narrowest of them. `host_names` belong to the current
+    instance and change with it; `aliases` belong to the node and stay. `named_after` is the last instance whose host
+    name was the node's own name. It is None if an operator chose a name that a successor keeps. `slot` is the
+    provider's own permanent name of the node.
     """
 
     group: str | None = None
@@ -90,7 +87,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """The request to ignore a node: requester (an operator's ARN, or `label`), period and reason."""
+    """An operator's request to ignore a node, with its period and reason.
+
+    The requester is an operator's ARN, or `label` if a label of the Kubernetes node requests it.
+    """
 
     by: str
     since: datetime
@@ -99,7 +99,7 @@ class Ignored:
 
 
 class CaseEvent(NamedTuple):
-    """The event id of the latest entry of a case; the next entry of the case names it as its cause."""
+    """The event id of a case's latest entry, which the case's next entry names as its cause."""
 
     case_id: str
     event_id: str
@@ -107,7 +107,7 @@ class CaseEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """The complete state of one node; the input of every decision about it.
+    """The complete state of one node, which is the input of every decision about it.
 
     Conditions: `conditions` is keyed by `condition_key`. `tombstones` and `floor` prevent a late observation of an
     ended condition from opening it again. `snapshots` holds the time of the last health snapshot of each reporter.
@@ -118,15 +118,15 @@ class NodeState:
 
     Isolation: `isolation_since` is when isolation was requested. `isolation_overdue` is set once operators were
     notified that isolation takes too long. A failed call is repeated at `isolation_again_at`; `isolation_tries` counts
-    the calls. `orchestrator_lost_at` is the start of the period in which no call about the node was answered.
+    the calls. `orchestrator_lost_at` is the start of the period in which the orchestrator answered no call about the
+    node.
 
     Causation: `case_event` is the last entry of the latest case, and `status_event` the id of the entry of the last
     status change. The next entries name them as their cause.
 
-    `probations` are the faults whose relapse is repaired with the next stronger action.
-    `custody` lists the devices that were recorded for the current instance.
-    `shard` is the shard of the cluster that holds the rows of the node; it never changes.
-    `jobs` are the ids of the jobs that run on the node; `jobs.job_nodes` adds and removes them.
+    `probations` are the repaired faults whose return requires the next stronger repair action. `custody` lists the
+    devices that were recorded for the current instance. `shard` is the shard of the cluster that stores the rows of the
+    node; it never changes. `jobs` are the ids of the jobs that run on the node; `jobs.job_nodes` adds and removes them.
     `moving_volumes` are recorded before they are detached, and removed once they are attached again.
     """
 
@@ -163,18 +163,18 @@ class NodeState:
 
     @property
     def registered(self) -> bool:
-        """Return whether the node is registered; ingest never registers a node."""
+        """Return whether an operator or the inventory registered the node; ingest never does."""
         return self.status is not None
 
     @property
     def live_case(self) -> Case | None:
-        """Return the case that is not closed, or None."""
+        """Return the node's case that is not closed, or None."""
         case = self.case
         return case if case is not None and case.status.live else None
 
     @property
     def failed_step_at(self) -> datetime | None:
-        """Return the start of the step that failed the node's repair; None unless a repair failed that took a slot."""
+        """Return the start of the failed repair step; None unless a repair with a slot was escalated."""
         case = self.live_case
         failed = case is not None and case.status is CaseStatus.ESCALATED and case.repair_action.needs_slot
         return case.attempt.since if case and case.attempt and failed else None
@@ -190,7 +190,10 @@ class NodeState:
 
 
 class Alias(NamedTuple):
-    """One name of a node: unique everywhere if its kind is `instance`, within a cluster if its kind is `name`."""
+    """One other name of a node, such as an instance id or a host name.
+
+    A name of the kind `instance` is unique everywhere. A name of the kind `name` is unique within a cluster.
+    """
 
     kind: str
     value: str
@@ -198,7 +201,7 @@ class Alias(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AliasRow:
-    """The node that an alias refers to, and the period in which it did."""
+    """The node that an alias refers to, and the period in which the alias is valid."""
 
     key: NodeKey
     instance_id: str | None
@@ -207,11 +210,11 @@ class AliasRow:
 
 
 class DomainKind(StrEnum):
-    """Kinds of failure domains, narrowest first: resources that several instances share and lose together.
+    """Kinds of failure domains: resources that several instances share and lose together. Narrowest first.
 
-    `network_node` is the switch nearest to the instance, `network_node_2` the one above it, and so on. Operators
-    declare the kinds that no inventory reports: `chassis`, `rack`, `power`, `file_system`, `subnet`, `image`.
-    `intake` is Faultbridge's own path from the queue to the table.
+    `network_node` is the switch nearest to the instance, `network_node_2` the next one above it, and so on. Operators
+    declare the kinds that no inventory reports: `chassis`, `rack`, `power`, `file_system`, `subnet`, `image`. `intake`
+    is Faultbridge's own path from the queue of raw records to the table.
     """
 
     CHASSIS = "chassis"
@@ -242,5 +245,5 @@ NETWORK_LAYERS = (
 
 
 def narrowest(domains: Mapping[str, str]) -> str | None:
-    """Return the narrowest known failure domain, or None."""
+    """Return the narrowest failure domain that is known, or None if no domain is known."""
     return next((domains[kind] for kind in DomainKind if domains.get(kind)), None)

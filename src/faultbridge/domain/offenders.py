@@ -16,14 +16,14 @@ DECISIVE = 3
 
 
 class Place(NamedTuple):
-    """A slot: the host that holds it, and the PCI address in the host."""
+    """A PCI slot of a host: the host, and the PCI address in the host."""
 
     host: str
     pci: str
 
 
 class Stay(NamedTuple):
-    """A card that was in a slot, and how many faults it had there."""
+    """The time of one card in one slot, with the number of faults that it had there."""
 
     card: str
     place: Place
@@ -31,29 +31,33 @@ class Stay(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """How many other slots of a card, or other cards of a slot, there were, and how many of them had a fault."""
+    """How often a cause was tested in other pairs of card and slot, and how many had a fault.
+
+    The pairs contain either the same card in other slots, or other cards in the same slot.
+    """
 
     number: int
     faulty: int
 
 
 class Odds(NamedTuple):
-    """The probability of a fault where the cause is present, and where it is not; both between 0 and 1."""
+    """The probability of a fault if the cause is present, and if it is absent. Both are between 0 and 1."""
 
     repeat: float
     background: float
 
     def weight(self, trials: Trials) -> float:
-        """Return how much more likely the trials are when the cause took part in each of them."""
+        """Return how much more likely these trials are if the cause was present in each than if it was absent."""
         fault, none = self.repeat / self.background, (1 - self.repeat) / (1 - self.background)
         return prod((fault,) * trials.faulty) * prod((none,) * (trials.number - trials.faulty))
 
 
 @dataclass(frozen=True, slots=True)
 class Offender:
-    """A card with faults in a slot: `card` counts its other slots, and `slot` the slot's other cards.
+    """A card that had faults in a slot, with the evidence against the card and against the slot.
 
-    `ratio` is how much more likely the card is the cause than the slot.
+    `card` counts the other slots in which the card was. `slot` counts the other cards that were in the slot. `ratio` is
+    how much more likely the card is the cause than the slot.
     """
 
     name: str
@@ -65,12 +69,16 @@ class Offender:
 
     @property
     def favors(self) -> str:
-        """Return `card` or `slot` when that explanation is clearly more likely, else `undetermined`."""
+        """Return the clearly more likely cause, `card` or `slot`, else `undetermined`."""
         return "card" if self.ratio >= DECISIVE else "slot" if self.ratio <= 1 / DECISIVE else "undetermined"
 
 
 def find_offenders(stays: Iterable[Stay], odds: Odds, min_faults: int = 2) -> tuple[Offender, ...]:
-    """Return the pairs of card and slot whose card or slot had several faults, most faults first."""
+    """Return the pairs of card and slot with repeated faults, most faults first.
+
+    A pair counts if it had `min_faults` faults, if its card had a fault in another slot, or if another card had a fault
+    in its slot.
+    """
     merged: dict[tuple[str, Place], int] = {}
     for stay in stays:
         merged[stay.card, stay.place] = merged.get((stay.card, stay.place), 0) + stay.faults

@@ -1,4 +1,4 @@
-"""Policy: the customer's rules for conditions, and the limits on repairs."""
+"""Policy: the customer's rules for conditions (active faults), and the limits on repairs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from faultbridge.domain.faults import Action, ComponentType, Severity
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The conditions that a rule applies to; an empty field matches all.
+    """The conditions (active faults) that a policy rule applies to. An empty field matches all.
 
-    `codes`, `clusters` and `instance_types` are shell patterns (`xid.*`). `count` is the minimum number of
-    observations within `hours` hours (1 to 24) up to the last observation.
+    `codes`, `clusters` and `instance_types` are shell patterns (`xid.*`). `count` is the minimum number of observations
+    within `hours` hours (1 to 24) up to the last observation.
     """
 
     codes: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Match:
     hours: int = 24
 
     def covers(self, condition: Condition, cluster: str, instance_type: str | None = None) -> bool:
-        """Return whether the rule applies to this condition of a node of this type in this cluster."""
+        """Return whether a policy rule applies to this condition, by its code, instance type and cluster."""
         return (
             (not self.codes or _matches_any(condition.code, self.codes))
             and (not self.severities or condition.severity in self.severities)
@@ -47,7 +47,7 @@ class Match:
         )
 
     def below_count(self, condition: Condition, at: datetime) -> bool:
-        """Return whether the rule requires a number of observations that the condition had not reached at `at`."""
+        """Return whether the rule requires more observations than the condition had at the time `at`."""
         if self.count == 1 or (self.codes and not _matches_any(condition.code, self.codes)):
             return False
         return replace(condition, last_at=at).counted_within(self.hours) < self.count
@@ -66,7 +66,7 @@ class OrchestratorUnreachable(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A recurring maintenance window: `cron` is a cron expression with five fields, `zone` an IANA time zone."""
+    """A recurring maintenance window: a cron expression with five fields and an IANA time zone."""
 
     cron: str
     duration: timedelta
@@ -75,15 +75,15 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The response to the conditions that it matches; the first matching rule applies.
+    """The response to the conditions that it matches. The first rule of the policy that matches applies.
 
-    `severity` and `action` override the catalog. `wait_seconds` is the time for which a case stays open before it is
-    queued. `repair_actions` lists the permitted repair actions, least disruptive first. The ones in `approval` start
-    only after an operator approves them within `approval_deadline`. With `windows`, repairs start only while a
-    maintenance window is open. `release_without_capacity` permits the release of an unusable instance without proof
-    that a replacement can be launched; without it an operator decides. `dry_run` only reports the decision.
-    While the orchestrator does not respond, a repair waits; with `orchestrator_unreachable` set to `proceed` it
-    continues once EC2 reports that the instance is gone or impaired.
+    `severity` and `action` override the catalog. `wait_seconds` is how long a case stays open before it is queued.
+    `repair_actions` lists the permitted repair actions, least disruptive first. The actions in `approval` start only
+    after an operator approves them within `approval_deadline`. With `windows`, repairs start only while a maintenance
+    window is open. `release_without_capacity` permits the release of an unusable instance without proof that a
+    replacement can be launched; otherwise an operator decides. `dry_run` only reports the decision. While the
+    orchestrator does not respond, a repair waits. If `orchestrator_unreachable` is `proceed`, the repair continues once
+    EC2 reports that the instance is gone or impaired.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Rule:
     dry_run: bool = False
 
     def repair_action(self, action: Action) -> RepairAction | None:
-        """Return the mildest permitted repair action that is sufficient, or None if an operator must act."""
+        """Return the least disruptive permitted repair action that suffices; None if an operator must act."""
         required = REPAIR_ACTION_OF.get(action)
         if required is None:
             return None
@@ -120,11 +120,11 @@ class Rule:
 class Limits:
     """The limits of a policy: concurrent repairs, attempts, ages of faults, and deadlines of each step.
 
-    `verify_level` is the lowest level of a verification, None for the verifier's own; a rule's level replaces it.
-    A repaired node is on probation for `probation`. A relapse is verified at least at `relapse_verify_level`.
-    While the owner of a group updates it, repairs of its nodes wait: for `update_deadline` since its start at most, and
-    for `update_grace` after its end.
-    Findings of a detector whose recorded precision is at least `finding_precision` percent are faults; None: never.
+    `verify_level` is the lowest level of a verification, or None for the verifier's default; the level of a rule
+    replaces it. A repaired node is on probation for `probation`. A relapse is verified at `relapse_verify_level` or
+    higher. While the owner of a group updates it, repairs of its nodes wait: at most `update_deadline` after the update
+    started, and `update_grace` after it ended. If a detector's recorded precision is at least `finding_precision`
+    percent, its findings count as faults. If that limit is None, findings never count as faults.
     """
 
     concurrent: int = 2
@@ -158,8 +158,9 @@ INVENTORY_RULE = "inventory"
 class Policy:
     """One immutable version of the rules; `version` is the hash of its document.
 
-    A repair moves the EBS volumes whose tag `faultbridge:volume` has one of the values `volumes` to the successor.
-    Before it releases an instance, it asks the sources in `capacity` in this order; the first that has capacity counts.
+    A repair moves an EBS volume to the successor if its tag `faultbridge:volume` has one of the values in `volumes`.
+    Before a repair releases an instance, it checks the sources in `capacity` in this order for capacity for a
+    successor. The first source with capacity counts.
     """
 
     version: str
@@ -171,13 +172,13 @@ class Policy:
     capacity: tuple[CapacitySource, ...] = DEFAULT_SOURCES
 
     def rule_for(self, condition: Condition, cluster: str, instance_type: str | None = None) -> Rule:
-        """Return the first rule that applies to a condition, or the default rule, which overrides nothing."""
+        """Return the first rule that applies to a condition, else the default rule, which overrides nothing."""
         reported = condition.as_reported
         matching = (rule for rule in self.rules if rule.match.covers(reported, cluster, instance_type))
         return next(matching, DEFAULT_RULE)
 
     def needs_count(self, condition: Condition, at: datetime) -> bool:
-        """Return whether any rule requires a number of observations that the condition had not reached at `at`."""
+        """Return whether any rule requires more observations than the condition had at the time `at`."""
         return any(rule.match.below_count(condition, at) for rule in self.rules)
 
     def has_rule(self, name: str) -> bool:
@@ -185,7 +186,7 @@ class Policy:
         return any(rule.name == name for rule in self.rules)
 
     def rule_named(self, name: str) -> Rule:
-        """Return the rule of this name; a rule that no longer exists is treated as one that overrides nothing."""
+        """Return the rule of this name, or a rule that overrides nothing if no such rule exists any more."""
         for rule in self.rules:
             if rule.name == name:
                 return rule

@@ -1,4 +1,4 @@
-"""Probation: the period after a repair in which a relapse of its fault is not repaired in the same way again."""
+"""Probation: the period after a repair in which a returning fault needs a stronger repair action."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from faultbridge.domain.faults import Component, ComponentType, Family
 class Probation:
     """One repaired fault of a node that is in service again.
 
-    `case_id` is the case that was closed with `repair_action`, and `instance` the number of the node's instance after
-    it. It applies to that instance until `until`.
+    `case_id` is the case that was closed with `repair_action`. `instance` is the number of the node's instance after
+    the repair. The probation applies to that instance until `until`.
     """
 
     case_id: str
@@ -29,7 +29,7 @@ class Probation:
     def is_relapse(self, condition: Condition) -> bool:
         """Return whether a condition has the code, the family or the device of the repaired fault.
 
-        After a replacement the device is another one, although it may have the same address.
+        After a replacement of the instance the device is a different one, although it may have the same PCI address.
         """
         if condition.code == self.code or (self.family is not None and condition.family is self.family):
             return True

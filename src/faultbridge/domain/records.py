@@ -27,8 +27,9 @@ SAMPLE_INTERVAL = timedelta(minutes=5)
 class SentValues:
     """What a sender states about the values in a record: their digest, and when it last sent which values.
 
-    Equal digests of one source mean equal values; values without a digest are always stored. `last_sent` has the latest
-    digests before this record, each with the time of the last record that had these values, by the sender's clock.
+    If two digests of one source are equal, the values are equal. A record without a digest is always stored.
+    `last_sent` holds the latest digests before this record. It maps each to the time of the last record with these
+    values, by the sender's clock.
     """
 
     digest: str | None
@@ -37,12 +38,12 @@ class SentValues:
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """One message of one source, not yet decoded.
+    """One message that one source sent, not yet decoded.
 
     `received_at` is when the queue first accepted the record, by the queue's clock. `sent_at` is when the sender sent
-    it, by its own clock; if that time is implausible, it is `received_at` (`pipeline.normalize.timestamp`). `node` is
-    the sender's name for the node: a host name, an instance id, a Slurm or Kubernetes name, or None. `claimed` is set
-    if the sender may report about the node only because it is listed, as for every webhook.
+    it, by its own clock. If that time is implausible, `sent_at` equals `received_at` (`pipeline.normalize.timestamp`).
+    `node` is the sender's name for the node: a host name, an instance id, a Slurm or Kubernetes name, or None.
+    `claimed` is True if the sender may report about the node only because an operator listed it, as for every webhook.
     """
 
     record_id: str
@@ -60,7 +61,7 @@ class RawRecord:
 
 
 class Outcome(StrEnum):
-    """The result of processing a raw record, weakest first; of several results, the strongest is recorded."""
+    """The result of processing a raw record, weakest first; of several results, the strongest is kept."""
 
     CLEAN = "clean"
     DUPLICATE = "duplicate"

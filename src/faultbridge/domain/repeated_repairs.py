@@ -1,8 +1,8 @@
-"""Repeated repairs: whether the next repair of a node follows a failed attempt of its case, and what is still faulty.
+"""Repeated repairs: detects a repair that follows a failed attempt, and the faults that remain.
 
 A cause that the node shares with its neighbors, such as a dead switch, also fails the verification of a healthy
-instance. A repeated repair therefore waits for every incident of its failure domains, also if the node shows none of
-its faults.
+instance. A repeated repair therefore waits for every incident of its failure domains, even if the node shows none of
+the incident's faults.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _TRIED = frozenset({Phase.INTENT.value, Phase.VERIFYING.value})
 def is_repeated(state: NodeState) -> bool:
     """Return whether the next repair of a node follows a failed attempt of its case.
 
-    False for a canceled case, which is only verified, and for a node whose old instance is released already: its repair
-    only waits for the successor.
+    Returns False for a canceled case, because its node is only verified. Returns False if the node's old instance is
+    already released, because the repair then only waits for the successor.
     """
     case = state.live_case
     if case is None or case.cancelled or state.status is NodeStatus.PROVISIONING:
@@ -29,7 +29,7 @@ def is_repeated(state: NodeState) -> bool:
 
 
 def is_replaced(state: NodeState) -> bool:
-    """Return whether a repair of the node's live case has replaced its instance, and the new one has not rebooted."""
+    """Return whether the live case replaced the node's instance and the new one is in its first boot."""
     case, incarnation = state.live_case, state.incarnation
     if case is None or incarnation is None or Phase.INTENT.value not in case.marks:
         return False
@@ -38,7 +38,7 @@ def is_replaced(state: NodeState) -> bool:
 
 
 def is_former(state: NodeState, condition: Condition) -> bool:
-    """Return whether a condition is about an instance that a repair of the node's live case has replaced since."""
+    """Return whether a condition is about an instance that the node's live case has replaced since."""
     since = state.incarnation.since if state.incarnation else None
     return is_replaced(state) and since is not None and condition.last_at <= since
 

@@ -1,4 +1,4 @@
-"""Safe text: makes invisible and control characters visible before text from records is shown to people.
+"""Safe text: makes invisible and control characters visible before people read text from records.
 
 Records come from other systems. Their text can contain terminal escapes, which change what a terminal shows, and marks
 of writing direction, which change the order in which text is read.
@@ -18,15 +18,15 @@ _UNSAFE = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""Return a text with each control or invisible character as a JSON escape such as `\u001b`.
+    r"""Return the text with each control or invisible character replaced by a JSON escape such as `\u001b`.
 
-    A text that is JSON remains equivalent JSON.
+    JSON text remains equivalent JSON.
     """
     return _UNSAFE.sub(_escape, text)
 
 
 def visible_line(text: str) -> str:
-    """Return a text on one line, with control and invisible characters escaped as `visible` does."""
+    """Return the text on one line, with control and invisible characters escaped as `visible` does."""
     return visible(re.sub(r"[\n\t]+", " ", text))
 
 

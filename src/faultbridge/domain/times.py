@@ -1,4 +1,4 @@
-"""Timestamps as text: RFC 3339 in UTC with milliseconds and `Z`, so that text order is time order."""
+"""Timestamps as text: RFC 3339 in UTC with milliseconds and `Z`, so that texts sort by time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REMEMBERED = 4096
 
 @lru_cache(REMEMBERED)
 def to_text(instant: datetime) -> str:
-    """Return a time with a zone as `2026-02-03T04:05:06.000Z`; smaller fractions are cut off, not rounded."""
+    """Return a time with a zone as `2026-02-03T04:05:06.000Z`; digits below a millisecond are cut off."""
     if instant.tzinfo is not UTC:
         instant = instant.astimezone(UTC)
     return instant.isoformat(timespec="milliseconds")[:-6] + "Z"
@@ -20,7 +20,7 @@ def to_text(instant: datetime) -> str:
 
 @lru_cache(REMEMBERED)
 def from_text(text: str) -> datetime:
-    """Parse an RFC 3339 time with an offset; raises ValueError without an offset, or before year 1 in UTC."""
+    """Parse an RFC 3339 time with an offset; raises ValueError without an offset or before year 1."""
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
         message = f"the time zone is missing: {text!r}; example: 2026-02-03T04:05:06Z"
@@ -48,10 +48,10 @@ def truncate(instant: datetime) -> datetime:
 
 
 def earliest(*instants: datetime | None) -> datetime | None:
-    """Return the earliest of the times, without those that are None; None if all are None."""
+    """Return the earliest of these times. None values are ignored; the result is None if all are None."""
     return min((instant for instant in instants if instant is not None), default=None)
 
 
 def latest(*instants: datetime | None) -> datetime | None:
-    """Return the latest of the times, without those that are None; None if all are None."""
+    """Return the latest of these times. None values are ignored; the result is None if all are None."""
     return max((instant for instant in instants if instant is not None), default=None)

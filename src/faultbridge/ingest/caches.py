@@ -1,9 +1,9 @@
 """Caches of a warm ingest process: nodes with unwritten changes, and items that rarely change.
 
-A repeated fault raises a count without a write. `NodeCache` keeps that count until the next write of the node.
-`ItemCache` keeps aliases, registrations and the pointers to the current policy and mappings for a limited time, so its
-reads need not be consistent: a read that misses the last change is as old as a copy that another process keeps. An item
-that such a read does not find is read again consistently: a node may send right after its registration.
+A repeated fault increases a count without a write. `NodeCache` keeps that count until the next write of the node.
+`ItemCache` keeps aliases, registrations and the pointers to the current policy and mappings for a limited time. Its
+reads need not be consistent, because a copy that another process keeps can be just as old. If such a read does not find
+an item, it is read again consistently, because a node may send directly after its registration.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CACHED_WHEN_MISSING = frozenset({keys.CURRENT_POLICY, keys.CURRENT_MAPPING})
 
 @dataclass(frozen=True, slots=True)
 class CachedNode:
-    """A node as the table stores it, and its current state with the changes that are not written yet."""
+    """A node as the table stores it, and its current state with the changes that are not yet written."""
 
     stored: NodeState
     current: NodeState
@@ -38,9 +38,9 @@ class CachedNode:
 
 @dataclass(frozen=True, slots=True)
 class NodesRead:
-    """Nodes that were read with one call, and the further items that it read; None for one that does not exist.
+    """Nodes and further items that one call read; an item that does not exist is None.
 
-    `unread` are the nodes that `error` left unread.
+    `unread` are the nodes that were not read because of `error`.
     """
 
     nodes: Mapping[NodeKey, CachedNode]
@@ -59,11 +59,15 @@ class ItemCache:
     _expiring: set[Key] = field(default_factory=set)
 
     def get(self, key: Key) -> Item | None:
-        """Return one item, from the cache if possible; None if it does not exist."""
+        """Return one table item, from the cache if possible; None if it does not exist."""
         return self.get_many((key,)).get(key)
 
     def get_many(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
-        """Return the items that exist; one call reads those that are not cached, and another those it did not find."""
+        """Return the items that exist, from the cache if possible.
+
+        One call reads the items that are not cached. A second, consistent call reads the items that the first did not
+        find.
+        """
         now = self.clock.now()
         wanted = list(dict.fromkeys(wanted))
         missing = [key for key in wanted if key not in self._entries or self._entries[key][0] <= now]
@@ -77,7 +81,7 @@ class ItemCache:
         return {key: item for key, (_, item) in cached.items() if item is not None}
 
     def _read(self, missing: Sequence[Key]) -> Mapping[Key, Item]:
-        """Read items, and those that do not seem to exist a second time, consistently."""
+        """Read items from the table. Items that are not found are read a second time, consistently."""
         found = self.table.get_many(missing, consistent=False)
         unfound = [key for key in missing if key not in found and key not in CACHED_WHEN_MISSING]
         return found | (self.table.get_many(unfound) if unfound else {})
@@ -85,7 +89,8 @@ class ItemCache:
     def read_fresh(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
         """Read items from the table, and refresh a few cached items that expire soon with the same call.
 
-        Raises UnprocessedKeys if some of the items were not read; an item that only expires soon stays as it is.
+        Raises UnprocessedKeys if some of the requested items were not read. A cached item that was not refreshed is
+        kept.
         """
         wanted, now = list(dict.fromkeys(wanted)), self.clock.now()
         expiring = sorted(self._expiring.difference(wanted))
@@ -114,14 +119,14 @@ class ItemCache:
 class NodeCache:
     """Reads nodes consistently and adds the unwritten changes of this process.
 
-    Unwritten changes apply only while the stored node is the one that they were computed from.
+    Unwritten changes apply only while the table still stores the node state from which they were computed.
     """
 
     item_cache: ItemCache
     _unwritten: dict[NodeKey, CachedNode] = field(default_factory=dict)
 
     def read(self, nodes: Iterable[NodeKey], also: Iterable[Key] = ()) -> NodesRead:
-        """Read nodes and further items with one call. A node that is not registered has no status."""
+        """Read nodes and further items with one call. The state of an unregistered node has no status."""
         state_keys, also = {node: keys.node_state(node) for node in nodes}, tuple(also)
         found: Mapping[Key, Item] = {}
         error: UnprocessedKeys | None = None
@@ -139,7 +144,7 @@ class NodeCache:
         return NodesRead(read, others, [node for node in state_keys if node not in read], error)
 
     def update(self, node: CachedNode) -> None:
-        """Keep the unwritten changes of a node, or remove the node if it has none."""
+        """Keep the unwritten changes of a node in memory, or drop the node from the cache if it has none."""
         self._unwritten.pop(node.stored.key, None)
         if node.current != node.stored:
             if len(self._unwritten) >= MAX_CACHED_NODES:
@@ -147,7 +152,7 @@ class NodeCache:
             self._unwritten[node.stored.key] = node
 
     def unwritten_snapshots(self, node: NodeKey) -> Mapping[str, datetime]:
-        """Return the times of the last health snapshots of a node that are only in memory, by reporter."""
+        """Return the times of a node's last health snapshots that are only in memory, by reporter."""
         cached = self._unwritten.get(node)
         current, stored = (cached.current.snapshots, cached.stored.snapshots) if cached is not None else ({}, {})
         return {key: at for key, at in current.items() if at != stored.get(key)}

@@ -1,7 +1,7 @@
 """Canary: a test record that an installation sends to itself every five minutes.
 
 It passes the queue, ingest, the table and the event bus like every other record, and becomes a note on a stream of its
-own. A metric counts the notes that arrive from the bus. When none arrives, an alarm notifies operators directly.
+own. A metric counts the notes that arrive from the bus. If none arrives, an alarm notifies operators directly.
 """
 
 from __future__ import annotations
@@ -44,14 +44,17 @@ MIN_INTERVAL = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True)
 class SendCanary:
-    """Puts a canary on the queue every five minutes. The sweep calls it each minute."""
+    """Puts a canary (a test record) on the queue every five minutes. The sweep calls it each minute."""
 
     queue: RecordQueue
     registration: Registration
     clock: Clock
 
     def __call__(self) -> str | None:
-        """Send a canary if one is due, and return its record id. Raises Transient when the queue refuses it."""
+        """Send a test record if one is due, and return its record id.
+
+        Raises Transient if the queue refuses it.
+        """
         now = truncate(self.clock.now())
         if now.minute % INTERVAL_MINUTES:
             return None
@@ -63,7 +66,7 @@ class SendCanary:
         return record_id
 
     def _register(self) -> None:
-        """Register the cluster of canaries, unless it exists."""
+        """Register the cluster `faultbridge-canary` for test records, unless it exists."""
         if self.registration.find_cluster(CLUSTER) is not None:
             return
         try:
@@ -74,16 +77,17 @@ class SendCanary:
 
 @dataclass(frozen=True, slots=True)
 class RecordCanary:
-    """Records canaries as notes on their stream: each canary once, and at most one in two minutes."""
+    """Records canaries (test records) as timeline notes, each once and at most one in two minutes."""
 
     table: Table
     clock: Clock
     stack: Stack
 
     def __call__(self, record: RawRecord) -> Outcome:
-        """Record a canary. Raises Conflict when another writer was first; the canary is then delivered again.
+        """Record a canary (a test record) as a note.
 
-        Returns DUPLICATE for the latest canary again, and STALE for one that was sent before two minutes after it.
+        Returns DUPLICATE if it is the latest recorded canary. Returns STALE if it is older than that one, or less than
+        two minutes newer. Raises Conflict if another writer was first; the queue then delivers the canary again.
         """
         sent = truncate(min(record.sent_at, record.received_at))
         last = self.table.get(LAST_RECORDED)
@@ -111,13 +115,13 @@ class RecordCanary:
 
 @dataclass(frozen=True, slots=True)
 class ReceiveCanary:
-    """Records that a canary arrived from the event bus."""
+    """Records that a canary (a test record) arrived from the event bus."""
 
     table: Table
     clock: Clock
 
     def __call__(self, detail: Mapping[str, Any]) -> timedelta:
-        """Record the arrival of a canary; returns the time since it was sent.
+        """Record the arrival of a canary (a test record) and return the time since it was sent.
 
         Raises KeyError for an event that is not a canary.
         """
@@ -128,6 +132,9 @@ class ReceiveCanary:
 
 
 def last_sent_at(table: Table, key: Key) -> datetime | None:
-    """Return when the canary at `LAST_RECORDED` or `LAST_RECEIVED` was sent; None before the first."""
+    """Return when the canary in a stored item was sent; None before the first canary.
+
+    The item is at the key `LAST_RECORDED` or `LAST_RECEIVED`.
+    """
     found = table.get(key)
     return from_text(str(found["sent_at"])) if found else None

@@ -1,14 +1,15 @@
-"""Counter store: keeps the last counters of each component, to compare the next sample with them.
+"""Counter store: keeps the last counters of each component, for comparison with the next sample.
 
 Samples that cause a fault are written with that fault. Other samples are written alone, at most every five minutes.
-Samples that equal the stored ones are written only every two hours if the agent states when it last sent these values:
-the next sample is then compared as if the equal ones had been written.
+Samples that equal the stored ones are written only every two hours if the agent states when it last sent these values.
+The next sample is then compared as if the equal ones had been written.
 
-The stored samples may be read together with the node. Such samples only show that there is no fault. A fault is found
-with samples that were read after the node: then no other writer has committed the same fault before this version.
+The stored samples may be read together with the node. A comparison with them can only show that there is no fault. A
+fault is found with samples that were read after the node: then no other writer has committed the same fault before this
+version.
 
 Counters of an earlier instance or boot are never compared. Counters of a component that was not reported for a day are
-forgotten. Of the others, those that were reported last are kept, at most 150 KB for each source of a node.
+removed. Of the others, those that were reported last are kept, at most 150 KB for each source of a node.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ NOT_READ: ReadItems = {}
 
 @dataclass(frozen=True, slots=True)
 class ComparedSamples:
-    """Faults found by a comparison, and the samples to write.
+    """The faults that a comparison of counter samples found, and the samples to write.
 
-    `with_faults` are written in the commit of the faults, and `alone` are written without a fault.
+    `with_faults` are written in the commit of the faults. `alone` are written without a fault.
     """
 
     faults: tuple[Arrival, ...] = ()
@@ -63,7 +64,7 @@ class ComparedSamples:
 
 @dataclass(frozen=True, slots=True)
 class CounterStore:
-    """Compares counter samples with the stored ones. `limits` returns the thresholds of the stack."""
+    """Compares counter samples with the stored ones. `limits` returns the installation's thresholds."""
 
     table: Table
     limits: Callable[[], Thresholds] = thresholds
@@ -76,10 +77,11 @@ class CounterStore:
         values: ValuesByRecord = NO_VALUES,
         read: ReadItems = NOT_READ,
     ) -> ComparedSamples:
-        """Compare the counter samples among arrivals with the stored ones, oldest first; skip those that are no newer.
+        """Compare new counter samples with the stored ones, oldest first.
 
-        `values` has, by record id, which values the agent states to have sent, and when. `read` may contain the stored
-        samples, read together with the state.
+        Samples that are no newer than the stored ones are skipped. `values` maps each record id to what the agent
+        states about the values that it sent, and when. `read` may contain the stored samples, read together with the
+        node's state.
         """
         by_source: dict[str, list[Arrival]] = {}
         for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
@@ -109,7 +111,7 @@ class CounterStore:
         return compared
 
     def write_alone(self, compared: ComparedSamples) -> None:
-        """Write the samples that caused no fault. A newer stored sample stays."""
+        """Write the samples that caused no fault, unless a newer sample is stored."""
         for put in compared.alone:
             try:
                 self.table.write(put)
@@ -120,9 +122,9 @@ class CounterStore:
 
 
 def series(sample: CounterSample, *, claimed: bool) -> str:
-    """Return the name of the series to which a sample belongs. Claimed samples have a series of their own.
+    """Return the name of the series to which a counter sample belongs.
 
-    A sample is claimed if nothing proves that the sender is the node (`Trust.is_claim`).
+    A claimed sample, whose sender did not prove to be the node (`Trust.is_claim`), belongs to a separate series.
     """
     return f"{sample.source}{CLAIMED}" if claimed else sample.source
 
@@ -136,7 +138,7 @@ def _compare_source(
     values: ValuesByRecord,
     limits: Thresholds,
 ) -> ComparedSamples:
-    """Compare the samples of one source with its stored samples."""
+    """Compare new counter samples of one source with its stored samples."""
     stored = _read_samples(found, state)
     stated = [values.get(arrival.record_id) for arrival in arrivals]
     before = _seen_again(stored, stated, [arrival.at for arrival in arrivals])
@@ -162,7 +164,7 @@ def _compare_source(
 def _compare_with(
     ports: dict[str, LastSample], arrivals: Iterable[Arrival], limits: Thresholds
 ) -> tuple[list[Arrival], dict[str, str]]:
-    """Replace older samples by those of the arrivals; returns the faults, and the record id of each new sample."""
+    """Replace older stored samples by new ones; return the faults, and each new sample's record id."""
     faults: list[Arrival] = []
     records: dict[str, str] = {}
     for arrival in arrivals:
@@ -184,9 +186,10 @@ def _compare_with(
 def _seen_again(
     stored: SampleSet | None, stated: Sequence[SentValues | None], times: Sequence[datetime]
 ) -> SampleSet | None:
-    """Return the stored samples, dated when the agent last sent equal values before the first new sample.
+    """Return the stored samples with a later time, if the agent sent equal values again.
 
-    `stated` and `times` belong to the arrivals, oldest first; a late or repeated arrival is no new sample.
+    The later time is when the agent last sent equal values before the first new sample. `stated` and `times` belong to
+    the new observations, oldest first. A late or repeated observation is not a new sample.
     """
     if stored is None or stored.digest is None:
         return stored
@@ -205,7 +208,10 @@ def _seen_again(
 
 
 def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values: ValuesByRecord) -> str | None:
-    """Return the digest of the record that contains all samples; None for several records or one without a digest."""
+    """Return the digest of the values in a record, if this one record contains all samples.
+
+    Returns None if the samples come from several records or the record has no digest.
+    """
     sources = {records.get(name) for name in ports}
     record = sources.pop() if len(sources) == 1 else None
     stated = values.get(record) if record is not None else None
@@ -213,10 +219,10 @@ def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values:
 
 
 def _need_not_be_stored(after: SampleSet, stored: SampleSet | None, digests: Collection[str | None]) -> bool:
-    """Return whether samples need no write: they are stored, or equal samples were stored less than two hours before.
+    """Return whether samples need no write, because the same or equal samples are stored.
 
-    Equal samples count only if all arrivals state one digest, that of the stored samples: the agent then also states
-    when it last sent these values.
+    Equal samples must have been stored less than two hours before, and all new records must state their digest: the
+    agent then also states when it last sent these values.
     """
     if stored is None or after == stored:
         return after == stored
@@ -224,13 +230,13 @@ def _need_not_be_stored(after: SampleSet, stored: SampleSet | None, digests: Col
 
 
 def _without_old(ports: Mapping[str, LastSample]) -> dict[str, LastSample]:
-    """Return the samples without those of components that were not reported for a day."""
+    """Return the counter samples, except those of components that were not reported for a day."""
     newest = max((port.at for port in ports.values()), default=None)
     return {name: port for name, port in ports.items() if newest is None or newest - port.at < FORGET_AFTER}
 
 
 def _read_samples(found: Item | None, state: NodeState) -> SampleSet | None:
-    """Return the stored samples, or None when they belong to an earlier instance or boot."""
+    """Return the stored samples, or None if they belong to an earlier instance or boot."""
     samples = None if found is None else read_samples(found)
     return samples if samples is not None and (samples.instance, samples.boot) == _incarnation(state) else None
 

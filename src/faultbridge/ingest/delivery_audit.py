@@ -1,6 +1,6 @@
 """Delivery audit: lists the records that were sent and have no outcome.
 
-Senders and ingest write receipt lines (see `outcomes`), and the audit compares them. A record counts once,
+Senders and ingest write receipt lines (see `outcomes`), and the audit compares these lines. A record counts once,
 however often it was delivered.
 """
 
@@ -19,10 +19,10 @@ from faultbridge.ports import Receipts
 
 @dataclass(frozen=True, slots=True)
 class DeliveryAudit:
-    """Result of an audit: records sent since a time, their outcomes, and the records without an outcome.
+    """The result of an audit: records sent since a time, their outcomes, and records without an outcome.
 
-    `others` counts records with an outcome whose sender wrote no receipt. `stale` lists the records that were older
-    than what is known of the node and changed nothing.
+    `others` counts records with an outcome whose sender wrote no receipt. `stale` lists the records that changed
+    nothing, because newer reports about the node were already stored.
     """
 
     since: datetime
@@ -39,7 +39,7 @@ class DeliveryAudit:
 
 
 def audit_deliveries(receipts: Receipts, since: datetime) -> DeliveryAudit:
-    """Compare the records sent since a time with the outcomes that ingest wrote."""
+    """Compare the records sent since a time with the outcomes that ingest recorded."""
     lines = list(receipts.read(since))
     sent = dict.fromkeys(str(record) for line in lines if line.get("kind") == SENT for record in line["records"])
     outcomes = read_outcomes(lines)
@@ -66,7 +66,7 @@ def read_outcomes(lines: Iterable[Mapping[str, Any]]) -> dict[str, Outcome]:
 def merge_outcomes(known: Outcome | None, added: Outcome) -> Outcome:
     """Return the final outcome of a record from two of its outcomes, in any order.
 
-    A rejected record may be retried, so every other outcome replaces `rejected`.
+    Every other outcome replaces `rejected`, because a rejected record may be retried.
     """
     if known is None or known is Outcome.REJECTED:
         return added

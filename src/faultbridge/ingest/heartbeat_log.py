@@ -1,11 +1,9 @@
-"""Heartbeat log: ingest writes the heartbeats of each batch once, and the sweep keeps the last one of each node.
+"""Heartbeat log: writes the heartbeats of each batch, and keeps the last heartbeat of each node.
 
 If this process wrote a heartbeat of a node shortly before, it does not write the next one. The sweep reads the stored
 last heartbeats and the batches since then. It stores the result only every five minutes, or when a node becomes silent
-or returns.
-
-A heartbeat also carries the times of its node's health snapshots whose state is not stored. Records whose heartbeats or
-snapshots cannot be stored or read go back to the queue.
+or returns. A heartbeat also carries the times of its node's health snapshots whose state is not stored. If heartbeats
+or snapshots cannot be stored or read, their records go back to the queue.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ NO_SNAPSHOTS: Mapping[NodeKey, SnapshotTimes] = {}
 class ClusterHeartbeats:
     """The last heartbeat of each node of one cluster, as one sweep read them.
 
-    `silent` are the nodes whose missing heartbeats were reported, or need no report. `returned` are the nodes that were
+    `silent` are the nodes whose missing heartbeats were reported or need no report. `returned` are the nodes that were
     silent and have sent a heartbeat since.
     """
 
@@ -61,13 +59,13 @@ class ClusterHeartbeats:
     stored: tuple[LastHeartbeats, ...] = ()
 
     def overdue(self, timeout: timedelta) -> dict[NodeKey, datetime]:
-        """Return the nodes that certainly sent no heartbeat for the timeout, each with its last recorded heartbeat."""
+        """Return the nodes that certainly sent no heartbeat for the timeout, with their last heartbeats."""
         latest = self.read_at - timeout * (1 + WRITE_AFTER)
         watched = ((node, at) for node, at in self.last.items() if node not in self.silent)
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
 
     def to_check_again(self, number: int) -> dict[NodeKey, datetime]:
-        """Return at most this number of silent nodes, other ones each minute, with their last recorded heartbeats.
+        """Return at most `number` silent nodes with their last heartbeats, other nodes each minute.
 
         A repair or an operator may have returned such a node to service.
         """
@@ -78,11 +76,11 @@ class ClusterHeartbeats:
 
     @property
     def newest(self) -> datetime | None:
-        """Return when the queue received the last heartbeat of any node; None if there is none."""
+        """Return when the queue received the latest heartbeat of any node; None if there is none."""
         return max(self.last.values(), default=None)
 
     def before_return(self, nodes: Collection[str]) -> ClusterHeartbeats:
-        """Return a copy in which these nodes, which have returned, are still silent since their stored heartbeats."""
+        """Return a copy in which these returned nodes are still silent since their stored heartbeats."""
         silent = {
             node: shard.last[node] for shard in self.stored for node in shard.silent.intersection(nodes, shard.last)
         }
@@ -101,9 +99,10 @@ class HeartbeatLog:
     def record(
         self, heartbeats: Mapping[NodeKey, datetime], snapshots: Mapping[NodeKey, SnapshotTimes] = NO_SNAPSHOTS
     ) -> None:
-        """Write heartbeats, one item for each cluster, with the times of their nodes' health snapshots.
+        """Write heartbeats, one item per cluster, with the times of their nodes' health snapshots.
 
-        A heartbeat is skipped if this process wrote one of the node within a fifth of the heartbeat timeout before.
+        A heartbeat is skipped if this process wrote one of the same node within the last fifth of the heartbeat
+        timeout.
         """
         by_cluster: dict[str, dict[str, datetime]] = {}
         for node, at in heartbeats.items():
@@ -115,7 +114,7 @@ class HeartbeatLog:
             self._remember((NodeKey(cluster, node), at) for node, at in some.items())
 
     def snapshots_since(self, cluster: str, at: datetime) -> Mapping[str, SnapshotTimes]:
-        """Return the last health snapshots that were written with the heartbeats of a cluster since a time, by node."""
+        """Return a cluster's health snapshots written with heartbeats since a time, by node."""
         since = max(self.clock.now() - stored.KEEP_BATCHES, at - OVERLAP)
         last: dict[str, dict[str, datetime]] = {}
         partition = stored.partition(cluster)
@@ -125,7 +124,7 @@ class HeartbeatLog:
         return last
 
     def read(self, config: ClusterConfig) -> ClusterHeartbeats:
-        """Return the last heartbeats of a cluster: the stored ones, and those of the batches since."""
+        """Return the last heartbeats of a cluster, from the stored result and the batches since then."""
         now, partition = self.clock.now(), stored.partition(config.cluster)
         shards = tuple(stored.read_last(row) for row in query_all(self.table, partition, prefix=stored.LAST))
         last: dict[str, datetime] = {}
@@ -140,7 +139,7 @@ class HeartbeatLog:
         return ClusterHeartbeats(config, now, last, frozenset(silent_since) - set(returned), returned, shards)
 
     def store(self, read: ClusterHeartbeats, silent: Collection[str] = ()) -> None:
-        """Store the last heartbeats of each shard with a change or after five minutes.
+        """Store the last heartbeats of each shard that changed or was not stored for five minutes.
 
         `silent` are further nodes whose missing heartbeats were reported since the read.
         """
@@ -170,7 +169,7 @@ class HeartbeatLog:
             log_cause("last_heartbeats_not_stored", reason=reason, cluster=cluster, error=str(conflict))
 
     def must_write(self, node: NodeKey, at: datetime) -> bool:
-        """Return whether `record` writes a heartbeat of a node that the queue received at a time."""
+        """Return whether `record` writes this heartbeat, by its node and its time of receipt."""
         before = self._written.get(node)
         timeout = rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
         return before is None or at - before > timeout * WRITE_AFTER
@@ -183,7 +182,7 @@ class HeartbeatLog:
 
 
 def _add(last: dict[str, datetime], others: Mapping[str, datetime]) -> None:
-    """Update the last heartbeats or snapshots in `last` with others; an older one changes nothing."""
+    """Merge heartbeats or snapshots into `last`; one that is older than the stored one changes nothing."""
     for name, at in others.items():
         if name not in last or at > last[name]:
             last[name] = at
@@ -197,7 +196,7 @@ def _by_shard(nodes: Iterable[str], shards: int) -> Mapping[int, Sequence[str]]:
 
 
 def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
-    """Return whether a shard has its first heartbeat, has other silent nodes, or was stored five minutes ago."""
+    """Return whether a shard has its first heartbeat, other silent nodes, or no write for five minutes."""
     if before is None:
         return bool(after.last)
     return after.silent != before.silent or after.read_to - before.read_to >= STORE_LAST_AFTER
@@ -206,7 +205,7 @@ def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
 def record_heartbeats(
     log: HeartbeatLog, node_cache: NodeCache, heartbeats: Sequence[tuple[NodeKey, RecordPart]], result: IngestResult
 ) -> None:
-    """Store heartbeats, each with the health snapshots of its node that are only in memory."""
+    """Store heartbeats, each with its node's health snapshots that are only in memory."""
 
     def store(some: Sequence[tuple[NodeKey, RecordPart]]) -> Iterable[None]:
         snapshots = {node: node_cache.unwritten_snapshots(node) for node, _ in some}
@@ -226,9 +225,9 @@ def read_snapshots(
     deliveries: Mapping[NodeKey, Sequence[Delivery]],
     result: IngestResult,
 ) -> Mapping[NodeKey, SnapshotTimes]:
-    """Return the health snapshots that were stored with heartbeats since the oldest one of a batch, by node.
+    """Return, by node, health snapshots stored with heartbeats since the oldest snapshot of a batch.
 
-    A node whose snapshots cannot be read is left out.
+    A node whose snapshots cannot be read is not included.
     """
 
     def read(nodes: Sequence[NodeKey]) -> Iterator[tuple[NodeKey, SnapshotTimes]]:

@@ -41,7 +41,7 @@ Probe = Callable[[NodeState], ProbedInstance]
 
 
 def unprobed(_: NodeState) -> ProbedInstance:
-    """Return an unknown state without probing the instance."""
+    """Return an unknown state for an instance, without a call to the provider."""
     return ProbedInstance()
 
 
@@ -53,17 +53,18 @@ class HeartbeatMonitor:
     append: Append
 
     def last_canary(self) -> datetime | None:
-        """Return when the last recorded canary was sent; None before the first."""
+        """Return when the last recorded canary (a test record) was sent; None before the first."""
         return last_sent_at(self.log.table, LAST_RECORDED)
 
     def intake_failed(
         self, canary: datetime | None, overdue: int, on_time: int, heartbeat: datetime | None = None
     ) -> bool:
-        """Return whether no records arrive at all: the last canary is over 7 minutes old, and heartbeats stopped.
+        """Return whether no records arrive at all, so that missing heartbeats prove nothing.
 
-        `heartbeat` is when the last heartbeat of any node arrived. If that is at most 150 seconds ago, only the canary
-        failed. Until the canary is 11 minutes old, more than two nodes and more than `on_time` must be overdue too.
-        Returns False before the first canary: nothing shows that records ever arrived.
+        This is the case if the last canary (a test record) is over 7 minutes old and heartbeats stopped. `heartbeat` is
+        when the last heartbeat of any node arrived. If that is at most 150 seconds ago, only the canary failed. Until
+        the canary is 11 minutes old, more than two nodes and more than `on_time` must be overdue too. Returns False
+        before the first canary, because nothing shows that records ever arrived.
         """
         now = self.append.clock.now()
         if canary is None or now - canary <= CANARY_OVERDUE:
@@ -85,10 +86,11 @@ class HeartbeatMonitor:
     def check(self, node: NodeKey, last: datetime, arrived: datetime | None, probe: Probe = unprobed) -> bool:
         """Record `host.silent` for a node in service whose last heartbeat, at `last`, is too old.
 
-        After a repair or an operator's return, the timeout begins anew: the node has returned without a heartbeat.
-        `arrived` is when the last canary or heartbeat that arrived was sent. Returns False, and records nothing, if
-        `arrived` is too early to show that a heartbeat of this node would have arrived, or if the new timeout is not
-        over: the next sweep checks again. If `arrived` is None, no canary has arrived yet: the fault is recorded.
+        After a repair or an operator's return, the timeout starts again, because the node has returned without a
+        heartbeat. `arrived` is the sending time of the latest canary (a test record) or heartbeat that arrived. It
+        shows until when records certainly arrived. If a heartbeat of this node would not certainly have arrived by
+        then, or if the new timeout is not over, nothing is recorded and the result is False. The next sweep checks
+        again. If `arrived` is None, no canary has arrived yet, and the fault is recorded.
         """
         timeout = rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
         if not _is_conclusive(arrived, last, timeout):
@@ -108,7 +110,8 @@ class HeartbeatMonitor:
     def clear(self, node: NodeKey, at: datetime) -> None:
         """End the fault `host.silent` of a node, because a heartbeat arrived at the time `at`.
 
-        Usually ingest has ended it already. This covers a heartbeat that arrived while the fault was being recorded.
+        Usually ingest has ended the fault already. This call covers a heartbeat that arrived while the fault was
+        recorded.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -130,7 +133,10 @@ def _in_service(state: NodeState) -> bool:
 
 
 def _watched_since(state: NodeState, last: datetime) -> datetime:
-    """Return since when the node sent no heartbeat: since the last one, or since the end of its former fault."""
+    """Return when the node's period without heartbeats started.
+
+    That is the time of its last heartbeat, or the end of its former fault `host.silent`.
+    """
     ended = state.tombstones.get(condition_key(SILENT, NODE_COMPONENT))
     return max(last, state.floor or last, ended.ended_at if ended else last)
 
@@ -145,9 +151,10 @@ def _is_due(arrived: datetime | None, due: datetime, timeout: timedelta, now: da
 
 
 def _is_conclusive(arrived: datetime | None, last: datetime, timeout: timedelta) -> bool:
-    """Return whether the intake still worked after the node's heartbeat was due, so that a missing one is a fault.
+    """Return whether the intake still worked after the node's heartbeat was due.
 
-    `arrived` is when the latest canary or heartbeat that arrived was sent. None means that no canary has arrived so
-    far: nothing shows that the intake ever worked, so missing heartbeats are reported.
+    Only then does a missing heartbeat show a fault. `arrived` is when the latest canary (a test record) or heartbeat
+    that arrived was sent. None means that no canary has arrived so far. Nothing then shows that the intake ever worked,
+    so missing heartbeats are reported.
     """
     return arrived is None or arrived > last + timeout * WRITE_AFTER + HEARTBEAT_GRACE

@@ -2,8 +2,8 @@
 
 A message contains one record or several of one sender. Each record gets exactly one outcome. A record that cannot be
 read, or whose node is not registered, is rejected at once. A message goes back to the queue only if a dependency
-failed, other writers were always first, or an unexpected error occurred. Such an error affects only its record or node;
-a record that fails in this way alone is rejected.
+failed, other writers were always first, or an unexpected error occurred. Such an error affects only its record or node.
+A record that fails unexpectedly even when it is processed alone is rejected.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ StoreWhole = Callable[[RawRecord], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """Processes deliveries of the raw queue.
+    """Processes messages of the queue of raw records.
 
-    `reject` stores a rejected record, `canary` records a canary, and `job_report` the report of a job.
+    `reject` stores a rejected record, `canary` records a canary (a test record), and `job_report` the report of a job.
     """
 
     node_cache: NodeCache
@@ -60,11 +60,12 @@ class Ingest:
     job_report: StoreWhole
 
     def __call__(self, deliveries: Sequence[Delivery]) -> IngestResult:
-        """Process a batch and return the outcome of each record. An invalid record is rejected.
+        """Process a batch of messages and return the outcome of each record.
 
-        Records of messages that were received often are processed alone, because one of them may stop the worker.
-        Bodies from the object store are decoded last, one by one, so that no other record waits for a large one. A
-        message goes back to the queue when one of its records does; the effects of the others apply only once.
+        An invalid record is rejected. Records of messages that were received often are processed alone, because one of
+        them may stop the worker. Bodies from the object store are decoded last, one by one, so that no other record
+        waits for a large body. A message goes back to the queue if one of its records does; the effects of its other
+        records apply only once.
         """
         records = [record for delivery in deliveries for record in delivery.records()]
         inline = [record for record in records if not record.is_pointing]
@@ -82,7 +83,7 @@ class Ingest:
         return result
 
     def _process_pointing(self, deliveries: Iterable[Delivery], result: IngestResult) -> None:
-        """Process records with bodies in the object store until the budget is used up; give back the others."""
+        """Process records with bodies in the object store up to a byte budget; return the rest to the queue."""
         budget = BodyBudget()
         for record in deliveries:
             if budget.is_used_up:
@@ -94,9 +95,9 @@ class Ingest:
                 result.merge(self._process([record], budget))
 
     def _process_alone(self, delivery: Delivery, budget: BodyBudget | None = None) -> IngestResult:
-        """Process one record that was received often, without others.
+        """Process one record, whose message was received often, separately from all others.
 
-        Reject it if it fails with an unexpected error, or after it stopped its worker three times.
+        It is rejected if it fails with an unexpected error, or after it stopped its worker three times.
         """
         result = IngestResult()
         try:
@@ -115,7 +116,7 @@ class Ingest:
         return result
 
     def _reject_failed(self, delivery: Delivery, result: IngestResult) -> None:
-        """Reject a message that failed unexpectedly even when it was processed alone.
+        """Reject a message that failed unexpectedly although it was processed alone.
 
         After a fix, `faultbridge reject retry` sends it again.
         """
@@ -145,14 +146,17 @@ class Ingest:
         return result
 
     def _will_be_written(self, node: NodeKey, part: RecordPart) -> bool:
-        """Return whether this heartbeat will be written; False too if that is unknown, so the state keeps the times."""
+        """Return whether this heartbeat will be written; if not, the state keeps the snapshot times."""
         try:
             return self.heartbeats.must_write(node, part.record.received_at)
         except Exception:  # noqa: BLE001 - it concerns one cluster, and `record_heartbeats` gives its heartbeats back
             return False
 
     def _read(self, delivery: Delivery, result: IngestResult, budget: BodyBudget | None) -> Iterable[RecordPart]:
-        """Return the parts of a delivery. A canary or the report of a job is recorded here and has no parts."""
+        """Return a record's parts, one per node; empty for canaries (test records) and job reports.
+
+        Canaries and job reports are recorded by this method.
+        """
         unavailable = GiveBackReason.INPUT_UNAVAILABLE
         try:
             parts = self.reader.read(delivery, budget)
@@ -205,8 +209,8 @@ class Ingest:
     ) -> tuple[dict[NodeKey, CachedNode], dict[Key, Item | None]]:
         """Read the nodes of a batch together with their stored counter samples.
 
-        The records of a node that cannot be read go back to the queue. Samples that were not read are left out: they
-        are read when the node is committed, so that an error affects only this node.
+        The records of a node that cannot be read go back to the queue. Samples that were not read are not included.
+        They are read when their node is committed, so that an error affects only this node.
         """
         samples: dict[Key, Item | None] = {}
 
@@ -227,7 +231,7 @@ class Ingest:
     def _read_snapshots(
         self, by_node: PartsByNode, cached: Mapping[NodeKey, CachedNode], result: IngestResult
     ) -> Mapping[NodeKey, SnapshotTimes]:
-        """Return the later health snapshots of each node; they are only read for a snapshot with a new fault."""
+        """Return each node's later health snapshots, read only for a snapshot with a new fault."""
         found = {node: first_new_fault(cached[node].stored, by_node[node][1]) for node in cached}
         oldest = {node: at for node, at in found.items() if at is not None}
         none: dict[NodeKey, SnapshotTimes] = {node: {} for node, at in found.items() if at is None}

@@ -1,7 +1,7 @@
 """Customer mappings: translate a customer's own alert names and log texts into fault codes.
 
-A mapping can also hold limits of counters. A version is named by the hash of its content and never changes. A pointer
-selects the current version.
+A mapping can also contain limits of counters. A version is named by the hash of its content and never changes. A
+pointer in the table names the current version.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MappingStore:
         self.table.transact([Put(stored), Put(pointer)])
 
     def current(self) -> tuple[str | None, MappingsByName]:
-        """Return the current version and its mappings; no version and no mappings before the first `put`."""
+        """Return the current version and its mappings. Before the first `put`, there are none."""
         pointer = self.table.get(keys.CURRENT_MAPPING)
         if pointer is None:
             return None, NO_MAPPINGS
@@ -47,7 +47,7 @@ class MappingStore:
         return version, self.read(version)
 
     def read(self, version: str) -> MappingsByName:
-        """Return the mappings of a version. Raises `unknown_mapping` when it is not stored."""
+        """Return the mappings of a version; an unknown version raises Rejected `unknown_mapping`."""
         found = self.table.get(keys.mapping(version))
         if found is None:
             raise UnknownName("mapping", version)
@@ -56,13 +56,16 @@ class MappingStore:
 
 @dataclass(frozen=True, slots=True)
 class CustomerMappings:
-    """Returns the current mappings to decoders. A version is read once; the pointer is cached by `table`."""
+    """Returns the customer's current mappings to decoders.
+
+    Each version is read once. `table` caches the pointer to the current version.
+    """
 
     table: ItemReader
     _versions: dict[str, MappingsByName] = field(default_factory=dict)
 
     def __call__(self) -> MappingsByName:
-        """Return the current mappings. Raises Misconfigured when the current version is not stored."""
+        """Return the current mappings; raises Misconfigured if the current version is not stored."""
         pointer = self.table.get(keys.CURRENT_MAPPING)
         if pointer is None:
             return NO_MAPPINGS
@@ -79,12 +82,15 @@ class CustomerMappings:
 
 @dataclass(frozen=True, slots=True)
 class CustomerThresholds:
-    """Returns the packaged counter thresholds with the limits and windows of the customer's current mappings."""
+    """Returns counter thresholds: the packaged ones, changed by the customer's current mappings.
+
+    A mapping can set the limit and the time window of a counter.
+    """
 
     mappings: Callable[[], MappingsByName]
 
     def __call__(self) -> Thresholds:
-        """Return the thresholds; the packaged thresholds, with a log line, if the current mappings are not stored."""
+        """Return the thresholds. If the current mappings are missing, log it and return the packaged ones."""
         try:
             return thresholds_with(self.mappings())
         except Misconfigured as error:

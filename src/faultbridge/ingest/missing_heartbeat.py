@@ -1,4 +1,4 @@
-"""Missing heartbeat: the fault of a node without heartbeats, and what its provider reports about the instance."""
+"""Missing heartbeat: the fault of a node without heartbeats, and what its provider reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from faultbridge.ports import CheckResult, InstanceChecks, Presence
 
 
 class Answer(StrEnum):
-    """What is known about the instance of a silent node, from the worst to no answer."""
+    """What is known about the instance of a node without heartbeats, most severe first."""
 
     GONE = "gone"
     HOST_IMPAIRED = "host_impaired"
@@ -37,9 +37,9 @@ _TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class ProbedInstance:
-    """What the provider reports about an instance: whether it exists, and its checks.
+    """What the provider reports about an instance: whether it exists, and its status checks.
 
-    `orchestrator` is whether the orchestrator reports the node as ready; it does not change the answer.
+    `orchestrator` is whether the orchestrator reports the node as ready. It does not change the answer.
     """
 
     presence: Presence = Presence.UNKNOWN
@@ -48,7 +48,10 @@ class ProbedInstance:
 
     @property
     def answer(self) -> Answer:
-        """Return the most specific reason for the missing heartbeat; a failed check outranks a connected agent."""
+        """Return the most specific reason for a missing heartbeat.
+
+        A failed status check is preferred to a connected agent.
+        """
         if self.presence is Presence.GONE:
             return Answer.GONE
         known = (
@@ -62,7 +65,7 @@ class ProbedInstance:
 
 
 def missing_heartbeat_fault(last: datetime, timeout: timedelta, due: datetime, probed: ProbedInstance) -> Fault:
-    """Return the fault of a node whose last heartbeat is older than the timeout, and whose next one was due."""
+    """Return the fault `host.silent` for a node whose last heartbeat is older than the timeout."""
     answer, checks = probed.answer, probed.checks
     text = f"No heartbeat for {int(timeout.total_seconds())} s."
     return Fault(

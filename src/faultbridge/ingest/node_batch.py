@@ -1,6 +1,7 @@
 """Node batches: the records of one node for one commit, and groups of commits for one transaction.
 
-In a group, each node's writes have their own write condition. When one fails, ingest commits the nodes one by one.
+In a group, each node's writes have their own write condition. If one condition fails, ingest commits the nodes one by
+one.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ ResolvedParts = Sequence[tuple[RecordPart, AliasRow]]
 
 @dataclass(frozen=True, slots=True)
 class BatchReads:
-    """What was read of the nodes of a batch before their commits, together for all of them.
+    """What was read of the nodes of a batch, with one call for all nodes, before their commits.
 
     `samples` are stored counter samples by key. `snapshots` are the later health snapshots of each node, which were
     written with heartbeats. `logged` are the nodes whose snapshots will be written with the heartbeats of this batch.
@@ -56,11 +57,11 @@ class BatchReads:
 class NodeBatch:
     """The records of one node for one commit. A call computes the transition that they cause.
 
-    After a conflict it is called again; the results are those of the last call. `cached` is the node before the batch.
+    After a conflict it is called again, and the results of the last call count. `cached` is the node before the batch.
     `unwritten` is the node after a call whose changes need no write, and None after every other call. `remaining` are
-    the observations that did not fit into the commit; `rest` returns a batch for them. In such a batch, `continued`
-    holds these observations and the counter samples to write with the last commit. `read` are the stored samples that
-    were read with the node; only the first call uses them, because they may have changed since. `later_snapshots` and
+    the observations that did not fit into the commit; `rest` returns a batch for them. In that batch, `continued` holds
+    these observations and the counter samples to write with the last commit. `read` are the stored samples that were
+    read with the node; only the first call uses them, because they may have changed since. `later_snapshots` and
     `logged` are those of `BatchReads`.
     """
 
@@ -80,11 +81,11 @@ class NodeBatch:
 
     @property
     def node(self) -> NodeKey:
-        """Return the key of the node."""
+        """Return the key of the node that the records are about."""
         return self.cached.stored.key
 
     def __call__(self, state: NodeState, now: datetime) -> Transition:
-        """Return the transition that the records cause. It is empty when the changes need no write."""
+        """Return the transition that the records cause. It is empty if the changes need no write."""
         booted, parts = _with_snapshots(state, self.later_snapshots), _with_correct_times(self.parts, state)
         for part, _ in parts:
             booted = record_boot(booted, part.record)
@@ -108,7 +109,7 @@ class NodeBatch:
         return Transition(state)
 
     def rest(self, cached: CachedNode) -> list[NodeBatch]:
-        """Return the batch of the observations that remain after a commit; empty if none remain."""
+        """Return a batch of the observations that did not fit into a commit; empty if none remain."""
         if not self.remaining:
             return []
         records = {arrival.record_id for arrival in self.remaining}
@@ -124,13 +125,13 @@ class NodeBatch:
         return [replace(self, parts=parts, cached=cached, remaining=(), continued=continued)]
 
     def single_records(self) -> list[NodeBatch]:
-        """Return a batch for each record; empty if the batch has only one or continues an earlier commit."""
+        """Return a batch for each record, or nothing if there is only one or it continues a commit."""
         if len(self.parts) == 1 or self.continued is not None:
             return []
         return [replace(self, parts=[part], read=NOT_READ) for part in self.parts]
 
     def _arrivals(self, parts: ResolvedParts, state: NodeState, now: datetime) -> list[Arrival]:
-        """Return the observations of the records, and the faults found by comparing their counter samples."""
+        """Return the records' observations, and the faults found by comparing their counter samples."""
         if self.continued is not None:
             remaining, puts = self.continued
             self.compared = ComparedSamples(with_faults=puts)
@@ -148,16 +149,16 @@ class NodeBatch:
 
 @dataclass(frozen=True, slots=True)
 class DraftedBatch(NodeDraft):
-    """A node batch, with the transition that it caused and the writes that commit it."""
+    """The records of one node with the transition that they cause and the writes that commit it."""
 
     batch: NodeBatch
 
 
 def first_new_fault(state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]) -> datetime | None:
-    """Return the time of the first health snapshot in a node's records that may show a new fault; None without one.
+    """Return the time of the first health snapshot in a node's records that may show a new fault.
 
-    While a source reports a fault, each of its snapshots is stored, and a snapshot that is older than the stored one
-    has no effect: neither counts.
+    Returns None if there is none. Snapshots of a source that already reports a fault do not count, because all of them
+    are stored. Snapshots older than the stored one do not count, because they have no effect.
     """
     reporting = {source for condition in state.conditions.values() for source in condition.reporters}
     return min(
@@ -174,7 +175,7 @@ def first_new_fault(state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow
 
 
 def sample_keys(node: NodeKey, parts: Iterable[tuple[RecordPart, AliasRow]]) -> Iterator[Key]:
-    """Yield the keys of the stored samples that the counters in a node's records are compared with."""
+    """Yield the keys of the stored samples with which the counters in a node's records are compared."""
     for part, _ in parts:
         for one in part.observations:
             if isinstance(one, CounterSample):
@@ -184,7 +185,7 @@ def sample_keys(node: NodeKey, parts: Iterable[tuple[RecordPart, AliasRow]]) -> 
 def current_heartbeats(
     node: NodeKey, state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]
 ) -> Iterator[tuple[NodeKey, RecordPart]]:
-    """Yield the heartbeats among a node's records. Those of an earlier instance or boot are left out."""
+    """Yield the heartbeats in a node's records, except those of an earlier instance or boot."""
     for part, row in parts:
         record = part.record
         if (
@@ -195,7 +196,7 @@ def current_heartbeats(
 
 
 def prepare_records(parts: ResolvedParts, state: NodeState, catalog: Catalog) -> ResolvedParts:
-    """Return the records of a node, each with the checks of its instance type and a limited number of faults."""
+    """Return a node's records after checks by its instance type, each with a limited number of faults."""
     return [(_with_instance_type_checks(_limited(part, catalog), state), row) for part, row in parts]
 
 
@@ -207,7 +208,7 @@ def _limited(part: RecordPart, catalog: Catalog) -> RecordPart:
 
 
 def _with_instance_type_checks(part: RecordPart, state: NodeState) -> RecordPart:
-    """Compare the GPUs and the rates of EFA devices with the instance type, unless the node has just booted."""
+    """Compare the GPUs and EFA rates with the instance type, unless the node has just booted."""
     instance_type, incarnation = state.placement.instance_type, state.incarnation
     if instance_type is None or incarnation is None or part.record.sent_at < incarnation.since + INCARNATION_MARGIN:
         return part
@@ -217,7 +218,7 @@ def _with_instance_type_checks(part: RecordPart, state: NodeState) -> RecordPart
 def _with_correct_times(parts: ResolvedParts, state: NodeState) -> ResolvedParts:
     """Correct the times of the node's own records if its clock is behind.
 
-    A record whose content names its node comes from a sender with another clock, and stays as it is.
+    A record that names its node in its content was sent by another host with its own clock, and is not changed.
     """
     slow = slow_by(state, (one for part, _ in parts for one in part.observations))
     return parts if not slow else [(part if part.named else _corrected(part, slow), row) for part, row in parts]
@@ -229,7 +230,7 @@ def _corrected(part: RecordPart, slow: timedelta) -> RecordPart:
 
 
 def _with_snapshots(state: NodeState, later: SnapshotTimes) -> NodeState:
-    """Return a node with the later times of its health snapshots."""
+    """Return the node with the times of its newer health snapshots, which its heartbeats carried."""
     newer = {key: at for key, at in later.items() if key in state.snapshots and at > state.snapshots[key]}
     return copied(state, snapshots={**state.snapshots, **newer}) if newer else state
 

@@ -1,7 +1,7 @@
 """Node commits: commits the records of a batch node by node, in as few transactions as possible.
 
-A conflict or an error of one node affects no other node: its group is committed node by node. After an unexpected error
-the records of a node are committed one by one, so that one record does not delay the others of its node.
+A conflict or an error of one node affects no other node: its transaction is repeated node by node. After an unexpected
+error the records of a node are committed one by one, so that one record does not delay the others of its node.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PartsByNode = Mapping[NodeKey, tuple[ClusterConfig, Sequence[tuple[RecordPart, A
 class NodeCommits:
     """Commits the records of one batch and adds their outcomes to `result`.
 
-    `reads` is what was read of the nodes before.
+    `reads` is what was read of the nodes before the commits.
     """
 
     append: Append
@@ -43,12 +43,12 @@ class NodeCommits:
     reads: BatchReads
 
     def __call__(self, by_node: PartsByNode) -> None:
-        """Commit the records of each node."""
+        """Commit the records of each node of the batch."""
         for group in group_commits(self._drafts(by_node)):
             self._commit(group)
 
     def _drafts(self, by_node: PartsByNode) -> Iterator[DraftedBatch]:
-        """Yield a draft for each node that can be processed."""
+        """Yield the planned commit of each node that can be processed."""
         for node, (config, parts) in by_node.items():
             try:
                 batch = self._batch(config, parts, node)
@@ -77,7 +77,10 @@ class NodeCommits:
         )
 
     def _commit(self, group: Sequence[DraftedBatch]) -> None:
-        """Commit a group in one transaction. After an error, commit its nodes, or one node's records, one by one."""
+        """Commit a group of nodes in one transaction.
+
+        After an error, its nodes, or the records of a single node, are committed one by one.
+        """
         try:
             self.append.commit([write for draft in group for write in draft.writes])
         except Exception as error:  # noqa: BLE001 - each node is committed alone, where its error is logged
@@ -97,7 +100,7 @@ class NodeCommits:
                 self._commit_in_order(draft.batch.rest(latest))
 
     def _commit_in_order(self, batches: Iterable[NodeBatch], *, is_fresh: bool = True) -> None:
-        """Commit batches of one node one after the other. `is_fresh` means that the node was just read."""
+        """Commit batches of one node one after the other. `is_fresh`: the node was just read."""
         latest: CachedNode | None = None
         waiting = deque(batches)
         while waiting:
@@ -113,13 +116,13 @@ class NodeCommits:
                 waiting.extendleft(reversed(self._single_records(batch, error)))
 
     def _isolate(self, batch: NodeBatch, error: Exception) -> None:
-        """Commit the records of a failed batch one by one, or return them to the queue."""
+        """Commit each record of a failed batch separately, or return the records to the queue."""
         self._commit_in_order(self._single_records(batch, error), is_fresh=False)
 
     def _single_records(self, batch: NodeBatch, error: Exception) -> list[NodeBatch]:
         """Return a batch for each record of a batch that failed unexpectedly.
 
-        If its records cannot be processed separately, they are given back to the queue, and nothing is returned.
+        If the records cannot be processed separately, they go back to the queue and the result is empty.
         """
         singles = [] if isinstance(error, Transient) else batch.single_records()
         if singles:
@@ -136,7 +139,10 @@ class NodeCommits:
         return singles
 
     def _finish(self, batch: NodeBatch, appended: Appended) -> CachedNode:
-        """Store counters without faults, update the node cache, and set the outcomes of a committed batch."""
+        """Complete a committed batch: store its counters, update the node cache, set its outcomes.
+
+        Counters that caused a fault are already part of the commit.
+        """
         if batch.compared.alone:
             self.counter_store.write_alone(batch.compared)
         latest = batch.unwritten or CachedNode(appended.state, appended.state)

@@ -30,7 +30,10 @@ class NodeLookup:
     trust: Trust
 
     def __call__(self, parts: Sequence[RecordPart]) -> Iterator[tuple[RecordPart, FoundNode | Rejected | None]]:
-        """Yield each part with its node or the reason of its rejection; with None, the part is ignored."""
+        """Yield each part of a record with its node, with the reason of its rejection, or with None.
+
+        A part contains the observations about one node. None means that the part is ignored.
+        """
         aliases = {part: aliases_of(part.record, part.named) for part in parts}
         rows = self._read_aliases(
             (alias for found in aliases.values() for alias in found), {part.record.cluster for part in parts}
@@ -42,7 +45,7 @@ class NodeLookup:
     def _find(
         self, part: RecordPart, candidates: Sequence[Alias], rows: Mapping[Alias, AliasRow]
     ) -> FoundNode | Rejected | None:
-        """Find the node of one part. A record without a cluster gets the cluster of its instance."""
+        """Find the node of one part of a record. A record without a cluster gets its instance's cluster."""
         cluster, any_cluster = part.record.cluster, part.record.cluster == keys.NO_CLUSTER
         if any_cluster and not part.observations:
             return None
@@ -69,14 +72,14 @@ class NodeLookup:
         candidates: Sequence[Alias],
         rows: Mapping[Alias, AliasRow],
     ) -> RecordPart:
-        """Return the part, marked as a claim if nothing proves that its sender is the node; see `Trust.is_claim`."""
+        """Return the part of a record, marked as a claim if its sender did not prove to be the node."""
         others = [rows[alias] for alias in candidates if alias in rows]
         if not self.trust.is_claim(part.record, config, row, others):
             return part
         return replace(part, record=replace(part.record, claimed=True))
 
     def _read_aliases(self, aliases: Iterable[Alias], clusters: Iterable[str]) -> Mapping[Alias, AliasRow]:
-        """Read aliases, and with the same call the registrations that the rulebook reads next."""
+        """Read aliases, and with the same call the registrations that are needed next."""
         wanted = {keys.alias(*alias): alias for alias in aliases}
         registered = [keys.cluster_config(cluster) for cluster in clusters if cluster != keys.NO_CLUSTER]
         found = self.item_cache.get_many([*wanted, *registered, keys.CURRENT_POLICY])

@@ -1,9 +1,9 @@
-"""Outcomes of a batch: the result of each record, reasons of messages given back, receipt lines.
+"""Outcomes of a batch: the result of each record, and why messages go back to the queue.
 
 An unexpected error of one record or node does not affect the others (`process_isolated`).
 
-Senders write a receipt line with the ids that the queue accepted. Ingest writes one with the outcome of each record.
-`delivery_audit` compares both.
+Senders write a receipt line with the ids of the records that the queue accepted. Ingest writes a receipt line with the
+outcome of each record. `delivery_audit` compares both.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ IDS_PER_LINE = 1000
 
 
 class GiveBackReason(StrEnum):
-    """Why a message goes back to the queue.
+    """The reason why a message goes back to the queue.
 
-    It is the `reason` of its log line and of the metric `RecordsGivenBack`.
+    It is the `reason` of the log line and of the metric `RecordsGivenBack`.
     """
 
     CONFLICT = "conflict"
@@ -72,11 +72,11 @@ class GiveBackReason(StrEnum):
 
 @dataclass(slots=True)
 class IngestResult:
-    """Outcomes of the records of a batch, and the messages that go back to the queue.
+    """The outcomes of the records of a batch, and the messages that go back to the queue.
 
-    `failed` has the reason of each message given back, by message id. `outcomes` has the outcome of each record, and
-    `reasons` the reason of each rejected record, both by record id. `unparsed` is the number of lines or documents
-    that look like faults and were not understood.
+    `failed` maps the id of each message that goes back to the reason. `outcomes` maps each record id to its outcome.
+    `reasons` maps the id of each rejected record to the reason. `unparsed` is the number of lines or documents that
+    look like faults but match no known pattern.
     """
 
     failed: dict[str, GiveBackReason] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class IngestResult:
     unparsed: int = 0
 
     def add_unparsed(self, record_id: str, source: str, unparsed: int) -> None:
-        """Count the lines of a record that were not understood, and log them with the id of the record."""
+        """Count the lines of a record that look like faults but match no pattern, and log the record id."""
         if unparsed:
             self.unparsed += unparsed
             log_cause(
@@ -93,16 +93,16 @@ class IngestResult:
             )
 
     def set_outcome(self, record_id: str, outcome: Outcome) -> None:
-        """Set the outcome of a record, unless the record already has a stronger outcome."""
+        """Set the outcome of a record, unless it already has a stronger outcome."""
         strongest = self.outcomes.get(record_id, Outcome.CLEAN)
         self.outcomes[record_id] = max(strongest, outcome, key=lambda one: one.rank)
 
     def give_back(
         self, delivery: Delivery, error: Exception, unavailable: GiveBackReason, node: NodeKey | None = None
     ) -> None:
-        """Mark a message to go back to the queue and log the cause, once for each message.
+        """Mark a message to go back to the queue and log the cause, once per message.
 
-        The reason is `unavailable` for a Transient error that is no Conflict. `node` is the node if known.
+        The reason is `unavailable` for a Transient error that is not a Conflict. `node` is the node, if known.
         """
         if delivery.id in self.failed:
             return
@@ -122,7 +122,7 @@ class IngestResult:
         )
 
     def merge(self, other: IngestResult) -> None:
-        """Add the result of another part of the batch."""
+        """Add the outcomes of another part of the same batch to this result."""
         self.failed |= other.failed
         for record_id, outcome in other.outcomes.items():
             self.set_outcome(record_id, outcome)
@@ -139,14 +139,14 @@ def _reason(error: Exception, unavailable: GiveBackReason) -> GiveBackReason:
 
 
 def sent_lines(sender: str, records: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    """Yield receipt lines with the ids of the records that a sender put on the queue, a thousand per line."""
+    """Yield receipt lines with the ids of records that a sender put on the queue, 1,000 per line."""
     ids = iter(records)
     while selected := list(islice(ids, IDS_PER_LINE)):
         yield {"kind": SENT, "sender": sender, "records": selected}
 
 
 def outcome_line(outcomes: Mapping[str, Outcome]) -> Mapping[str, Any]:
-    """Return the receipt of records: their ids by outcome, joined by spaces, because AWS charges for each byte."""
+    """Return a receipt line: record ids by outcome, joined by spaces, because AWS charges per byte."""
     ids: dict[str, list[str]] = {}
     for record, outcome in outcomes.items():
         ids.setdefault(outcome.value, []).append(record)
@@ -154,14 +154,14 @@ def outcome_line(outcomes: Mapping[str, Outcome]) -> Mapping[str, Any]:
 
 
 def outcome_lines(outcomes: Mapping[str, Outcome]) -> Iterator[Mapping[str, Any]]:
-    """Yield receipt lines with the outcomes of the records of a batch, a thousand per line."""
+    """Yield receipt lines with the outcomes of the records of a batch, 1,000 per line."""
     remaining = iter(outcomes.items())
     while selected := dict(islice(remaining, IDS_PER_LINE)):
         yield outcome_line(selected)
 
 
 def outcomes_in(line: Mapping[str, Any]) -> Iterator[tuple[str, Outcome]]:
-    """Yield the records of a receipt line with their outcomes; a line of another kind has none."""
+    """Yield the records of a receipt line with their outcomes. Other log lines contain none."""
     records = line["records"] if line.get("kind") in {OUTCOMES, OUTCOME} else {}
     for name, value in records.items():
         if line["kind"] == OUTCOME:
@@ -175,9 +175,9 @@ def process_isolated(
     process: Callable[[Sequence[Item]], Iterable[Done]],
     fail: Callable[[Sequence[Item], Exception], None],
 ) -> list[Done]:
-    """Process all items together and, after an unexpected error, each item alone.
+    """Process all items in one call and, after an unexpected error, each item alone.
 
-    `fail` gets the items that were not processed and their error. After a Transient error these are all items: the
+    `fail` receives the items that were not processed and their error. After a Transient error these are all items: the
     dependency does not respond, and single tries would only take time.
     """
     if not items:
@@ -195,7 +195,7 @@ def process_isolated(
 
 
 def describe(error: Exception) -> str:
-    """Return the text of an error; for an error that is not raised on purpose, also its type and place."""
+    """Return the text of an error. For an unexpected error, add its type and the place in the code."""
     if isinstance(error, FaultbridgeError):
         return str(error)
     trace = error.__traceback__

@@ -1,8 +1,8 @@
 """Poison messages: detects a message that stops the worker process each time it is processed.
 
-A high receive count does not prove this: during an outage of three hours a message is received 60 times. A message
-received often is therefore processed alone. Its attempt is counted before, and the count is deleted after it finished.
-A message with three attempts that did not finish is rejected.
+A high receive count does not prove this: during an outage of three hours a message is received 60 times. A message that
+was received often is therefore processed alone. The attempt is counted before it starts, and the count is deleted after
+it finished. A message with three attempts that did not finish is rejected.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ COUNT_TTL = timedelta(days=1)
 class PoisonMessages:
     """Counts the unfinished attempts of messages that are processed alone.
 
-    Every method may raise Transient. In that case no attempt has started.
+    Every method may raise Transient. In that case no attempt was started.
     """
 
     table: Table
     clock: Clock
 
     def start_attempt(self, message: str) -> bool:
-        """Count a new attempt. Return False when three attempts started and none finished."""
+        """Count a new attempt. Return False if three attempts started and none finished."""
         key = keys.poison_message(message)
         expires = to_milliseconds(self.clock.now() + COUNT_TTL) // 1000
         counted = Update(

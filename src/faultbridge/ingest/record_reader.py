@@ -37,7 +37,7 @@ Decode = Callable[[str, bytes, Hints], Decoded]
 
 @dataclass(frozen=True, slots=True)
 class RecordIds:
-    """The record, the cluster and the node that a message states."""
+    """The ids of the record, the cluster and the node that a message states."""
 
     record_id: str
     cluster: str | None = None
@@ -48,8 +48,9 @@ class RecordIds:
 class Delivery:
     """One message as the queue delivered it, or one record of a message that contains several.
 
-    `received_at` is when the queue first accepted it. `receives` counts its deliveries, this one included.
-    `shared_message` is the id of the message that contains this record and others, `records_in_message` their number.
+    `received_at` is when the queue first accepted the message. `receives` counts its deliveries, including this one.
+    `shared_message` is the id of the message that contains this record and others, and `records_in_message` their
+    number.
     """
 
     id: str
@@ -66,7 +67,10 @@ class Delivery:
         return self.shared_message or self.id
 
     def records(self) -> tuple[Delivery, ...]:
-        """Return a delivery for each record of the message. If it has several, each id ends with `/` and a number."""
+        """Return a delivery for each record of the message.
+
+        If the message has several records, each id ends with `/` and a number.
+        """
         texts = split_records(self.text)
         if len(texts) == 1:
             return (replace(self, text=texts[0]),)
@@ -83,21 +87,21 @@ class Delivery:
         return RecordIds(message.record_id, message.cluster, message.node)
 
     def message(self) -> Message:
-        """Return the message, which is decoded only once. Raises Rejected for an invalid one."""
+        """Return the decoded message; an invalid message raises Rejected. It is decoded only once."""
         if isinstance(self._decoded, Rejected):
             raise self._decoded
         return self._decoded
 
     @property
     def is_pointing(self) -> bool:
-        """Return whether the message points to a body in the object store, which can be large."""
+        """Return whether the message contains the key of a body in the object store, which can be large."""
         return isinstance(self._decoded, Message) and self._decoded.pointer is not None
 
     def unmasked(self, body: bytes) -> bytes:
-        """Return the body of a packed record unpacked, so that secrets in it can be masked; any other body unchanged.
+        """Return the body of a record unpacked, so that secrets in it can be masked.
 
-        Each record of a message has an equal share of the unpacked size that one message may have. Raises Rejected for
-        a record that is larger or cannot be unpacked.
+        A body that is not packed is unchanged. Each record of a message has an equal share of the unpacked size that
+        one message may have. A record that is larger or cannot be unpacked raises Rejected.
         """
         return unpacked(body, MAX_UNPACKED_BYTES // self.records_in_message)
 
@@ -113,8 +117,8 @@ class Delivery:
 class RecordPart:
     """The observations of one record about one node.
 
-    `named` is the node name found inside the record, if any. `unparsed` counts the lines or documents of the whole
-    record that were not understood; it is 0 in every part but the first.
+    `named` is the node name found inside the record, if any. `unparsed` is the number of lines or documents of the
+    record that look like faults but match no known pattern. It is 0 in every part but the first.
     """
 
     delivery: Delivery
@@ -126,7 +130,7 @@ class RecordPart:
 
 @dataclass(slots=True)
 class BodyBudget:
-    """How many bytes of bodies from the object store one invocation may still decode."""
+    """How many bytes of bodies from the object store one Lambda invocation may still decode."""
 
     remaining: int = MAX_BODY_BYTES
 
@@ -138,7 +142,10 @@ class BodyBudget:
 
 @dataclass(frozen=True, slots=True)
 class RecordReader:
-    """Reads deliveries. `mappings` returns the customer's mappings of alert and log texts to fault codes."""
+    """Reads records from queue messages.
+
+    `mappings` returns the customer's mappings of alert and log texts to fault codes.
+    """
 
     objects: ObjectStore
     decode: Decode
@@ -147,11 +154,11 @@ class RecordReader:
     config: Callable[[str], ClusterConfig | None] = lambda _cluster: None
 
     def read(self, delivery: Delivery, budget: BodyBudget | None = None) -> Sequence[RecordPart]:
-        """Return the parts of a delivery, one for each node that it names.
+        """Return the parts of a record, one for each node that it names.
 
-        A body from the object store is taken off the budget. The sender is checked before the body is fetched, masked
-        and decoded. Raises Rejected when the message is invalid or its sender untrusted, and Transient when its body
-        cannot be read now.
+        The sender is checked before the body is fetched, masked and decoded. A body from the object store reduces the
+        byte budget. Raises Rejected if the message is invalid or its sender untrusted, and Transient if its body cannot
+        be read now.
         """
         message = delivery.message()
         self._check_sender(delivery, message)
@@ -188,9 +195,9 @@ class RecordReader:
             raise Rejected("untrusted", refusal)
 
     def _with_full_record(self, record: RawRecord, observations: tuple[Observation, ...]) -> tuple[Observation, ...]:
-        """Store the full record if an excerpt was truncated, and add its key to the faults with such an excerpt.
+        """Store the full record if evidence was cut, and add its S3 key to the affected faults.
 
-        The key is made from the content, so a repetition stores the same object.
+        The key is a hash of the content, so a repetition stores the same object.
         """
         if not any(fault.is_truncated for observation in observations for fault in faults_of(observation)):
             return observations
@@ -199,7 +206,7 @@ class RecordReader:
         return add_evidence_object(observations, key)
 
     def _record(self, delivery: Delivery, message: Message, budget: BodyBudget | None) -> RawRecord:
-        """Return the raw record of a message, with its body from the object store if it is stored there."""
+        """Return the raw record of a message, with the body from the object store if it is there."""
         body = message.body
         if message.pointer is not None:
             body = self.objects.get(message.pointer)
@@ -227,5 +234,5 @@ class RecordReader:
 
 
 def unreadable_id(text: str) -> str:
-    """Return the record id of a message that does not have the raw record format."""
+    """Return a record id for a message that does not have the raw record format."""
     return UNREADABLE_PREFIX + hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]

@@ -1,10 +1,10 @@
 """Redrive: moves dead letters back to the queue and keeps the time at which each record first arrived.
 
-The records of one message become a message each, so that one of them does not stop the others again.
+Each record of a message becomes a separate message, so that one record does not stop the others again.
 
 A redrive in the AWS console gives a record a new arrival time, and ingest would treat an old fault as a new one. This
-redrive writes the original arrival time into the record. Messages of the queue for cloud events contain their own time
-and are moved unchanged (`dated=False`).
+redrive writes the original arrival time into the record. Messages of the queue for EventBridge events contain their own
+time and are moved unchanged (`dated=False`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def _no_progress(_count: int) -> None:
 class Redrive:
     """Moves messages from a dead-letter queue to its source queue.
 
-    A crash can leave a message in both queues, which is harmless: the effects of a record apply once.
-    `dated` writes the first arrival time into each record. Without it, messages are moved unchanged.
+    A crash can leave a message in both queues, which is harmless, because the effects of a record apply only once. With
+    `dated`, the first arrival time is written into each record. Without it, messages are moved unchanged.
     """
 
     dead: RecordQueue
@@ -41,7 +41,7 @@ class Redrive:
     def __call__(self, progress: Callable[[int], None] = _no_progress) -> int:
         """Move the messages that are in the dead-letter queue now, and return their number.
 
-        Raises Transient when the source queue refuses a message.
+        Raises Transient if the source queue refuses a message.
         """
         left, moved = self.dead.depth().waiting, 0
         while left > 0 and (received := self.dead.receive()):

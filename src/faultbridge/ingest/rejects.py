@@ -1,4 +1,4 @@
-"""Rejects: stores raw records that could not be used, with the reason, and retries them.
+"""Rejects: stores raw records that ingest could not use, with the reason, and retries them.
 
 A record of an unknown node or cluster is retried automatically for a day, each time when its age has doubled, because
 the node may be registered later. Any other record stays until an operator fixes the cause and runs `reject retry`.
@@ -39,7 +39,7 @@ MAX_DETAIL = 500
 
 @dataclass(frozen=True, slots=True)
 class Rejects:
-    """Stores, lists and retries rejected records. Ingest calls it with each record that it rejects."""
+    """Stores, lists and retries rejected records. Ingest calls it with each record that ingest rejects."""
 
     table: Table
     objects: ObjectStore
@@ -48,10 +48,10 @@ class Rejects:
     trust: Trust = TRUST_ALL
 
     def __call__(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> None:
-        """Store a rejected record with its reason. The same record again replaces the stored one.
+        """Store a rejected record with its reason.
 
-        At most 100 records an hour are stored for each sender and reason, or for each node and source for which a
-        collector sends. More are only counted.
+        A second call for the same record replaces the stored reject. At most 100 records an hour are stored for each
+        sender and reason, or for each node and source for which a collector sends. Further records are only counted.
         """
         reject, raw = self._describe(delivery, record, error)
         counter = rejects.counter(reject, self.clock.now(), by_sender=_is_counted_by_sender(reject))
@@ -69,30 +69,30 @@ class Rejects:
             _log(reject, "reject_not_stored", "newer_reject_stored", error=str(conflict))
 
     def list(self, cluster: str) -> Iterator[Reject]:
-        """Yield the rejects of a cluster, oldest first. `-` lists those of unregistered clusters."""
+        """Yield the rejected records of a cluster, oldest first; `-` lists those of unregistered clusters."""
         from faultbridge.ledger.queries import query_all  # ingest stores rejects and never lists them
 
         yield from map(rejects.read, query_all(self.table, keys.reject_partition(cluster), up_to=rejects.COUNTERS))
 
     def dropped(self, cluster: str) -> int:
-        """Return how many rejects of a cluster were only counted."""
+        """Return how many rejected records of a cluster were only counted and not stored."""
         page = self.table.query(keys.reject_partition(cluster), prefix=rejects.COUNTERS)
         return sum(int(str(item.get("dropped", 0))) for item in page.items)
 
     def find(self, record_id: str, cluster: str) -> Reject | None:
-        """Return the reject of a record, or None."""
+        """Return the stored reject of the record with this id, or None if the record was not rejected."""
         return next((one for one in self.list(cluster) if one.record_id == record_id), None)
 
     def raw(self, reject: Reject) -> bytes | None:
-        """Return the bytes of the record, or None when they no longer exist."""
+        """Return the bytes of a rejected record, or None if they no longer exist."""
         return self.objects.get(reject.raw)
 
     def retry(self, reject: Reject) -> None:
-        """Put the record on the queue again with its original id and times, then delete the reject.
+        """Put a rejected record on the queue again with its original id and times, and delete the reject.
 
         A repeated call is harmless, because the pipeline applies the effects of a record only once. If the record is
-        rejected again before the deletion, the newer reject is kept. Raises Rejected when the bytes of the record no
-        longer exist, and Transient when the queue refuses the record.
+        rejected again before the deletion, the newer reject is kept. Raises Rejected if the bytes of the record no
+        longer exist, and Transient if the queue refuses the record.
         """
         group, text = self._message(reject)
         if self.queue.send([(group, text)]):
@@ -103,9 +103,9 @@ class Rejects:
             _log(reject, "retried_reject_not_deleted", "rejected_again", error=str(conflict))
 
     def retry_at(self, key: Key) -> bool:
-        """Retry the reject at a key whose timer is due.
+        """Retry the rejected record with this table key, whose timer is due.
 
-        Returns False if the reject is gone, or if the bytes of its record are: its automatic retries then stop.
+        Returns False if the reject or the bytes of its record no longer exist. Its automatic retries then stop.
         """
         found = self.table.get(key)
         if found is None:
@@ -120,7 +120,7 @@ class Rejects:
         return True
 
     def _describe(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> tuple[Reject, bytes | None]:
-        """Return the reject of a record, and the bytes to store.
+        """Return the stored form of a rejected record (its reject), and the bytes to store.
 
         The second value is None if the object store already contains the bytes.
         """
@@ -151,7 +151,7 @@ class Rejects:
         return found is not None and int(str(found["n"])) >= MAX_PER_HOUR
 
     def _message(self, reject: Reject) -> tuple[str, str]:
-        """Return the group and the text of the message that sends a record again."""
+        """Return the queue message that sends a rejected record again: its group and its text."""
         raw = self.raw(reject)
         if raw is None:
             detail = f"the bytes of the record no longer exist: {reject.record_id}; send it again from its source"
@@ -167,7 +167,7 @@ class Rejects:
 
 
 def _is_counted_by_sender(reject: Reject) -> bool:
-    """Return whether the hourly limit counts the sender, not the node and source that the record states.
+    """Return whether the hourly limit counts the sender instead of the stated node and source.
 
     A sender could otherwise avoid the limit, because a record can name any number of nodes and clusters.
     """
@@ -175,7 +175,7 @@ def _is_counted_by_sender(reject: Reject) -> bool:
 
 
 def _unpacked(delivery: Delivery, body: bytes) -> bytes:
-    """Return the body unpacked, so that its secrets can be masked; as it is if it cannot be unpacked."""
+    """Return a body unpacked, so that its secrets can be masked, or unchanged if it cannot be unpacked."""
     try:
         return delivery.unmasked(body)
     except Rejected:
@@ -183,13 +183,16 @@ def _unpacked(delivery: Delivery, body: bytes) -> bytes:
 
 
 def _next_retry(reason: str, received: datetime, now: datetime) -> datetime | None:
-    """Return when a record is retried: when its age has doubled, at most a day after it arrived; None for never."""
+    """Return when a rejected record is retried: when its age has doubled, at most a day after arrival.
+
+    Returns None if the record is never retried.
+    """
     age = max(now - received, MIN_RETRY_DELAY)
     return min(now + age, received + RETRY_PERIOD) if reason in RETRIED_REASONS and age < RETRY_PERIOD else None
 
 
 def _unreadable(delivery: Delivery, error: Rejected, now: datetime) -> tuple[Reject, bytes]:
-    """Return the reject for a message that is no raw record, and its masked text as the bytes to store."""
+    """Return the reject for a message that is not a raw record, and its masked text as the bytes to store."""
     raw = mask(delivery.text.encode(errors="surrogatepass"))
     message = Message(
         record_id=unreadable_id(delivery.text),

@@ -1,4 +1,7 @@
-"""Release of messages that are given back: their next delivery comes after a short pause that doubles each time."""
+"""Release: delivers a message that went back to the queue again after a short pause.
+
+The pause doubles with each delivery.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ MAX_SECONDS = 300
 
 
 def release(queue: RecordQueue, records: Collection[Mapping[str, Any]], failed: Collection[str]) -> None:
-    """Shorten the invisibility of the messages of a Lambda batch that are given back.
+    """Shorten the invisibility of the messages of a Lambda batch that go back to the queue.
 
-    A failure here is only logged: the messages are delivered again after the visibility timeout of the queue.
+    A failure is only logged: the messages are delivered again after the visibility timeout of the queue.
     """
     pauses = {
         record["receiptHandle"]: pause_after(int(record["attributes"].get("ApproximateReceiveCount", 1)))
@@ -33,5 +36,5 @@ def release(queue: RecordQueue, records: Collection[Mapping[str, Any]], failed: 
 
 
 def pause_after(receives: int) -> int:
-    """Return the seconds until a message is delivered again, by the number of its deliveries so far."""
+    """Return the seconds until a message is delivered again, from the number of its deliveries so far."""
     return int(min(FIRST_SECONDS * 2 ** min(receives - 1, 10), MAX_SECONDS))

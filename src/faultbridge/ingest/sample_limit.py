@@ -1,4 +1,4 @@
-"""Sample limit: how many counter samples one item stores, and the fault when they are more.
+"""Sample limit: how many counter samples one table item stores, and the fault for excess samples.
 
 A sender that reports very many components would otherwise make the item larger than DynamoDB accepts.
 """
@@ -23,7 +23,7 @@ _EXCESS_REASON = f"at most {MAX_BYTES} bytes of counters are stored for each sou
 
 
 def fitting(ports: Mapping[str, LastSample]) -> tuple[dict[str, LastSample], int]:
-    """Return the latest samples that fit into one item, and how many samples do not fit."""
+    """Return the latest counter samples that fit into one table item, and how many do not fit."""
     room, kept = MAX_BYTES, set()
     for name in sorted(ports, key=lambda name: ports[name].at, reverse=True):
         room -= _size(name, ports[name])
@@ -39,14 +39,14 @@ def _size(name: str, port: LastSample) -> int:
 
 
 def excess_fault(arrival: Arrival, excess: int) -> Arrival:
-    """Return the fault that counters of a number of components are not stored."""
+    """Return the fault that reports that counters of `excess` components are not stored."""
     message = f"the counters of {excess} components are not compared: {_EXCESS_REASON}"
     source, attributes = arrival.observation.source, {"components": str(excess)}
     return replace(arrival, observation=Fault(source, _EXCESS, NODE_COMPONENT, message, attributes=attributes))
 
 
 def log_excess(state: NodeState, faults: Iterable[Arrival]) -> None:
-    """Log which counters of a node are not stored, as the faults of a comparison state."""
+    """Log how many components of a node have counters that are not stored, for each such fault."""
     for fault in (arrival.observation for arrival in faults):
         if isinstance(fault, Fault) and fault.code == _EXCESS:
             log_cause(

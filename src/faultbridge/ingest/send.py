@@ -23,7 +23,7 @@ MAX_BATCH = 10
 
 @dataclass(frozen=True, slots=True)
 class RawInput:
-    """Raw bytes of one source about one node, to be sent as one or more records."""
+    """Raw bytes that one source reports about one node, to be sent as one or more records."""
 
     source: str
     cluster: str
@@ -48,7 +48,7 @@ def _no_progress(_count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Sends raw inputs. `new_id` creates record ids, and `sender` names the sender in receipts."""
+    """Puts raw inputs on the queue; `new_id` creates record ids, `sender` names the sender in receipts."""
 
     queue: RecordQueue
     objects: ObjectStore
@@ -69,7 +69,7 @@ class Send:
         return SendResult(tuple(accepted), tuple(refused), self._write_receipts(accepted))
 
     def messages(self, raw_input: RawInput) -> Iterator[Message]:
-        """Yield the messages of a raw input. Raises Rejected for an invalid cluster, node or instance."""
+        """Yield the messages of a raw input; an invalid cluster, node or instance name raises Rejected."""
         names.cluster_name(raw_input.cluster)
         for body in split_body(raw_input.source, raw_input.body):
             message = Message(
@@ -85,7 +85,7 @@ class Send:
             yield message if fits(message) else self.store_body(message)
 
     def store_body(self, message: Message) -> Message:
-        """Store the body of a message, with secrets masked, and return the message with a pointer to the body."""
+        """Store a message's body, with secrets masked; return the message with the body's S3 key instead."""
         body = mask(message.body or b"")
         key = raw_key(message.cluster, message.sent_at, body)
         self.objects.put(key, body)
@@ -103,7 +103,7 @@ class Send:
 
 
 def split_body(source: str, body: bytes) -> Iterator[bytes]:
-    """Split a log at line ends into pieces of at most 180 KB. Longer lines and documents stay whole."""
+    """Split a log at line ends into pieces of at most 180 KB; longer lines and documents are not split."""
     if source not in LINE_SOURCES or len(body) <= MAX_PIECE_BYTES:
         yield body
         return

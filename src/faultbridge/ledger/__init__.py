@@ -7,14 +7,14 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `cluster_stream`: writes a cluster's own state and entries.
 - `publish`: sends entries to the event bus, at least once each.
 - `queries`: reads a query to its end, the rows that a cluster keeps in every shard, and a window of one stream.
-- `cluster_reads`: lets services that process one cluster together share what they read of it.
+- `cluster_reads`: shares what was read of one cluster among the services that process it together.
 - `streams`: lists the streams of a cluster, their last entries, and the entries of one stream.
 - `timeline`: the entries of a node, cluster, case, device or job, in pages.
 - `job_timeline`: the entries of a job and of the nodes whose faults affected it.
 - `follow`: the entries of a timeline, and each new one after it was recorded.
 - `history`: what happened to one device or one node over time, and repeat offenders.
 - `causes`: the chain of one entry: what caused it, and what it caused.
-- `page_tokens`: the opaque text that holds the position at which the next page begins.
+- `page_tokens`: the opaque text that contains the position at which the next page starts.
 - `entry_text`: one line of text for an event: what happened, and why.
 - `entry_attributes`: recomputes the attributes of a stored entry from its body.
 - `hash_chain`: checks the entries of one stream one by one: sequence, hash, identity and attributes.
@@ -22,7 +22,7 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `derived_rows`: recomputes the items that follow from a stream and its state.
 - `stream_verification`: checks one stream: its entries, its state, its seal and its derived rows.
 - `verify`: checks every stream of a cluster.
-- `recover`: begins a new epoch in every stream after the table was restored from a backup.
+- `recover`: starts a new epoch in every stream after the table was restored from a backup.
 
 Tests: tests/ledger; tests/archive covers verification with anchors.
 """

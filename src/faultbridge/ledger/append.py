@@ -43,19 +43,19 @@ DEFAULT_FIRST_PAUSE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Identity of one installation. The id is created at the first deployment and never used again."""
+    """The identity of one installation. Its id is created at the first deployment and is never reused."""
 
     id: str
     name: str
 
     def stream(self, cluster: str, node: str | None = None) -> Stream:
-        """Return the stream of a cluster or of one of its nodes."""
+        """Return the entry stream of a cluster or of one of its nodes."""
         return Stream(self.id, self.name, cluster, node)
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Result of a commit: the node as stored, and the entries that were added."""
+    """The result of a commit: the node as stored, and the timeline entries that were added."""
 
     state: NodeState
     entries: tuple[Entry, ...] = ()
@@ -63,7 +63,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class NodeDraft:
-    """The transition of one node, and the writes that commit it."""
+    """The planned transition of one node, and the table writes that commit it."""
 
     appended: Appended
     writes: tuple[Write, ...]
@@ -77,7 +77,7 @@ Revise = Callable[[NodeState, datetime], Transition]
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Commits transitions of nodes, and retries after conflicts.
+    """Commits transitions of nodes, and retries after conflicts with other writers.
 
     `pause` sleeps between two tries for a number of seconds that `random` chooses.
     """
@@ -96,10 +96,10 @@ class Append:
         actor: Actor,
         current: NodeState | None = None,
     ) -> Appended:
-        """Commit a transition of one node, and retry after conflicts.
+        """Commit a transition of one node, and retry after conflicts with other writers.
 
-        `current` is a state that the caller has just read; it saves the first read.
-        Raises IllegalTransition when the transition is not allowed, and Conflict after 20 conflicts.
+        If the caller has just read the node, `current` is this state and saves the first read. Raises IllegalTransition
+        if the transition is not allowed, and Conflict after 20 conflicts.
         """
         for attempt in range(MAX_TRIES):
             before = current if current is not None and attempt == 0 else self.read(key)
@@ -116,7 +116,7 @@ class Append:
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
     def read(self, key: NodeKey) -> NodeState:
-        """Read a node with a consistent read. A node that is not registered has no status."""
+        """Read a node with a consistent read. The state of an unregistered node has no status."""
         return items.read_state(key, self.table.get(keys.node_state(key)))
 
     def read_many(self, nodes: Iterable[NodeKey]) -> tuple[NodeState, ...]:
@@ -130,7 +130,7 @@ class Append:
     ) -> tuple[Appended, tuple[Write, ...]]:
         """Return a transition's result and writes, for a caller that commits several transitions at once.
 
-        Raises IllegalTransition when the transition is not allowed.
+        Raises IllegalTransition if the transition is not allowed.
         """
         check_moves(before, transition.state, transition.drafts, actor)
         stream, head = self.stack.stream(*before.key), replace(before.head, version=before.head.version + 1)
@@ -147,7 +147,7 @@ class Append:
         return Appended(after, entries), tuple(writes)
 
     def draft(self, before: NodeState, revise: Revise, *, actor: Actor) -> tuple[Appended, tuple[Write, ...]]:
-        """Compute a transition and its writes without committing them; without changes there are no writes."""
+        """Compute a transition and its writes without committing them; no change means no writes."""
         now = truncate(self.clock.now())
         transition = revise(before, now)
         if not transition.drafts and not transition.writes and transition.state == before:
@@ -155,7 +155,7 @@ class Append:
         return self.prepare(before, transition, actor=actor, now=now)
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """Commit the writes of one or more drafts, all or nothing. Raises Conflict when any condition fails."""
+        """Commit the writes of one or more drafts, all or nothing. A failed condition raises Conflict."""
         if len(writes) == 1:
             self.table.write(writes[0])
         elif writes:
@@ -167,7 +167,7 @@ class Append:
 
 
 def group_commits(drafts: Iterable[D]) -> Iterator[list[D]]:
-    """Group drafts for one transaction each; the drafts of a group never write the same item.
+    """Group drafts into transactions, so that the drafts of a group never write the same item.
 
     A draft with one write is a group of its own, because the same write costs twice as much in a transaction.
     """
@@ -190,7 +190,7 @@ def group_commits(drafts: Iterable[D]) -> Iterator[list[D]]:
 
 
 def log_split(reason: str, nodes: Iterable[NodeKey]) -> None:
-    """Log why the nodes of a group are committed one by one."""
+    """Log why the nodes of a group are committed one by one instead of in one transaction."""
     log_cause("commit_group_split", reason=reason, nodes=[node.stream for node in nodes])
 
 
@@ -198,13 +198,14 @@ def transaction_token(writes: Sequence[Write]) -> str:
     """Return an idempotency token for a transaction, derived from all its writes.
 
     The token makes a retry after a lost response safe. Two writers that read the same version must have different
-    tokens, because the slower one must fail with a conflict; for this reason the token covers the content too.
+    tokens, because the slower writer must fail with a conflict. The token therefore covers the content of the writes
+    too.
     """
     return hashlib.sha256(repr(writes).encode()).hexdigest()[:36]
 
 
 def _log_conflict(conflict: Conflict, key: NodeKey, actor: Actor, attempt: int) -> None:
-    """Log why a commit is retried, so that a node that is written often can be found."""
+    """Log why a commit is retried, to make frequently written nodes visible in the log."""
     log_cause(
         "commit_conflict",
         reason=str(conflict),

@@ -1,8 +1,8 @@
-"""Causes: the chain of one entry: what caused it, and what it caused.
+"""Causes: the chain of one timeline entry: what caused it, and what it caused.
 
 An entry names its cause, so causes are read one by one back to the start of the chain. Effects are read step by step
 through an index on the cause. An entry of a case that an incident caused has two predecessors: the event of the
-incident, and the entry of the case before it, where the chain of the case continues.
+incident, and the previous entry of the case, where the chain of the case continues.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_LINKS = 2_000
 
 
 class Relation(StrEnum):
-    """How an entry of a chain relates to the event that the chain was requested for."""
+    """How an entry of a chain of causes relates to the requested event."""
 
     CAUSE = "cause"
     EVENT = "event"
@@ -36,7 +36,7 @@ class Relation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One entry of a chain; `distance` is the number of steps between it and the requested event."""
+    """One entry of a chain of causes. `distance` is its number of steps from the requested event."""
 
     line: Line
     relation: Relation
@@ -47,8 +47,9 @@ class Link:
 class Chain:
     """The causes of an event, the event and its effects, in the order of recording.
 
-    `record` is the id of the raw record that started the chain; None if the first entry has no cause, or was not read.
-    `complete` is False if there are more than `MAX_LINKS` causes or effects; the nearest of them are returned.
+    `record` is the id of the raw record that started the chain, or None if the first entry has no cause or was not
+    read. `complete` is False if there are more than `MAX_LINKS` causes or effects. The chain then contains the nearest
+    ones.
     """
 
     links: tuple[Link, ...]
@@ -57,7 +58,7 @@ class Chain:
 
 
 def read_chain(table: Table, event_id: str) -> Chain:
-    """Read the chain of an event, or what a raw record caused. Raises Rejected `unknown_event` if there is none."""
+    """Read the chain of an event, or what a raw record caused; raises Rejected `unknown_event` if none."""
     found = _find(table, event_id)
     causes, record = _causes(table, found) if found else ([], event_id)
     has_all_causes = len(causes) <= MAX_LINKS
@@ -70,9 +71,10 @@ def read_chain(table: Table, event_id: str) -> Chain:
 
 
 def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
-    """Return the causes of an entry, nearest first, and the id of the raw record at the start of the chain, if any.
+    """Return the causes of an entry, nearest first, and the id of the raw record that started the chain.
 
-    Stops after the step that exceeds `MAX_LINKS`. If an entry is missing, its id is taken for that of a record.
+    The search stops after the step that exceeds `MAX_LINKS`. If an entry with an id is missing, the id is treated as
+    that of a raw record. Without a raw record the second value is None.
     """
     causes: dict[str, Link] = {}
     while len(causes) <= MAX_LINKS and (cause := _event(item)["metadata"]["causation_id"]):
@@ -88,7 +90,7 @@ def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
 
 
 def _effects(table: Table, event_id: str, item: Item | None) -> Iterator[Link]:
-    """Yield the effects of an event, the nearest first; stop after the step that exceeds `MAX_LINKS`."""
+    """Yield the effects of an event, nearest first; stop after the step that exceeds `MAX_LINKS`."""
     seen, distance = {event_id}, 0
     level = list(_effects_of(table, event_id, item))
     while level and len(seen) <= MAX_LINKS + 1:
@@ -102,7 +104,8 @@ def _effects(table: Table, event_id: str, item: Item | None) -> Iterator[Link]:
 def _effects_of(table: Table, event_id: str, item: Item | None) -> Iterator[Item]:
     """Yield the entries that name an event as their cause.
 
-    If none of these is of the event's case, and an incident caused the next entry of the case, yield that entry too.
+    If an incident caused the next entry of the event's case, no entry of the case names the event. That next entry is
+    then included too.
     """
     named = list(_entries(table, EFFECTS, keys.effects_of(event_id)))
     yield from named
@@ -116,7 +119,10 @@ def _effects_of(table: Table, event_id: str, item: Item | None) -> Iterator[Item
 
 
 def _neighbor(table: Table, item: Item, step: int) -> Item | None:
-    """Return the entry after (step 1) or before (-1) an entry of a case; entries about faults are skipped."""
+    """Return the next (step 1) or previous (step -1) entry of the same case, or None.
+
+    Entries about faults are skipped.
+    """
     listed = query_all(table, keys.case(str(item["case_id"])).pk, index=CASES)
     case = sorted((one for one in listed if _is_of_case(one, item)), key=lambda one: str(one["sk"]))
     place = [one["sk"] for one in case].index(item["sk"]) + step
@@ -124,7 +130,7 @@ def _neighbor(table: Table, item: Item, step: int) -> Item | None:
 
 
 def _is_of_case(one: Item, item: Item) -> bool:
-    """Return whether `one` belongs to the same case and stream as `item`, and is not an entry about a fault."""
+    """Return whether `one` belongs to the case and stream of `item` and is not about a fault."""
     same = one["pk"] == item["pk"] and one.get("case_id") == item.get("case_id") is not None
     return same and one.get("type") not in FAULT_TYPES
 
@@ -139,7 +145,7 @@ def _event(item: Item) -> dict[str, Any]:
 
 
 def _entries(table: Table, index: Index, partition: str) -> Iterator[Item]:
-    """Read the complete entries that an index lists."""
+    """Read the complete entries for the keys that an index lists."""
     listed = [Key(str(row["pk"]), str(row["sk"])) for row in query_all(table, partition, index=index)]
     entries = table.get_many(listed) if listed else {}
     return (entries[key] for key in listed if key in entries)

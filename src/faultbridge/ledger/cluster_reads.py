@@ -1,9 +1,9 @@
-"""Cluster reads: reads the configuration, the controls and the work rows of one cluster once for many services.
+"""Cluster reads: reads the configuration, controls and work rows of a cluster once for many services.
 
-Within `once`, services share the reads of the same items and rows; these are at most five seconds old. After a write of
-such an item, its next read reads everything again. A write of a row drops the rows of its shard. Rows are always read
-after the items: a writer that commits on the version of an item has never seen rows older than this version. A
-decision must still be conditional on the version that it read, or read again after `forget`.
+Within `once`, services share the reads of the same items and rows, which are at most five seconds old. After a write of
+such an item, its next read reads everything again. After a write of a row, the rows of its shard are read again. Rows
+are always read after the items: a writer that commits on the version of an item has never seen rows older than this
+version. A decision must still be conditional on the version that it read, or read again after `forget`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ MAX_AGE = timedelta(seconds=5)
 class _Held:
     """The items and rows of one cluster that were read, and when the items were read.
 
-    `shared` are the keys of the items that are read together, `shards` the prefix of the partitions of the rows.
-    `rows` holds the pages of each partition by the prefix that was asked for; the empty prefix gives all its rows.
+    `shared` are the keys of the items that one call reads together. `shards` is the prefix of the partitions of the
+    rows. `rows` holds the pages of each partition by the requested sort key prefix; the empty prefix gives all its
+    rows.
     """
 
     shared: frozenset[Key]
@@ -37,14 +38,14 @@ class _Held:
     rows: dict[str, dict[str, Page]] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """Drop everything, so that the next read is fresh."""
+        """Discard the items and rows that were read, so that the next read is fresh."""
         self.read_at, self.items = None, {}
         self.rows.clear()
 
 
 @dataclass(slots=True)
 class ClusterReads:
-    """A `Table` that shares reads about one cluster within `once`; it passes every other call on unchanged."""
+    """A `Table` that shares the reads of one cluster within `once`, and forwards every other call."""
 
     table: Table
     clock: Clock
@@ -52,9 +53,10 @@ class ClusterReads:
 
     @contextmanager
     def once(self, cluster: str, *, policy: bool = True) -> Iterator[None]:
-        """Share reads about a cluster among the calls in this context; an inner context shares nothing with it.
+        """Share the reads of a cluster among the calls in this context; an inner context shares nothing.
 
-        `policy` includes the current policy and the baselines of the signals in the items that are read together.
+        If `policy` is True, the current policy and the counter baselines of detectors are read together with the other
+        items.
         """
         outer, self._held = self._held, _Held(_shared(cluster, policy=policy), f"{keys.cluster_partition(cluster)}#")
         try:
@@ -63,19 +65,22 @@ class ClusterReads:
             self._held = outer
 
     def forget(self) -> None:
-        """Drop what was read, so that the next reads are fresh; for decisions that no write condition protects."""
+        """Discard what was read, so that the next reads are fresh.
+
+        A decision that no write condition protects requires this.
+        """
         if self._held is not None:
             self._held.forget()
 
     def get(self, key: Key) -> Item | None:
-        """Return one item; see `Table`."""
+        """Return one table item, from the shared reads if possible; see `Table`."""
         held = self._held
         if held is None or key not in held.shared:
             return self.table.get(key)
         return self._items(held, frozenset((key,)))[key]
 
     def get_many(self, wanted: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
-        """Return items; see `Table`."""
+        """Return table items, from the shared reads if possible; see `Table`."""
         held, wanted = self._held, tuple(wanted)
         if held is None or not held.shared.issuperset(wanted):
             return self.table.get_many(wanted, consistent=consistent)
@@ -94,7 +99,10 @@ class ClusterReads:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page of a partition; see `Table`. Within `once`, one query per shard reads all work rows."""
+        """Return one page of a partition; see `Table`.
+
+        Within `once`, one query per shard reads all rows of waiting work.
+        """
         held = self._held
         is_part = after or up_to or limit or start or index or newest_first
         if held is None or is_part or prefix not in WORK_ROWS or not pk.startswith(held.shards):
@@ -121,7 +129,7 @@ class ClusterReads:
         self.table.transact(writes, token)
 
     def _items(self, held: _Held, wanted: frozenset[Key] = frozenset()) -> Mapping[Key, Item | None]:
-        """Return the shared items; reads all of them again if a wanted one is missing or they are too old."""
+        """Return the shared items; all are read again if a wanted item is missing or too old."""
         now = self.clock.now()
         if held.read_at is None or now - held.read_at > MAX_AGE or not held.items.keys() >= wanted:
             held.forget()
@@ -139,7 +147,7 @@ class ClusterReads:
         return pages[prefix]
 
     def _drop(self, writes: Sequence[Write]) -> None:
-        """Drop what these writes may change, also if they fail."""
+        """Discard the shared reads that these writes may change, even if the writes fail."""
         if (held := self._held) is None:
             return
         for write in writes:
@@ -148,7 +156,10 @@ class ClusterReads:
 
 
 def _shared(cluster: str, *, policy: bool) -> frozenset[Key]:
-    """Return the keys of the items that one read fetches; `policy` adds the current policy and the baselines."""
+    """Return the keys of the items that one call reads together.
+
+    `policy` adds the current policy and the counter baselines of detectors.
+    """
     own = keys.cluster_config(cluster), keys.cluster_control(cluster), keys.cluster_state(cluster)
     decided_by = (findings.baselines_key(cluster, 0), keys.CURRENT_POLICY) if policy else ()
     return frozenset((*own, *decided_by))

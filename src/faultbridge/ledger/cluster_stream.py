@@ -1,4 +1,7 @@
-"""Cluster stream: writes a cluster's own state and entries, conditional on the cluster's version."""
+"""Cluster stream: writes a cluster's own state and entries, conditional on the cluster's version.
+
+The version is a number that each write increases.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ Result = TypeVar("Result")
 
 
 def append_to_cluster(read_and_write: Callable[[], Result]) -> Result:
-    """Run a read and its conditional write, and repeat both after a conflict. Raises Conflict after 20 conflicts."""
+    """Run a read and its conditional write, and repeat both after a conflict with another writer.
+
+    Raises Conflict after 20 conflicts.
+    """
     for attempt in range(MAX_TRIES - 1):
         try:
             return read_and_write()
@@ -32,7 +38,7 @@ def append_to_cluster(read_and_write: Callable[[], Result]) -> Result:
 
 
 def event_ids(stack: Stack, before: ClusterState, count: int) -> tuple[str, ...]:
-    """Return the event ids of the next entries of a cluster's stream."""
+    """Return the event ids that the next entries of a cluster's stream will get."""
     stream, head = stack.stream(before.cluster), before.head
     return tuple(stream.event_id(head.epoch, head.sequence + number) for number in range(1, count + 1))
 

@@ -1,4 +1,4 @@
-"""Derived rows: recomputes the items that follow from a stream and its state, and names those that differ.
+"""Derived rows: recomputes the items that follow from a stream and its state, and finds differences.
 
 `StreamFacts` collects what the entries of one stream determine. `differences` compares one item.
 """
@@ -33,11 +33,11 @@ Difference = tuple[Key, str]
 
 @dataclass(slots=True)
 class StreamFacts:
-    """What the entries of one stream determine.
+    """What the entries of one stream determine about the other items of the table.
 
-    `status_event` is the id of the last status change. `cases` holds the last status and resolution of each case,
-    `links` the rows that lead from a job to its entries, and `serials` the serial numbers that were reported for the
-    device of each link.
+    `status_event` is the id of the last status change. `cases` holds the last status and resolution of each case.
+    `links` holds the rows that lead from a job to its entries. `serials` holds the serial numbers that were reported
+    for the device of each link.
     """
 
     status: str | None = None
@@ -47,7 +47,7 @@ class StreamFacts:
     serials: dict[Key, set[str]] = field(default_factory=dict)
 
     def add(self, parsed: ParsedEntry) -> None:
-        """Add the next entry of the stream."""
+        """Add to these facts what the next entry of the stream determines."""
         entry, data = parsed.entry, parsed.data
         if entry.type in _STATUS_TYPES:
             self.status, self.status_event = data.get("to"), entry.event_id
@@ -62,7 +62,7 @@ class StreamFacts:
 
 
 def node_differences(table: Table, stored: Item, state: NodeState, facts: StreamFacts) -> Iterator[Difference]:
-    """Yield what differs between a node's state, its entries, and the rows that are derived from both."""
+    """Yield the differences between a node's state, its entries and the rows derived from them."""
     key = keys.node_state(state.key)
     yield from differences(key, stored, {**items.state_item(state, _ANY_TIME), "state": stored["state"]})
     if facts.status not in (None, state.status):
@@ -81,7 +81,7 @@ def node_differences(table: Table, stored: Item, state: NodeState, facts: Stream
 
 
 def cluster_differences(table: Table, stored: Item, state: ClusterState, facts: StreamFacts) -> Iterator[Difference]:
-    """Yield what differs between a cluster's own state and its entries."""
+    """Yield the differences between a cluster's own state and its entries."""
     key = keys.cluster_state(state.cluster)
     yield from differences(key, stored, {**items.cluster_item(state, _ANY_TIME), "state": stored["state"]})
     if facts.status not in (None, state.status):
@@ -90,7 +90,7 @@ def cluster_differences(table: Table, stored: Item, state: ClusterState, facts: 
 
 
 def index_differences(table: Table, facts: StreamFacts) -> Iterator[Difference]:
-    """Yield the job links and device links that differ from the entries of a stream."""
+    """Yield the stored links of jobs and devices that differ from the entries of a stream."""
     found = table.get_many([*facts.links, *facts.serials])
     for key, link in facts.links.items():
         yield from differences(key, found.get(key), link)
@@ -125,7 +125,7 @@ def _case_differences(table: Table, state: NodeState, facts: StreamFacts) -> Ite
 
 
 def unexpected_row(row: Item, state: NodeState) -> bool:
-    """Return whether an unhealthy-node or queue row is not one of the rows that the state of its node requires."""
+    """Return whether an unhealthy-node or queue row is one that its node's state does not require."""
     return _key(row) not in {_key(one) for one in projections.derived_rows(state, _ANY_TIME)}
 
 
@@ -134,7 +134,10 @@ def _key(row: Item) -> Key:
 
 
 def differences(key: Key, stored: Mapping[str, Any] | None, expected: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield the proven attributes of an item that differ from the expected ones, or that the item is missing."""
+    """Yield each proven attribute of a stored item that differs from the expected item.
+
+    It also reports a missing item.
+    """
     if stored is None:
         yield key, "the item is missing"
         return

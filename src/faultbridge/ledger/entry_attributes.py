@@ -1,4 +1,4 @@
-"""Entry attributes: recomputes the attributes of a stored entry from its hashed body, and names those that differ.
+"""Entry attributes: recomputes a stored entry's attributes from its hashed body and compares them.
 
 An attribute that the body does not determine is listed in `faultbridge.storage.item_kinds`.
 """
@@ -27,7 +27,7 @@ _ENTRY = "entry"
 
 
 def table_form(shard: int) -> StoredForm:
-    """Return the function that computes the attributes of an entry as the table stores it, for a shard of a cluster."""
+    """Return the function that computes the attributes that an entry has in the table, for one shard."""
 
     def build(entry: Entry, stored: Mapping[str, Any]) -> Mapping[str, Any]:
         return items.entry_item(entry, partition(entry.stream), shard, stored.get("instance_id"))
@@ -36,13 +36,13 @@ def table_form(shard: int) -> StoredForm:
 
 
 def archive_form(entry: Entry, _stored: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the attributes of an entry as the archive stores it."""
+    """Return the attributes that an entry has in the S3 archive."""
     return asdict(line_of(items.entry_item(entry, partition(entry.stream), 0)))
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedEntry:
-    """A stored entry as its body describes it, with the metadata and the data of the body."""
+    """A stored timeline entry as its body describes it, with the metadata and data of the body."""
 
     entry: Entry
     metadata: Mapping[str, Any]
@@ -50,7 +50,7 @@ class ParsedEntry:
 
 
 def parse_entry(stream: Stream, position: tuple[int, int], stored: Mapping[str, Any]) -> ParsedEntry:
-    """Return the entry that a stored body describes at a position; raises ValueError when the body is not an event."""
+    """Return the entry that a stored body describes; a body that is not an event raises ValueError."""
     try:
         body = json.loads(stored["body"])
         metadata, data = dict(body["metadata"]), dict(body["data"])
@@ -77,7 +77,7 @@ def parse_entry(stream: Stream, position: tuple[int, int], stored: Mapping[str, 
 
 
 def misplaced(parsed: ParsedEntry) -> list[str]:
-    """Return the names in the body's metadata that contradict the entry's position in its stream."""
+    """Return the names in the body's metadata that contradict the position of the entry in its stream."""
     entry, stream = parsed.entry, parsed.entry.stream
     expected = {
         "epoch": entry.epoch,
@@ -91,7 +91,7 @@ def misplaced(parsed: ParsedEntry) -> list[str]:
 
 
 def altered_attributes(parsed: ParsedEntry, stored: Mapping[str, Any], form: StoredForm) -> list[str]:
-    """Return the names of the stored attributes that differ from what the body of the entry determines."""
+    """Return the names of the stored attributes that differ from what the entry's body determines."""
     try:
         current = items.upcast(stored)
     except (KeyError, TypeError, ValueError, Misconfigured):
@@ -111,9 +111,9 @@ _MISSING = object()
 
 
 def _unproven(name: str, stored: Mapping[str, Any]) -> bool:
-    """Return whether the value of a stored attribute is not compared, because the body does not determine it.
+    """Return whether a stored attribute is not compared, because the entry's body does not determine it.
 
-    The index keys of the outbox are compared only while they exist: publishing removes them.
+    The index keys of an unpublished entry are compared only while they exist: publishing removes them.
     """
     if name in {"gsi4pk", "gsi4sk"}:
         return name not in stored

@@ -14,14 +14,14 @@ Data = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class EntryText:
-    """What happened and why, a few words each; `why` may be empty."""
+    """What happened and why, each in a few words. `why` can be empty."""
 
     what: str
     why: str
 
 
 def entry_text(event: Mapping[str, Any]) -> EntryText:
-    """Return the text of an event. An event of an unknown type, or without data, gets its type as text."""
+    """Return the one-line text of an event. An unknown type, or missing data, gives the type as text."""
     metadata, data = event["metadata"], event.get("data") or {}
     build = _TEXTS.get(str(metadata["event_type"]))
     if build is None or not data:
@@ -30,7 +30,7 @@ def entry_text(event: Mapping[str, Any]) -> EntryText:
 
 
 def component_text(component: Data | None) -> str:
-    """Return a component's type and its most exact name, such as `gpu 0000:c1:00`."""
+    """Return a component's type and its most precise name, such as `gpu 0000:c1:00`."""
     if not component:
         return ""
     component_type = str(component.get("type") or "")
@@ -46,25 +46,31 @@ def component_text(component: Data | None) -> str:
 
 
 def condition_text(condition: Data) -> str:
-    """Return one report of the provider about capacity as text, such as `no capacity in group a: text`."""
+    """Return a provider's report about capacity as text, such as `no capacity in group a: text`."""
     group = f" in group {condition['group']}" if condition.get("group") else ""
     return f"{str(condition['kind']).replace('_', ' ')}{group}: {condition['message']}"
 
 
 def nodes_text(registered: int, target: int) -> str:
-    """Return how many nodes are registered, and how many there should be if their groups lack some."""
+    """Return how many nodes are registered, such as `6 of 8 registered` if the groups lack some."""
     return f"{registered} registered" if target <= registered else f"{registered} of {target} registered"
 
 
 def source_answers(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the answers of capacity sources in the latest entry that has some, in the order of the requests."""
+    """Return the capacity sources' answers from the latest entry that has any, in request order.
+
+    A capacity source is a place where EC2 capacity for a successor may come from.
+    """
     found = [one for one in entries if ((one.get("data") or {}).get("facts") or {}).get("capacity_sources")]
     latest = max(found, key=lambda one: str(one["metadata"]["occurred_at"]), default=None)
     return list(latest["data"]["facts"]["capacity_sources"]) if latest else []
 
 
 def answer_text(answer: Mapping[str, Any]) -> str:
-    """Return what one source of capacity answered before a release, such as `own reservation: counts, 3 free`."""
+    """Return one capacity source's answer as text, such as `own reservation: counts, 3 free`.
+
+    A capacity source is a place where EC2 capacity for a successor may come from.
+    """
     free = "" if answer.get("free") is None else f", {answer['free']} free"
     reason = f" ({answer['reason']})" if answer.get("reason") else ""
     decision = _DECISIONS.get(str(answer["decision"]), str(answer["decision"]))
@@ -83,7 +89,7 @@ def duration_text(milliseconds: int) -> str:
 
 
 def in_phase_order(phases: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Sort the phase durations of a case by phase, because JSON with sorted keys loses the order."""
+    """Sort the durations of a case by the order of its phases, which JSON with sorted keys loses."""
     return tuple(sorted(phases.items(), key=lambda phase: (_PHASES.get(phase[0], len(_PHASES)), phase[0])))
 
 

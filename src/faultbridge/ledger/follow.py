@@ -14,9 +14,9 @@ OVERLAP = timedelta(seconds=30)
 
 
 def follow(timeline: Timeline, query: TimelineQuery, clock: Clock, wait: Callable[[], bool]) -> Iterator[Line]:
-    """Yield the entries that exist, then each new entry.
+    """Yield the entries that exist in a timeline, then each new entry.
 
-    `wait` pauses between two reads. When it returns False, `follow` reads once more and ends.
+    `wait` pauses between two reads. If it returns False, `follow` reads once more and ends.
     """
     yielded: set[str] = set()
     more = True

@@ -14,7 +14,7 @@ from faultbridge.ledger.stream_seal import Position, StreamSeal, entry_position
 
 
 class BreakKind(StrEnum):
-    """Kind of a break: what is wrong with a stream, or with an object of the archive."""
+    """The kind of a defect (a break) in a stream of entries or in an object of the archive."""
 
     GAP = "gap"
     HASH = "hash"
@@ -29,9 +29,9 @@ class BreakKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The position from which on a stream cannot be trusted, and why.
+    """A defect of a stream: the position after which the stream cannot be trusted, and the reason.
 
-    `object` is the key of an archive object or of a table item, if the break concerns one.
+    `object` is the key of an archive object or of a table item, if the break concerns one of these.
     """
 
     stream: str
@@ -43,7 +43,10 @@ class Break:
 
 
 class KnownHash(NamedTuple):
-    """The hash of one entry as an anchor or a sealed manifest recorded it. `anchor` names that source."""
+    """The hash of one entry as an anchor or a sealed manifest recorded it.
+
+    An anchor is a locked record of where every stream ends. `anchor` names the anchor or manifest.
+    """
 
     hash: str
     anchor: str
@@ -55,11 +58,11 @@ KnownHashes = Mapping[Position, KnownHash]
 class ChainScan:
     """Checks the entries of one stream in their order.
 
-    `form` computes the attributes of an entry as the table or the archive stores it. `start` is a trusted head: the
-    scan begins after it. `known` holds hashes from anchors and sealed manifests. `recovered` holds the epochs that
-    `faultbridge recover` began. Entries may be missing at the end of the epoch before such an epoch, because the backup
-    did not contain them. Entries that `seal` allows to expire may be missing. `observe` receives every entry whose body
-    is an event.
+    `form` computes the attributes of an entry as the table or the archive stores it. `start` is a trusted position: the
+    scan starts after it. `known` holds hashes from anchors and sealed manifests. `recovered` holds the epochs that
+    `faultbridge recover` started. The epoch before such an epoch may lack entries at its end, because the backup did
+    not contain them. Entries that `seal` allows to expire may be missing. `observe` receives every entry whose body is
+    an event.
     """
 
     def __init__(
@@ -89,9 +92,10 @@ class ChainScan:
         return self._epoch, self._sequence
 
     def check(self, stored: Mapping[str, Any]) -> list[Break]:
-        """Check the next entry and return its breaks. The scan then continues from this entry as it is stored.
+        """Check the next entry and return its defects (breaks).
 
-        One damaged entry is therefore reported once, not again for every entry after it.
+        The scan then continues from this entry as it is stored. One damaged entry is therefore reported once, not again
+        for every entry after it.
         """
         position = _position(stored)
         if position is None:
@@ -108,7 +112,7 @@ class ChainScan:
         return [*breaks, *self._check_known_hash(*position)]
 
     def _check_link(self, position: Position, stored: Mapping[str, Any]) -> list[Break]:
-        """Check that the entry follows the entry before it, unless the earlier entry may have expired."""
+        """Check that the entry follows the previous entry, unless the previous entry may have expired."""
         epoch, sequence = position
         expected, before = self._sequence + 1, (epoch, sequence - 1)
         previous = self._hash or self._stream.genesis(epoch)
@@ -125,7 +129,10 @@ class ChainScan:
         return []
 
     def _check_content(self, position: Position, stored: Mapping[str, Any]) -> list[Break]:
-        """Check the attributes that the body determines, and the identity inside the body."""
+        """Check an entry's attributes, position and names against its body.
+
+        The position and names in the body must be those of the entry's stream.
+        """
         try:
             parsed = parse_entry(self._stream, position, stored)
         except ValueError:
@@ -143,11 +150,11 @@ class ChainScan:
         return breaks
 
     def has_reached(self, head: Head) -> bool:
-        """Return whether the scan has checked the entry that the head names."""
+        """Return whether the scan has checked the entry that `head` names."""
         return self.position >= (head.epoch, head.sequence)
 
     def check_head(self, head: Head) -> list[Break]:
-        """Check that the last entry is the one that the state names as its last."""
+        """Check that the stream ends with the entry that the stored state names as its last entry."""
         self._skip_expired()
         if self._sequence != head.sequence or (head.sequence and self._epoch != head.epoch):
             detail = (
@@ -162,7 +169,7 @@ class ChainScan:
         return []
 
     def check_known(self) -> list[Break]:
-        """Check that no entry of this epoch with a known hash is missing; report the first missing one."""
+        """Check that each entry of this epoch with a known hash exists; report the first missing one."""
         epoch, reached = self._first_epoch(), max(self.position, self._seal.missing_to)
         missing = [position for position in self._known if position[0] == epoch and position > reached]
         if not missing:
@@ -172,12 +179,15 @@ class ChainScan:
         return [self._break(epoch, min(self._sequence + 1, first[1]), BreakKind.ANCHOR, detail)]
 
     def _skip_expired(self) -> None:
-        """Continue the scan after the last sealed entry, if all entries up to it may have expired."""
+        """Continue after the last entry sealed in the archive, if all entries up to it may have expired."""
         if self.position < self._seal.position <= self._seal.missing_to:
             (self._epoch, self._sequence), self._hash = self._seal.position, self._seal.head.hash
 
     def _first_epoch(self) -> int:
-        """Return the epoch of the scan; before its first entry, the earliest epoch with a known hash."""
+        """Return the epoch of the last checked entry.
+
+        Before the first entry it returns the earliest epoch with a known hash.
+        """
         return self._epoch or min((epoch for epoch, _ in self._known), default=0)
 
     def _check_known_hash(self, epoch: int, sequence: int) -> Iterator[Break]:
@@ -192,7 +202,7 @@ class ChainScan:
 
 
 def _position(stored: Mapping[str, Any]) -> Position | None:
-    """Return the position in an entry's sort key, or the position of an archive line."""
+    """Return the epoch and sequence in an entry's sort key, or the position of an archive line."""
     if "sk" in stored:
         return entry_position(str(stored["sk"]))
     return stored["epoch"], stored["sequence"]

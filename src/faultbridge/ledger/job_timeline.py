@@ -21,10 +21,10 @@ BEFORE_START = timedelta(minutes=5)
 
 
 def job_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Found:
-    """Return the entries of a job and of the nodes whose faults affected it, each with its position.
+    """Return the entries of a job and of the nodes whose faults affected it, with their positions.
 
-    Entries of an affected node are included from five minutes before the start of the job's latest run until the job
-    may resume, or else until a week after its end.
+    Entries of an affected node start five minutes before the start of the job's latest run. They end when the job may
+    resume, or else a week after its end.
     """
     own = own_entries(table, cluster, job_id, order)
     job = find_job(table, cluster, job_id)
@@ -33,7 +33,7 @@ def job_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Fo
 
 
 def own_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Found:
-    """Return the entries about a job itself, each with its position."""
+    """Return the entries that are about a job itself, each with its position."""
     partition = jobs.job_partition(cluster, job_id)
     size, newest_first, end = order.page_size, order.newest_first, jobs.LAST_LINK
     links = query_all(table, partition, after=order.after, up_to=end, page_size=size, newest_first=newest_first)
@@ -44,7 +44,7 @@ def own_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Fo
 
 
 def _of_node(table: Table, job: Job, node: str, order: ReadOrder) -> Found:
-    """Return the entries of one node that were recorded from shortly before the job's start until it may resume."""
+    """Return one node's entries from shortly before a job's start until the job may resume."""
     key = NodeKey(job.cluster, node)
     partition, since = keys.node_partition(key), job.started_at - BEFORE_START
     if order.after is not None:

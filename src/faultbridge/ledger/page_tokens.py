@@ -15,12 +15,12 @@ MAX_CHARACTERS = 1024
 
 
 def make_token(position: str) -> str:
-    """Return a position as an unsigned token."""
+    """Return a position in a timeline as an unsigned token."""
     return _encode(position.encode())
 
 
 def read_token(token: str) -> str:
-    """Return the position in an unsigned token. Raises Rejected `bad_token` for other text."""
+    """Return the timeline position in an unsigned token; any other text raises Rejected `bad_token`."""
     try:
         return _decode(token).decode()
     except ValueError:
@@ -29,17 +29,20 @@ def read_token(token: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Signs tokens and checks their signatures. `secret` is called when a token is signed or read."""
+    """Signs page tokens and checks their signatures. `secret` is called when a token is signed or read."""
 
     secret: Callable[[], bytes]
 
     def sign(self, scope: str, position: str) -> str:
-        """Return a signed token for a position. It is valid only for requests with the same `scope`."""
+        """Return a signed token for a timeline position, valid only for requests with the same `scope`."""
         body = position.encode()
         return _encode(self._tag(scope, body) + body)
 
     def read(self, scope: str, token: str) -> str:
-        """Return the position. Raises Rejected `bad_token` for a forged token or one of another scope."""
+        """Return the timeline position in a signed token.
+
+        A forged token, or a token of another scope, raises Rejected `bad_token`.
+        """
         try:
             raw = _decode(token)
         except ValueError:
@@ -59,5 +62,5 @@ def _encode(raw: bytes) -> str:
 
 
 def _decode(token: str) -> bytes:
-    """Decode base64 without padding; raises ValueError for other text."""
+    """Decode base64 text without padding; any other text raises ValueError."""
     return base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)

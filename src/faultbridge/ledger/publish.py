@@ -1,6 +1,7 @@
 """Publish: sends entries from the table to the event bus, at least once each.
 
-A repeated event has the same id. The index attributes `gsi4pk` and `gsi4sk` mark an entry that is not published yet.
+An event that is sent again has the same id. The index attributes `gsi4pk` and `gsi4sk` mark an entry that is not
+published yet.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ _UNPUBLISHED_MARK = (("gsi4pk",), ("gsi4sk",))
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Sends entries and removes their unpublished marks. The sweep publishes entries whose mark remains.
+    """Sends entries to the event bus and removes their unpublished marks.
 
-    For the clusters in `mirrored` it also sends copies in the format of SageMaker HyperPod events.
+    The sweep publishes entries whose mark remains. For the clusters in `mirrored` it also sends copies in the format of
+    SageMaker HyperPod events.
     """
 
     table: Table
@@ -38,7 +40,7 @@ class Publish:
     mirrored: frozenset[str] = frozenset()
 
     def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
-        """Publish entry items and return their number. Raises Transient when some must be published again."""
+        """Publish entry items and return their number; raises Transient if any must be published again."""
         pending = {str(entry["event_id"]): entry for entry in entries}
         refused = self._put(pending, stub=False)
         permanent = {refusal.event_id: pending[refusal.event_id] for refusal in refused if refusal.permanent}
@@ -67,7 +69,10 @@ class Publish:
         return self(pending) if pending else 0
 
     def _put(self, entries: Mapping[str, Mapping[str, Any]], *, stub: bool) -> list[FailedEvent]:
-        """Put the events of entries on the bus; returns those that failed. A damaged entry fails without the others."""
+        """Put the events of entries on the bus; return the entries that failed.
+
+        A damaged entry fails without affecting the others.
+        """
         events, failed = [], []
         for event_id, entry in entries.items():
             try:
@@ -77,7 +82,10 @@ class Publish:
         return [*(self.bus.put(events) if events else ()), *failed]
 
     def _mirror(self, entries: Mapping[str, Mapping[str, Any]]) -> list[FailedEvent]:
-        """Send the HyperPod copies. A permanently refused copy is dropped, because the original is published."""
+        """Send copies of entries in HyperPod's format. A permanently refused copy is dropped.
+
+        The loss is acceptable, because the original event is published.
+        """
         if not self.mirrored:
             return []
         home = StackLocation.of(self.stack_id)
@@ -92,7 +100,7 @@ class Publish:
         return [refusal for refusal in refused if not refusal.permanent]
 
     def _mark_done(self, published: Sequence[Key]) -> None:
-        """Remove the unpublished marks in transactions, and one by one where a transaction fails."""
+        """Remove the unpublished marks of entries in transactions, or one by one if a transaction fails."""
         for first in range(0, len(published), MARKS_PER_TRANSACTION):
             batch = published[first : first + MARKS_PER_TRANSACTION]
             marks = [Update(key, remove=_UNPUBLISHED_MARK, when=Present()) for key in batch]
@@ -129,7 +137,7 @@ def _log_refusals(decision: str, refused: Iterable[FailedEvent]) -> None:
 
 
 def resources(stack_id: str, instance_id: object) -> tuple[str, ...]:
-    """Return the ARN of an event's instance as a list, empty when the instance or the account is unknown."""
+    """Return the ARN of an event's instance as a list; empty if the instance or the account is unknown."""
     parts = stack_id.split(":")
     if not instance_id or len(parts) < STACK_ARN_PARTS or parts[0] != "arn":
         return ()

@@ -1,4 +1,4 @@
-"""Queries: reads a query to its end, the rows that a cluster keeps in every shard, and a window of one stream."""
+"""Queries: reads a query to its end, rows of all shards of a cluster, and a window of one stream."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Found = Iterator[tuple[Item, str]]
 
 @dataclass(frozen=True, slots=True)
 class ReadOrder:
-    """How entries are read: after a position, in requests of a size, the oldest or the newest first."""
+    """The order of a read of entries: start position, request size, and oldest or newest first."""
 
     after: str | None = None
     page_size: int | None = None
@@ -38,7 +38,7 @@ Span = tuple[datetime | None, datetime | None]
 
 
 def cluster_config(table: Table, cluster: str) -> ClusterConfig:
-    """Return the configuration of a cluster. Raises Rejected `unknown_cluster` when it is not registered."""
+    """Return the configuration of a cluster; an unregistered one raises Rejected `unknown_cluster`."""
     found = table.get(keys.cluster_config(cluster))
     if found is None:
         raise UnknownName("cluster", cluster)
@@ -46,46 +46,46 @@ def cluster_config(table: Table, cluster: str) -> ClusterConfig:
 
 
 def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Item]:
-    """Read a cluster's rows of one kind with consistent reads: shard by shard, in key order."""
+    """Read a cluster's rows of one kind with consistent reads, shard by shard and in key order."""
     for shard in range(config.shards):
         yield from query_all(table, keys.shard_partition(config.cluster, shard), prefix=prefix)
 
 
 def unhealthy_rows(table: Table, config: ClusterConfig) -> tuple[Item, ...]:
-    """Return the row of every node that is not healthy and not retired: its status, its live case and its age."""
+    """Return the row of every node that is neither healthy nor retired: status, live case and age."""
     return tuple(shard_rows(table, config, UNHEALTHY))
 
 
 def node_names(table: Table, config: ClusterConfig) -> Iterator[str]:
-    """Return the names of a cluster's registered nodes, also of retired ones."""
+    """Return the names of a cluster's registered nodes, including retired nodes."""
     return (str(row["sk"]).removeprefix(keys.NODE_ROW) for row in shard_rows(table, config, keys.NODE_ROW))
 
 
 def nodes_in_use(table: Table, config: ClusterConfig) -> Iterator[Item]:
-    """Read the rows of a cluster's nodes that are not retired."""
+    """Read the node list's rows of a cluster's nodes, except retired nodes."""
     return (row for row in shard_rows(table, config, keys.NODE_ROW) if not row.get("retired"))
 
 
 def node_head(table: Table, key: NodeKey) -> Head:
-    """Return the head of a node's stream. Raises Rejected `unknown_node` when the node is not registered."""
+    """Return the end of a node's entry stream; an unregistered node raises Rejected `unknown_node`."""
     return registered(items.read_state(key, table.get(keys.node_state(key)))).head
 
 
 def registered(state: NodeState) -> NodeState:
-    """Return the state of a registered node. Raises Rejected `unknown_node` for any other."""
+    """Return the state of a registered node; any other node raises Rejected `unknown_node`."""
     if not state.registered:
         raise UnknownName("node", state.key.node, state.key.cluster)
     return state
 
 
 def find_job(table: Table, cluster: str, job_id: str) -> Job | None:
-    """Return a job, or None when its start was not recorded."""
+    """Return a job, or None if its start was not recorded."""
     found = table.get(jobs.job_key(cluster, job_id))
     return jobs.read_job(found) if found else None
 
 
 def recorded_job(table: Table, cluster: str, job_id: str) -> Job:
-    """Return a job. Raises Rejected `unknown_job` when its start was not recorded."""
+    """Return a job; raises Rejected `unknown_job` if its start was not recorded."""
     found = find_job(table, cluster, job_id)
     if found is None:
         raise UnknownName("job", job_id, cluster)
@@ -103,9 +103,9 @@ def query_all(
     page_size: int | None = None,
     newest_first: bool = False,
 ) -> Iterator[Item]:
-    """Read a query to its end, at most `page_size` items a request, each page only when needed.
+    """Read a query to its end, with at most `page_size` items per request.
 
-    `newest_first` reads it in descending order of the sort key.
+    A page is read only when its items are needed. `newest_first` reads in descending order of the sort key.
     """
     start = None
     while True:
@@ -126,7 +126,7 @@ def query_all(
 
 
 def newest_in_window(table: Table, pk: str, head: Head, window: Span, limit: int) -> tuple[tuple[Item, ...], bool]:
-    """Return the newest entry items of a stream that were recorded in a window, oldest first, and whether it has more.
+    """Return a stream's newest entry items of a time window, oldest first, and whether it has more.
 
     Both ends of the window are found by binary search over the sequence numbers.
     """
@@ -149,16 +149,17 @@ def _within(found: Iterator[Item], window: Span) -> Iterator[Item]:
 
 
 def end_before(table: Table, pk: str, head: Head, until: datetime) -> str | None:
-    """Return a sort key that no entry before an instant exceeds, or None when the stream has no such entry.
+    """Return a sort key at or after every entry that was recorded before a time, for use as a bound.
 
-    When all entries of the current epoch are later, this is the end of the epochs before it.
+    If all entries of the current epoch are later, this is the end of the earlier epochs. Returns None if no entry of
+    the stream is earlier.
     """
     found = last_before(table, pk, head, until)
     return keys.entry(pk, head.epoch, 0).sk if found is None and head.epoch > 1 else found
 
 
 def last_before(table: Table, pk: str, head: Head, since: datetime) -> str | None:
-    """Return the sort key of the last entry of the current epoch before an instant, or None, by binary search.
+    """Return the sort key of the current epoch's last entry before a time, or None, by binary search.
 
     An entry that is missing, because it expired, counts as earlier.
     """

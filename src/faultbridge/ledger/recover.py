@@ -1,8 +1,8 @@
-"""Recover: begins a new epoch in every stream after the table was restored from a backup.
+"""Recover: starts a new epoch in every stream after the table was restored from a backup.
 
-Entries that were recorded after the backup are gone from the table, but consumers have received them. A new epoch
-keeps their sequence numbers and event ids from being used again. Epoch numbers are claimed in the vault, because a
-restored backup does not change the vault.
+Entries that were recorded after the backup are missing in the table, but consumers have received them. A new epoch
+prevents their sequence numbers and event ids from being used again. Epoch numbers are claimed in the vault (a locked S3
+bucket), because a restored backup does not change the vault.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TEXT = "restored from a backup: entries after epoch {epoch}, entry {sequence} ar
 
 @dataclass(slots=True)
 class RecoveredTable:
-    """Result of a recovery: the new epoch, and how many streams began it now or had begun it before."""
+    """The result of a recovery: the new epoch, and how many streams started it now or earlier."""
 
     epoch: int
     streams: int = 0
@@ -44,7 +44,7 @@ class RecoveredTable:
 
 @dataclass(frozen=True, slots=True)
 class RecoverTable:
-    """Begins a new epoch in every stream of a restored table. Run it before any other writer starts."""
+    """Starts a new epoch in every stream of a restored table. Run it before any other writer starts."""
 
     table: Table
     vault: Vault
@@ -53,10 +53,11 @@ class RecoverTable:
     stack: Stack
 
     def __call__(self, epoch: int | None = None, *, by: str | None = None) -> RecoveredTable:
-        """Claim a new epoch and begin it in every stream.
+        """Claim a new epoch number and start the epoch in every stream.
 
-        With `epoch`, finish an interrupted run that claimed this epoch. `by` is the operator that the entries name.
-        Raises Rejected `unknown_epoch` if the vault has no such claim, and `no_epoch_left` if every number is used.
+        With `epoch`, the call finishes an interrupted run that claimed this number. `by` is the operator that the
+        entries name. Raises Rejected `unknown_epoch` if the vault has no such claim, and `no_epoch_left` if every
+        number is used.
         """
         clusters = [self._config(str(row["sk"])) for row in query_all(self.table, keys.CLUSTERS)]
         recovered = RecoveredTable(self._claim(clusters) if epoch is None else self._claimed(epoch))
@@ -68,7 +69,7 @@ class RecoverTable:
         return recovered
 
     def _claim(self, clusters: list[ClusterConfig]) -> int:
-        """Record an epoch number in the vault that no stream of this stack has used."""
+        """Record in the vault, a locked S3 bucket, an epoch number that this stack has not used."""
         used = [int(key.removeprefix(layout.EPOCHS)[:4]) for key in self.vault.list(layout.EPOCHS)]
         for config in clusters:
             used += [head.epoch for head in heads_of(self.table, self.stack, config).values()]
@@ -85,7 +86,7 @@ class RecoverTable:
         return epoch
 
     def _begin_in_cluster(self, config: ClusterConfig, epoch: int, by: str | None) -> Iterator[bool]:
-        """Begin the epoch in every stream of a cluster; yield False for a stream that has begun it already."""
+        """Start the epoch in every stream of a cluster; yield False if a stream has it already."""
         yield self._begin_cluster_stream(config.cluster, epoch, by)
         for name in node_names(self.table, config):
             yield self._begin_node_stream(NodeKey(config.cluster, name), epoch, by)

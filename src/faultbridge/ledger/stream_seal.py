@@ -1,4 +1,7 @@
-"""Stream seal: the last entry of a stream that is sealed in the archive, and up to which entry others may expire."""
+"""Stream seal: a stream's last entry in a sealed day of the archive, and which entries may expire.
+
+A sealed day has a manifest of its entries that cannot be changed.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ _UNSEALED = Head(epoch=0)
 
 @dataclass(frozen=True, slots=True)
 class StreamSeal:
-    """The last sealed entry of a stream (`head`), and the position up to which entries may expire (`expires_to`).
+    """The last sealed entry of a stream (`head`), and the position up to which entries may expire.
 
-    `expires_to` is ahead of `head` while the expiry times of a day are being set.
+    That position is `expires_to`. It is ahead of `head` while the expiry times of a day are being set.
     """
 
     head: Head = _UNSEALED
@@ -33,28 +36,28 @@ class StreamSeal:
 
     @property
     def position(self) -> Position:
-        """Return the position of the last sealed entry."""
+        """Return the epoch and sequence of the last sealed entry."""
         return self.head.epoch, self.head.sequence
 
     @property
     def missing_to(self) -> Position:
-        """Return the position up to which entries may have expired."""
+        """Return the position (epoch and sequence) up to which entries may have expired."""
         return min(self.position, self.expires_to)
 
 
 def entry_position(sort_key: str) -> Position | None:
-    """Return the position in the sort key of an entry; None for another sort key."""
+    """Return epoch and sequence in the sort key of an entry; None if the key is not an entry's."""
     found = _ENTRY_SORT_KEY.fullmatch(sort_key)
     return None if found is None else (int(found[1]), int(found[2]))
 
 
 def place_text(position: Position) -> str:
-    """Return a position as text that sorts like the position."""
+    """Return a position (epoch and sequence) as text that sorts like the position."""
     return f"{position[0]:04d}#{position[1]:012d}"
 
 
 def seal_item(partition: str, seal: StreamSeal, day: str, now: datetime) -> Item:
-    """Return the item of a seal; `day` is the last sealed day."""
+    """Return the table item of a stream's seal; `day` is the last sealed day."""
     attributes = {
         "epoch": seal.head.epoch,
         "seq": seal.head.sequence,
@@ -67,7 +70,10 @@ def seal_item(partition: str, seal: StreamSeal, day: str, now: datetime) -> Item
 
 
 def read_seal(found: Mapping[str, Any] | None) -> StreamSeal:
-    """Return the seal in an item, position 0 without an item. Raises Rejected `bad_seal` for a damaged item."""
+    """Return the seal that an item stores. Without an item, it is at position 0.
+
+    A damaged item raises Rejected `bad_seal`.
+    """
     if found is None:
         return StreamSeal()
     try:

@@ -1,4 +1,4 @@
-"""Stream verification: checks the entries of one stream, its state, its seal and the rows derived from them."""
+"""Stream verification: checks the entries of one stream, its state, its seal and its derived rows."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, Misconfigured)
 
 @dataclass(frozen=True, slots=True)
 class AnchoredHashes:
-    """The hashes of one cluster's streams that the vault holds, by stream, epoch and sequence.
+    """The hashes of one cluster's streams in the vault, by stream, epoch and sequence.
 
-    `known` comes from anchors and sealed manifests, `sealed` from sealed manifests only. `recovered` holds the epochs
-    that `faultbridge recover` began, `breaks` what is wrong with the objects of the vault.
+    The vault is a locked S3 bucket. `known` holds the hashes from anchors and sealed manifests, `sealed` those from
+    sealed manifests only. `recovered` holds the epochs that `faultbridge recover` started. `breaks` holds the defects
+    of the objects in the vault.
     """
 
     known: Mapping[str, KnownHashes] = field(default_factory=dict)
@@ -37,19 +38,19 @@ class AnchoredHashes:
     anchors: int = 0
 
     def of(self, stream: str) -> KnownHashes:
-        """Return the known hashes of one stream."""
+        """Return the hashes of one stream that the vault contains."""
         return self.known.get(stream, {})
 
 
 def row_break(stream: str, key: Key, detail: str) -> Break:
-    """Return the break for a table item that contradicts the entries or the state of its stream."""
+    """Return the defect (break) of a table item that contradicts the entries or the state of its stream."""
     name = f"{key.pk} {key.sk}"
     return Break(stream, 0, 0, BreakKind.ROW, f"{name}: {detail}", name)
 
 
 @dataclass(slots=True)
 class StreamVerification:
-    """Verifies one stream; `entries` counts what was read."""
+    """Verifies one stream of entries; `entries` is the number of entries read."""
 
     table: Table
     stream: Stream
@@ -59,7 +60,10 @@ class StreamVerification:
     _read_to: str | None = None
 
     def breaks(self) -> list[Break]:
-        """Return the breaks of the stream. Raises Rejected `unknown_node` when its node is not registered."""
+        """Return the defects (breaks) of the stream.
+
+        An unregistered node raises Rejected `unknown_node`.
+        """
         key = keys.stream_anchor(partition(self.stream))
         while True:
             stored = self.table.get(key)
@@ -91,7 +95,10 @@ class StreamVerification:
         return found + self._check_state(scan)
 
     def _check_state(self, scan: ChainScan) -> list[Break]:
-        """Check the state and its rows against the entries; again when the stream grows meanwhile."""
+        """Check the state and its rows against the entries.
+
+        The check is repeated if the stream grows while it runs.
+        """
         key, late = _state_key(self.stream), list[Break]()
         while True:
             # Entries and head are committed together, so a head read now is not older than any entry read before.
@@ -107,7 +114,7 @@ class StreamVerification:
                 return [*late, *scan.check_head(head), *scan.check_known(), *rows]
 
     def _scan(self, scan: ChainScan, up_to: Head | None) -> list[Break]:
-        """Check the entries after the last one that was read; stop after the entry that `up_to` names, if given."""
+        """Check the entries after the last one that was read, up to the entry `up_to` if given."""
         found: list[Break] = []
         for item in query_all(self.table, partition(self.stream), prefix=keys.ENTRY, after=self._read_to):
             self.entries += 1
@@ -118,7 +125,7 @@ class StreamVerification:
         return found
 
     def _row_breaks(self, stored: Item) -> list[Break]:
-        """Return a break for each difference between the entries and the stored state or the rows derived from it."""
+        """Return each difference of the stored state or derived rows from the entries, as a defect."""
         if self.stream.node is None:
             cluster = items.read_cluster(self.stream.cluster, stored)
             found = cluster_differences(self.table, stored, cluster, self._facts)
@@ -128,7 +135,7 @@ class StreamVerification:
         return [row_break(self.stream.name, key, detail) for key, detail in found]
 
     def _shard(self) -> int:
-        """Return the shard that holds the stream; a state that cannot be read is reported later."""
+        """Return the shard that stores the stream; an unreadable state is reported later."""
         if self.stream.node is None:
             return 0
         try:
@@ -142,7 +149,7 @@ class StreamVerification:
         return self._node(stored).head
 
     def _node(self, stored: Item | None) -> NodeState:
-        """Return the node of the stream. Raises Rejected `unknown_node` when it is not registered."""
+        """Return the node of the stream; an unregistered one raises Rejected `unknown_node`."""
         return registered(items.read_state(NodeKey(self.stream.cluster, str(self.stream.node)), stored))
 
 
@@ -153,7 +160,7 @@ def _state_key(stream: Stream) -> Key:
 
 
 def _check_seal(stream: Stream, start: Head, sealed: KnownHashes) -> list[Break]:
-    """Check the seal in the table against the sealed manifests, because the table may be forged."""
+    """Compare the table's record of the last sealed entry with the vault, because the table may be forged."""
     known = sealed.get((start.epoch, start.sequence))
     if known is not None and known.hash == start.hash:
         return []

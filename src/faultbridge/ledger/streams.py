@@ -1,4 +1,4 @@
-"""Streams: lists the streams of a cluster, their heads, and the entries of one stream."""
+"""Streams: lists the entry streams of a cluster, their ends, and the entries of one stream."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BATCH_SIZE = 500
 
 
 def streams_of(table: Table, stack: Stack, config: ClusterConfig) -> Iterator[Stream]:
-    """Return the cluster's own stream, then the stream of every node."""
+    """Return the entry streams of a cluster: its own stream, then the stream of every node."""
     yield stack.stream(config.cluster)
     for name in node_names(table, config):
         yield stack.stream(config.cluster, name)
 
 
 def heads_of(table: Table, stack: Stack, config: ClusterConfig) -> dict[str, Head]:
-    """Return the head of every stream of a cluster, by the stream's name."""
+    """Return the last position of every stream of a cluster, by the stream's name."""
     cluster = items.read_cluster(config.cluster, table.get(keys.cluster_state(config.cluster)))
     heads = {stack.stream(config.cluster).name: cluster.head}
     nodes = [NodeKey(config.cluster, name) for name in node_names(table, config)]
@@ -43,7 +43,7 @@ def partition(stream: Stream) -> str:
 
 
 def entries_after(table: Table, stream: Stream, start: Head | None) -> Iterator[Item]:
-    """Read a stream's entries after `start`, or all of them, in order and with consistent reads."""
+    """Read a stream's entries after `start`, or all entries, in order and with consistent reads."""
     pk = partition(stream)
     after = keys.entry(pk, start.epoch, start.sequence).sk if start else None
     yield from query_all(table, pk, prefix=keys.ENTRY, after=after)

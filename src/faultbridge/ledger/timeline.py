@@ -47,8 +47,9 @@ MIN_PAGE_SIZE = 8
 class TimelineQuery:
     """Selects the entries of a case, a device, a job, a node, or a cluster with all its nodes.
 
-    The first of these that is given selects the timeline; all other fields filter it. An empty filter matches all.
-    `device` is a serial number or a UUID. `since` is inclusive, `until` is exclusive; both compare the recording time.
+    If several of these fields are set, the first in this order selects the timeline, and the others filter its entries.
+    An empty filter matches all. `device` is a serial number or a UUID. `since` is inclusive, `until` is exclusive; both
+    compare the recording time.
     """
 
     cluster: str | None = None
@@ -78,13 +79,13 @@ class TimelineQuery:
         )
 
     def _names_code(self, data: Mapping[str, Any]) -> bool:
-        """Return whether the code of an entry, or the code that its source reported, is one of `codes`."""
+        """Return whether `codes` contains the code of an entry or the code that its source reported."""
         return data.get("code") in self.codes or data.get("reported_code") in self.codes
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One recorded entry: its exact body, its hash, and its position in the timeline."""
+    """One recorded timeline entry: its exact body, its hash, and its position in the timeline."""
 
     body: str
     hash: str
@@ -92,28 +93,28 @@ class Line:
 
     @property
     def event(self) -> dict[str, Any]:
-        """Return the body as the published event, without evidence."""
+        """Return the body of the entry as the published event, without evidence."""
         event: dict[str, Any] = json.loads(self.body)
         return event
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Reads entries through the table's indexes; it never scans the table."""
+    """Reads timeline entries through the table's indexes; it never scans the table."""
 
     table: Table
 
     def entries(self, query: TimelineQuery, after: str | None = None) -> Iterator[Line]:
-        """Read all matching entries after a position, the oldest first."""
+        """Read all matching entries after a position, oldest first."""
         for item, position in self._find(query, ReadOrder(after)):
             if query.covers(item):
                 yield Line(str(item["body"]), str(item["hash"]), position)
 
     def page(self, query: TimelineQuery, limit: int, token: str | None = None) -> tuple[tuple[Line, ...], str | None]:
-        """Read one page and the token of the next one; the token is None on the last page.
+        """Read one page of entries and the token of the next page, which is None on the last page.
 
-        The same token returns the same entries, even if entries are added in between. A page may be short and still
-        have a token, when few entries match the filters or the entries are large.
+        The same token returns the same entries, even if entries are added in between. A page can be short and still
+        have a token, if few entries match the filters or the entries are large.
         """
         lines: list[Line] = []
         read = size = 0
@@ -128,7 +129,7 @@ class Timeline:
         return tuple(lines), None
 
     def newest(self, query: TimelineQuery, limit: int) -> tuple[tuple[Line, ...], bool]:
-        """Read the newest matching entries, the oldest of them first, and whether older ones match too."""
+        """Read the newest matching entries, oldest first, and whether older entries match too."""
         found = self._find(query, ReadOrder(page_size=limit + 1, newest_first=True))
         matching = (
             Line(str(item["body"]), str(item["hash"]), position) for item, position in found if query.covers(item)
@@ -137,13 +138,13 @@ class Timeline:
         return lines[:limit][::-1], len(lines) > limit
 
     def stream(self, cluster: str, node: str | None, after: tuple[int, int], limit: int) -> tuple[Line, ...]:
-        """Read one stream after an epoch and sequence; without a node, the cluster's own stream."""
+        """Read one entry stream after an epoch and sequence; without a node, the cluster's own stream."""
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
         found = query_all(self.table, pk, prefix=keys.ENTRY, after=keys.entry(pk, *after).sk, page_size=limit)
         return tuple(Line(str(item["body"]), str(item["hash"]), str(item["sk"])) for item in islice(found, limit))
 
     def of_job(self, cluster: str, job_id: str, limit: int) -> tuple[tuple[Line, ...], bool]:
-        """Read the newest entries about a job itself, the oldest of them first, and whether it has older ones."""
+        """Read the newest entries about a job itself, oldest first, and whether there are older ones."""
         found = own_entries(self.table, cluster, job_id, ReadOrder(page_size=limit + 1, newest_first=True))
         newest = [Line(str(item["body"]), str(item["hash"]), at) for item, at in islice(found, limit + 1)]
         return tuple(newest[:limit][::-1]), len(newest) > limit
@@ -151,9 +152,9 @@ class Timeline:
     def window(
         self, cluster: str, node: str | None, head: Head, span: tuple[datetime | None, datetime | None], limit: int
     ) -> tuple[tuple[Line, ...], bool]:
-        """Read the newest entries of a stream in a span of time, the oldest first, and whether there are older ones.
+        """Read a stream's newest entries in a time window, oldest first, and whether there are more.
 
-        Without a node, read the cluster's own stream.
+        Without a node, it reads the cluster's own stream.
         """
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
         found, older = newest_in_window(self.table, pk, head, span, limit)
@@ -207,12 +208,12 @@ class Timeline:
                 return
 
     def _rows(self, pk: str, order: ReadOrder, **bounds: Any) -> Iterator[Item]:  # noqa: ANN401 - those of query_all
-        """Read the rows of a partition within bounds, in the given order and page size."""
+        """Read the rows of a partition between two sort keys, in the given order and page size."""
         return query_all(self.table, pk, page_size=order.page_size, newest_first=order.newest_first, **bounds)
 
 
 def entry_data(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the `data` of an entry item's event."""
+    """Return the field `data` of an entry item's event."""
     data: Mapping[str, Any] = json.loads(str(item["body"]))["data"]
     return data
 

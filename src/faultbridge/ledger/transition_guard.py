@@ -1,4 +1,4 @@
-"""Transition guard: a status changes only along legal edges, each recorded by an entry."""
+"""Transition guard: permits status changes only along legal transitions, each recorded by an entry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from faultbridge.log import log_cause
 
 
 def check_moves(before: NodeState, after: NodeState, drafts: Iterable[Draft], actor: Actor) -> None:
-    """Raise IllegalTransition unless the entries lead, edge by edge, from the status before to the status after."""
+    """Raise IllegalTransition unless the entries record legal transitions from the old to the new status."""
     drafts = tuple(drafts)
     case_before = before.live_case.status if before.live_case else None
     case_after = after.case.status if after.case else None

@@ -1,8 +1,8 @@
-"""Verify: checks that no entry of a stream, and no row that follows from it, is missing, added or changed.
+"""Verify: detects missing, added and changed timeline entries, and changed rows that follow from them.
 
 The table alone proves only the absence of accidental damage: a principal that can write the table can also write a
-consistent chain. The hashes in anchors (`AnchoredHashes`), which such a principal cannot change, prove the rest, up
-to the latest hourly anchor.
+consistent chain. The hashes in anchors (`AnchoredHashes`), which such a principal cannot change, prove the rest, up to
+the latest hourly anchor.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["AnchoredHashes", "Break", "BreakKind", "Verified", "Verify"]
 
 @dataclass(slots=True)
 class Verified:
-    """Result of a verification: the number of streams and entries read, and the breaks in the order found."""
+    """The result of a verification: the number of streams and entries read, and the defects found."""
 
     streams: int = 0
     entries: int = 0
@@ -36,13 +36,13 @@ class Verified:
 
     @property
     def whole(self) -> bool:
-        """Return whether no break was found."""
+        """Return whether the verification found no defect."""
         return not self.breaks
 
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """Verifies the streams of a cluster in the table, and every row that follows from them.
+    """Verifies the entry streams of a cluster in the table, and every row that follows from them.
 
     `faultbridge.storage.item_kinds` lists what is proven of each item.
     """
@@ -51,7 +51,7 @@ class Verify:
     stack: Stack
 
     def __call__(self, cluster: str, node: str | None = None, anchored: AnchoredHashes | None = None) -> Verified:
-        """Verify one node's stream, or the cluster's own stream and the streams of all its nodes.
+        """Verify one node's stream, or all streams of a cluster if no node is given.
 
         Raises Rejected `unknown_cluster`, and `unknown_node` if the given node is not registered.
         """
@@ -63,7 +63,7 @@ class Verify:
     def stream_by_stream(
         self, cluster: str, node: str | None, verified: Verified, anchored: AnchoredHashes | None = None
     ) -> Iterator[str]:
-        """Verify stream by stream, add the findings to `verified`, and yield the name of each finished stream."""
+        """Verify each stream, add its result to `verified`, and yield the name of the finished stream."""
         key = keys.cluster_config(cluster)
         stored = self.table.get(key)
         if stored is None:
@@ -101,7 +101,7 @@ class Verify:
         verified.entries += one.entries
 
     def _unexpected_rows(self, config: ClusterConfig) -> Iterator[Break]:
-        """Yield a break for each row that names another node than its key, or does not follow from its node's state.
+        """Yield a defect for each row that contradicts its key or does not follow from its node's state.
 
         The rows of jobs belong to no node and are skipped.
         """
@@ -116,7 +116,7 @@ class Verify:
     def _is_unexpected(self, key: Key, row: Item, node: NodeKey) -> bool:
         """Return whether a row does not follow from the state of its node.
 
-        Repeats the reads until the state did not change between them, so that a concurrent commit is no break.
+        The reads are repeated until the state did not change between them, so that a concurrent commit is not reported.
         """
         while True:
             stored = self.table.get(keys.node_state(node))

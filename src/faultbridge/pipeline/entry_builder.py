@@ -1,6 +1,6 @@
 """Entry builder: build the draft entries of faults, node and case transitions, notes and repair steps.
 
-Each `data` has the shape of a published event schema (docs/events.md). Texts are read by operators on the timeline, in
+Each `data` has the shape of a published event schema (docs/events.md). Operators read the texts on the timeline, in
 pages and in tickets.
 """
 
@@ -31,7 +31,7 @@ _NOTE_KINDS = {ChangeKind.NOTED: "information", ChangeKind.LATE: "late_fault", C
 
 
 def component_data(component: Component) -> dict[str, Any]:
-    """Return a component as event data."""
+    """Return a component (such as a GPU) as the JSON data of an event."""
     return {
         "type": component.type.value,
         "pci": component.pci,
@@ -44,7 +44,7 @@ def component_data(component: Component) -> dict[str, Any]:
 
 
 def incarnation_data(incarnation: Incarnation | None) -> dict[str, Any] | None:
-    """Return the instance and boot of a node as event data, or None for a node without an instance."""
+    """Return a node's instance and boot as the JSON data of an event; None if it has no instance."""
     if incarnation is None:
         return None
     return {
@@ -55,12 +55,12 @@ def incarnation_data(incarnation: Incarnation | None) -> dict[str, Any] | None:
 
 
 def placement_data(placement: Placement) -> dict[str, Any]:
-    """Return the placement of a node as event data."""
+    """Return the placement of a node (group, instance type, domains) as the JSON data of an event."""
     return {"group": placement.group, "instance_type": placement.instance_type, "domain": placement.domain}
 
 
 def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy) -> Draft:
-    """Draft the entry that records a change: that of its condition, or a note if the change has no condition."""
+    """Draft the timeline entry of a changed condition, or a note if the change has no condition."""
     if change.condition is None:
         return note(
             kind=_NOTE_KINDS[change.kind],
@@ -109,7 +109,7 @@ def _condition_data(condition: Condition, state: NodeState, policy: Policy) -> d
 
 
 def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: str, case_id: str | None = None) -> Draft:
-    """Draft the entry of a node's transition to another status."""
+    """Draft the timeline entry that records the new status of a node."""
     return Draft(
         type=EntryType.NODE_STATUS,
         occurred_at=at,
@@ -129,10 +129,10 @@ def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: st
 def case_change(
     before: CaseStatus | None, case: Case, at: datetime, reason: str, state: NodeState | None = None
 ) -> Draft:
-    """Draft the entry of a case's transition; the closing entry has the milliseconds of each phase.
+    """Draft the timeline entry of a case's transition; the closing entry has the milliseconds per phase.
 
-    With the node's `state` the entry also has the fault message, the instance and the placement, so that a consumer
-    of this one event knows where to look and what failed.
+    If the node's `state` is given, the entry also has the fault message, the instance and the placement, so that a
+    consumer of this one event knows where to look and what failed.
     """
     closing, request = not case.status.live, case.pending_approval
     return Draft(
@@ -169,7 +169,7 @@ def case_change(
 
 
 def _cause_data(case: Case, state: NodeState | None) -> dict[str, Any]:
-    """Return the fault behind a case as event data; `message` is None once the condition has ended."""
+    """Return the fault of a case as JSON event data; `message` is None once the condition has ended."""
     condition = state.conditions.get(condition_key(case.code, case.component)) if state else None
     return {
         "code": case.code,
@@ -190,7 +190,7 @@ def note(
     operator: str | None = None,
     stage: str | None = None,
 ) -> Draft:
-    """Draft a note: information for the timeline that changes no status.
+    """Draft a note: an entry with information for the timeline that changes no status.
 
     `operator` is the ARN of the operator who gave an order. `stage` is `begun`, `overdue` or `over` for notes about
     something that lasts, such as an approval request.
@@ -227,7 +227,7 @@ def step(
     facts: Mapping[str, Any] | None = None,
     evidence: str = "",
 ) -> Draft:
-    """Draft the entry of one step of a repair attempt and its outcome."""
+    """Draft the timeline entry of one step of a repair attempt and its outcome."""
     return Draft(
         type=EntryType.REPLACEMENT_STEP,
         occurred_at=at,

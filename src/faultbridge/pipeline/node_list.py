@@ -1,4 +1,4 @@
-"""Lists of nodes in the data of entries: their number, and the first names."""
+"""Lists of nodes in the data of timeline entries: the number of nodes, and the first names."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ MAX_LISTED = 50
 
 
 def node_list(names: Collection[str], count: int | None = None) -> dict[str, Any]:
-    """Return the number of nodes and the first fifty names, sorted.
+    """Return the number of nodes and the first fifty names, sorted, as event data.
 
-    `count` is the number of nodes where `names` holds only some of them.
+    `count` is the number of all nodes. It is set if `names` holds only some of them.
     """
     return {"count": len(names) if count is None else count, "listed": sorted(names)[:MAX_LISTED]}

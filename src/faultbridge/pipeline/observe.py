@@ -1,7 +1,8 @@
 """The stages for one node, in order: `observe` applies observations, `tick` the passing of time.
 
 observe: end conditions of the previous boot -> record new devices -> fold (classifies each fault) -> decide -> shadow
-tick:    end quiet conditions -> decide -> expire approval
+
+tick: end quiet conditions -> decide -> expire approval
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def observe(
     catalog: Catalog,
     now: datetime,
 ) -> Transition:
-    """Apply new observations to a node; with `rebooted` the conditions of the previous boot end first."""
+    """Apply new observations to a node. If `rebooted`, the conditions of the previous boot end first."""
     ended = end_scopes(state, SCOPES_ENDED_BY_REBOOT, at=now, reason="reboot") if rebooted else Folded(state)
     arrivals = tuple(arrivals)
     snapshots = [arrival for arrival in arrivals if isinstance(arrival.observation, Snapshot)]

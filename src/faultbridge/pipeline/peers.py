@@ -1,6 +1,6 @@
 """Peers: compare the counters of a node with those of the other nodes of its group.
 
-The median and the median absolute deviation do not change when a few nodes are bad, so bad nodes do not hide
+The median and the median absolute deviation do not change when a few nodes are bad, so bad nodes cannot hide
 themselves. The stage is pure; `faultbridge.findings` applies it.
 """
 
@@ -23,7 +23,7 @@ NORMAL = 1.4826
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """A node far above its group: its rise per hour, the group's median, and the number of other nodes (`peers`).
+    """A node far above its group: its rise per hour, the group's median, and the number of other nodes.
 
     `score` is its distance from the median in hundredths of the standard deviation that the detector applies.
     """
@@ -35,7 +35,7 @@ class Outlier:
 
 
 def rise_per_hour(before: Baseline | None, after: Baseline) -> int | None:
-    """Return the rise of a total per hour; None if the samples cannot be compared."""
+    """Return how much a counter total rises per hour; None if the two samples cannot be compared."""
     if before is None or before.incarnation != after.incarnation or after.total < before.total:
         return None
     elapsed = after.at - before.at
@@ -51,7 +51,7 @@ def main_part(before: Baseline | None, after: Baseline) -> str | None:
 
 
 def find_outliers(detector: Detector, rises: Mapping[str, int]) -> dict[str, Outlier]:
-    """Return the nodes of one group that are far above their peers; none if the group is too small.
+    """Return the nodes of one group that are far above the others; empty if the group is too small.
 
     The deviation has a lower bound, so that the rise must exceed the median by at least the detector's floor.
     """

@@ -1,7 +1,7 @@
 """Interfaces of everything outside the process, as protocols.
 
-`adapters/` implements them on AWS and Kubernetes, `simulation/fakes` in memory; `tests/contracts` runs both against the
-same tests. Every call may raise `Transient` (retry later) or `Misconfigured` (an operator must fix it). A docstring
+`adapters/` implements them on AWS and Kubernetes, `simulation/fakes` in memory. `tests/contracts` runs the same tests
+against both. Every call may raise `Transient` (retry later) or `Misconfigured` (an operator must fix it). A docstring
 names any other error.
 
 Read in this order:
@@ -15,7 +15,7 @@ Read in this order:
 - `orchestrator`: cordon and drain nodes
 - `object_watch`: list and watch the objects of a Kubernetes cluster
 - `diagnostics`: verify instances and collect their logs
-- `paging`: notify people
+- `paging`: notify operators
 - `callbacks`: notify the owner or the scheduler of a job that may resume
 - `extension`: what Faultbridge passes to an adapter from another Python package
 - `installation`: all ports of one installation

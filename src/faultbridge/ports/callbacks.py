@@ -20,11 +20,17 @@ class JobNotice:
 
 
 class JobCallback(Protocol):
-    """Delivers notices of jobs that may resume. The same notice may be delivered again after a lost answer."""
+    """Delivers notices of jobs that may resume.
+
+    The same notice may be delivered again if the response to its delivery was lost.
+    """
 
     @property
     def ordered(self) -> bool:
         """Return whether a notice that was not delivered delays the later notices of its cluster."""
 
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Deliver one notice; a repeated notice must have no second effect. A retriable failure is tried again."""
+        """Deliver one notice; a repeated notice must have no second effect.
+
+        A failure that can be retried is retried later.
+        """

@@ -1,4 +1,4 @@
-"""Replace, launch, reset and reboot instances."""
+"""Ports that replace, launch, reset and reboot instances."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from faultbridge.domain.names import NODE_NAME, short_name
 
 
 class ProviderFailure(StrEnum):
-    """Failure code of a call to a provider, launcher, restarter, orchestrator or verifier."""
+    """The failure code of a call that acts on instances or cordons nodes, such as `THROTTLED`."""
 
     CAPACITY = "CAPACITY"
     THROTTLED = "THROTTLED"
@@ -47,10 +47,10 @@ _INCONCLUSIVE = frozenset({ProviderFailure.THROTTLED, ProviderFailure.CONFLICT})
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """Result of one call: success, or a failure code and its reason.
+    """The result of one call to a provider or another system: success, or a failure code and its reason.
 
-    `operation` is the id that the provider gave to the operation. `no_response` means that the service did not respond,
-    so `reason` is not the text of the service.
+    `operation` is the id that the called system gave to the operation. `no_response` means that the service did not
+    respond, so `reason` is not the service's text.
     """
 
     failure: ProviderFailure | None = None
@@ -65,12 +65,15 @@ class CallResult:
 
     @property
     def inconclusive(self) -> bool:
-        """Return whether the result is unknown: no response, or a refusal because of load or a concurrent change."""
+        """Return whether it is unknown if the call had an effect.
+
+        This is the case without a response, and after a refusal because of load or a concurrent change.
+        """
         return self.no_response or self.failure in _INCONCLUSIVE
 
 
 class Presence(StrEnum):
-    """Result of a probe for an instance."""
+    """Whether an instance exists, by the result of a probe of its provider."""
 
     ALIVE = "alive"
     GONE = "gone"
@@ -78,7 +81,7 @@ class Presence(StrEnum):
 
 
 class CheckResult(StrEnum):
-    """Result of one check of an instance; UNKNOWN without a result."""
+    """The result of one status check of an instance. UNKNOWN means that there is no result."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -87,7 +90,7 @@ class CheckResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InstanceChecks:
-    """The provider's checks of an instance: of its host, of its operating system, and whether its agent connects."""
+    """The provider's checks of an instance: its host, its operating system, and its agent's connection."""
 
     system: CheckResult = CheckResult.UNKNOWN
     instance: CheckResult = CheckResult.UNKNOWN
@@ -97,7 +100,7 @@ class InstanceChecks:
 class CapacityEvidence(StrEnum):
     """Evidence that capacity for a successor exists before an instance is released, strongest first.
 
-    `none`: it cannot be known before a launch. `absent`: the provider or the instance has no such source.
+    `none`: it cannot be known before a launch. `absent`: the provider or the instance has no such capacity source.
     """
 
     SPARE = "spare"
@@ -110,10 +113,10 @@ class CapacityEvidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The answer of one source about capacity for the successor of one instance.
+    """What one source reports about capacity for the successor of one instance.
 
-    `free` means that a launch can use it, now or once the old instance is gone. `count` is the number of instances
-    that are free now, None if it is unknown. At `ends_at`, the source ends and its instances are terminated.
+    `free`: a launch can use the capacity, now or after the old instance is released. `count` is the number of instances
+    that are free now, or None if unknown. At `ends_at`, the source ends and its instances are terminated.
     """
 
     evidence: CapacityEvidence = CapacityEvidence.NONE
@@ -125,10 +128,10 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class LaunchedInstance:
-    """A launched instance that may become a successor or a spare; the inventory has not described it yet.
+    """A launched instance that may become a successor or a spare and is not in the inventory yet.
 
-    Unlike `domain.instances.Instance`, it always has a launch time: a successor is newer than the intent. `running` is
-    False while it starts. `slot` is the provider's permanent id of the node that the instance backs.
+    Unlike `domain.instances.Instance`, it always has a launch time: a successor is newer than the decision to replace.
+    `running` is False while the instance starts. `slot` is the provider's permanent id of the node that it backs.
     """
 
     instance_id: str
@@ -142,25 +145,25 @@ class LaunchedInstance:
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """Return the known host names of the instance: its DNS name without the domain, and the whole DNS name."""
+        """Return the host names of the instance: its DNS name with and without the domain."""
         dns = self.private_dns or ""
         return tuple(dict.fromkeys(name for name in (short_name(dns), dns) if NODE_NAME.fullmatch(name)))
 
 
 class Provider(Protocol):
-    """Replaces instances. Each call names the instance id of the committed intent, never a host name."""
+    """Replaces instances. Each call uses the instance id of the committed decision, never a host name."""
 
     def replace(self, instance_id: str, token: str) -> CallResult:
-        """Terminate the instance so that its group launches a successor; a repeated call is harmless."""
+        """Terminate the instance so that its group launches a successor. A repeated call is harmless."""
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether the instance still exists."""
+        """Return whether the instance still exists at the provider."""
 
     def checks(self, instance_id: str) -> InstanceChecks:
-        """Return the checks of an instance; a check that cannot be read is UNKNOWN."""
+        """Return the status checks of an instance. A check that cannot be read is UNKNOWN."""
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
-        """Return the capacity of one source for a successor; `ABSENT` for a source that the provider does not have."""
+        """Return what one capacity source reports for a successor; `ABSENT` if there is no such source."""
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return the instances of the group that were launched after a time, oldest first."""
@@ -168,10 +171,10 @@ class Provider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """Request to launch one instance for a node: its cluster, group and case.
+    """A request to launch one instance for a node: its cluster, group and case.
 
-    A `token` launches at most one instance. `instance_types` are tried in order; without any, the launch template
-    decides. `instead_of` is the instance to replace, `spare` an instance that the case took from the spare pool.
+    A `token` launches at most one instance. `instance_types` are tried in order. If there are none, the launch template
+    decides. `instead_of` is the instance to replace. `spare` is an instance that the case took from the spare pool.
     """
 
     cluster: ClusterConfig
@@ -184,36 +187,36 @@ class LaunchRequest:
 
 
 class Launcher(Protocol):
-    """Launches the successor of an instance when its group does not.
+    """Launches the successor of an instance if its group does not launch one itself.
 
     It uses the first instance type that has capacity.
     """
 
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
-        """Return the live instances launched or taken for the case, oldest first, without the one to replace.
+        """Return the live instances launched or taken for a case, oldest first, except the one to replace.
 
         An instance may not be running yet. An instance launched a moment ago may be missing.
         """
 
     def launched_in(self, cluster: ClusterConfig) -> tuple[LaunchedInstance, ...]:
-        """Return the live instances that were launched in a cluster for any case or spare, each with its `case`."""
+        """Return a cluster's live instances that were launched for any case or spare, each with its `case`."""
 
     def launch(self, launch_request: LaunchRequest) -> CallResult:
-        """Launch an instance tagged with its case; a repeated call with the same token is harmless.
+        """Launch an instance tagged with its case. A repeated call with the same token is harmless.
 
         After `AMBIGUOUS` or `TIMEOUT` an instance may have been launched. After `THROTTLED` the token is unused. Any
         other failure means that no instance was launched and that the token always returns this failure.
         """
 
     def assign(self, instance_id: str, case: str) -> CallResult:
-        """Tag an instance with the case that took it from the spare pool; a repeated call is harmless."""
+        """Tag an instance with the case that took it from the spare pool. A repeated call is harmless."""
 
     def terminate(self, instance_id: str) -> CallResult:
-        """Terminate an instance that backs no node; succeeds when it is already gone."""
+        """Terminate an instance that backs no node. It succeeds if the instance is already gone."""
 
 
 class RestartState(StrEnum):
-    """State of a restart; `absent`: never started, `unknown`: cannot be determined."""
+    """The state of a restart. `absent`: never started. `unknown`: cannot be determined."""
 
     ABSENT = "absent"
     RUNNING = "running"
@@ -224,7 +227,7 @@ class RestartState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Status of a restart: its state, the reason of a failure, the operation id, and the boot id after a reboot."""
+    """The status of a restart: state, failure reason, operation id, and the boot id after a reboot."""
 
     state: RestartState
     reason: str = ""
@@ -233,13 +236,13 @@ class Restart:
 
 
 class Restarter(Protocol):
-    """Resets the GPUs of an instance or reboots it, without replacing it.
+    """Resets the GPUs of an instance or reboots the instance, without replacing it.
 
-    The token is that of the committed intent. A token starts at most one restart, whichever process calls.
+    The token comes from the committed repair decision. A token starts at most one restart, whichever process calls.
     """
 
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
-        """Start a restart; returns NOT_FOUND when the instance cannot be reached."""
+        """Start a restart. Returns NOT_FOUND if the instance cannot be reached."""
 
     def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
         """Return the status of the restart with this token; `done` once the instance responds again."""

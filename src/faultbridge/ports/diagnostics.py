@@ -1,4 +1,4 @@
-"""Verify that an instance is healthy, and collect its logs before it is destroyed."""
+"""Ports that verify an instance with diagnostics, and collect its logs before it is destroyed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Verdict(StrEnum):
-    """Result of a verification; `unknown` (no usable report) differs from `failed`."""
+    """The result of a verification. `unknown` means that there is no usable report; it is not `failed`."""
 
     PENDING = "pending"
     PASSED = "passed"
@@ -18,10 +18,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Status of a verification: verdict, one line per failed test, and the raw report.
+    """The status of a verification: verdict, one line per failed test, and the raw report.
 
-    `gpus` is the number of GPUs in the report, or None when it names none. `level` is the level at which it ran; at
-    level 0 a verification covers no fault (see data/coverage.json).
+    `gpus` is the number of GPUs in the report, or None if the report names none. `level` is the diagnostics level at
+    which it ran. At level 0 a verification proves no fault fixed (see data/coverage.json).
     """
 
     verdict: Verdict
@@ -35,10 +35,10 @@ class Verifier(Protocol):
     """Runs diagnostics on an instance to verify that it is healthy."""
 
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
-        """Start a verification and return its operation id; a token starts at most one.
+        """Start a verification and return its operation id; a token starts at most one verification.
 
-        `level` is the diagnostics level from 1 to 5; None means the level of the installation. Level 5 adds tests
-        between two instances; a verifier without such tests runs level 4.
+        `level` is the diagnostics level from 1 to 5. None means the default level of the installation. Level 5 adds
+        tests between two instances; a verifier without these tests runs level 4.
         """
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
@@ -46,7 +46,7 @@ class Verifier(Protocol):
 
 
 class BundleState(StrEnum):
-    """State of a log bundle; `kept` means that it is stored."""
+    """The state of a log bundle of an instance. `kept` means that the bundle is stored."""
 
     RUNNING = "running"
     KEPT = "kept"
@@ -55,7 +55,7 @@ class BundleState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A log bundle of an instance: its state, its S3 URI, and the reason of a failure."""
+    """A log bundle of an instance: its state, its S3 URI, and the reason if it failed."""
 
     state: BundleState
     place: str = ""
@@ -63,7 +63,10 @@ class Bundle:
 
 
 class Collector(Protocol):
-    """Collects the logs of an instance into a stored bundle."""
+    """Collects the logs of an instance and stores them as one bundle."""
 
     def collect(self, instance_id: str, token: str) -> Bundle:
-        """Start a bundle, or return the state of the bundle with this token; a token starts at most one."""
+        """Start to collect a log bundle, or return the state of the bundle with this token.
+
+        A token starts at most one bundle.
+        """

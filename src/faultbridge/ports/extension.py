@@ -1,4 +1,4 @@
-"""Extension: what Faultbridge passes to the function that builds an adapter from another Python package."""
+"""Extension: what Faultbridge passes to a function of another Python package that builds an adapter."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from faultbridge.ports.table import Clock
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The argument of the function that an extension's entry point names.
+    """What Faultbridge passes to the function that an extension's entry point names.
 
     An extension reads its own settings from the environment. `role` is the IAM role of a cluster in another AWS
-    account; None for the stack's own account.
+    account, or None for the account of the stack.
     """
 
     clock: Clock

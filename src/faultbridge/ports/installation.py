@@ -1,4 +1,4 @@
-"""All ports of one installation."""
+"""All ports (interfaces to outside systems) of one installation."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class ComputeAccess(Protocol):
 
     @property
     def providers(self) -> Mapping[str, Provider]:
-        """Return the providers, which replace instances, by the name that a cluster's registration uses."""
+        """Return the providers, which replace instances, by the name that a registration uses."""
         ...
 
     @property
     def launchers(self) -> Mapping[str, Launcher]:
-        """Return the launchers by provider name, for providers whose groups launch no successor."""
+        """Return the launchers, by provider name, for providers whose groups launch no successor."""
         ...
 
     @property
@@ -46,28 +46,28 @@ class ComputeAccess(Protocol):
 
     @property
     def collector(self) -> Collector:
-        """Return the collector of log bundles."""
+        """Return the collector of log bundles of instances."""
         ...
 
 
 class Ports(ComputeAccess, Protocol):
-    """All ports of one installation, from which the services are built."""
+    """All ports (interfaces to outside systems) of one installation, from which the services are built."""
 
     @property
     def clock(self) -> Clock:
-        """Return the clock."""
+        """Return the source of the current time."""
 
     @property
     def table(self) -> Table:
-        """Return the single table."""
+        """Return the one DynamoDB table."""
 
     @property
     def bus(self) -> EventBus:
-        """Return the event bus."""
+        """Return the event bus that publishes events to customers."""
 
     @property
     def queue(self) -> RecordQueue:
-        """Return the queue of raw records."""
+        """Return the SQS queue of raw records."""
 
     @property
     def objects(self) -> ObjectStore:
@@ -79,12 +79,12 @@ class Ports(ComputeAccess, Protocol):
 
     @property
     def pager(self) -> Pager:
-        """Return the pager."""
+        """Return the pager, which sends pages to operators."""
 
     @property
     def orchestrators(self) -> Mapping[str, Orchestrator]:
-        """Return the orchestrators by name."""
+        """Return the orchestrators, which cordon and drain nodes, by name."""
 
     @property
     def volume_attachments(self) -> Mapping[str, VolumeAttachments]:
-        """Return the attachments of storage drivers, by the name of the orchestrator."""
+        """Return the ports that show which volumes a storage driver still uses, by orchestrator."""

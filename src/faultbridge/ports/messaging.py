@@ -1,4 +1,4 @@
-"""The event bus, the queues of raw records, and delivery receipts."""
+"""Ports for the event bus, the queues of raw records, and delivery receipts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class BusEvent:
-    """One event in the form that the bus accepts; `detail` is the exact JSON text."""
+    """One event in the form that the event bus accepts; `detail` is the exact JSON text."""
 
     event_id: str
     detail_type: str
@@ -20,7 +20,7 @@ class BusEvent:
 
 @dataclass(frozen=True, slots=True)
 class FailedEvent:
-    """An event that the bus did not accept; `permanent` means that a retry cannot succeed."""
+    """An event that the event bus did not accept; `permanent` means that a retry cannot succeed."""
 
     event_id: str
     reason: str
@@ -28,15 +28,15 @@ class FailedEvent:
 
 
 class EventBus(Protocol):
-    """Publishes events to customers."""
+    """Publishes events to customers through the event bus."""
 
     def put(self, events: Sequence[BusEvent]) -> tuple[FailedEvent, ...]:
-        """Publish the events in as few calls as the limits allow; returns those that were not accepted."""
+        """Publish events in as few calls as the limits allow; return those that were not accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordQueueDepth:
-    """Number of messages that wait, that are in flight, and that are in the dead-letter queue."""
+    """The numbers of messages that wait, are in flight, and are in the dead-letter queue."""
 
     waiting: int
     in_flight: int
@@ -45,7 +45,7 @@ class RecordQueueDepth:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """One received message; delivered again unless deleted within the visibility timeout."""
+    """One received message. It is delivered again unless it is deleted before the visibility timeout."""
 
     body: str
     group: str
@@ -58,29 +58,32 @@ class RecordQueue(Protocol):
     """A queue of raw records, or its dead-letter queue."""
 
     def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-        """Send (group, body) pairs; returns the bodies that were not accepted."""
+        """Send pairs of message group and body; return the bodies that were not accepted."""
 
     def depth(self) -> RecordQueueDepth:
-        """Return the approximate number of messages."""
+        """Return the approximate number of messages that wait, are in flight or are dead letters."""
 
     def receive(self) -> tuple[ReceivedMessage, ...]:
-        """Receive up to ten messages."""
+        """Receive at most ten messages from the queue."""
 
     def delete(self, message: ReceivedMessage) -> None:
         """Delete a received message from the queue."""
 
     def release(self, pauses: Mapping[str, int]) -> None:
-        """Deliver received messages again after a pause in seconds, by receipt handle.
+        """Deliver received messages again after a pause in seconds, given by receipt handle.
 
         Without this call, a message that is not deleted stays invisible for the whole visibility timeout of the queue.
         """
 
 
 class Receipts(Protocol):
-    """Log of the records sent and of their outcomes, one line per batch, for the delivery audit."""
+    """The log of sent records and of their outcomes, for the delivery audit.
+
+    It has one line per batch.
+    """
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Append one line."""
+        """Append one line to the log of receipts."""
 
     def read(self, since: datetime) -> Iterator[Mapping[str, Any]]:
-        """Return every line written at or after a time, by senders and by ingest."""
+        """Return every receipt line of senders and of ingest that was written at or after a time."""

@@ -1,4 +1,4 @@
-"""Lists and watches of the objects in a Kubernetes cluster."""
+"""Port that lists and watches the objects of a Kubernetes cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultbridge.errors import Transient
 
 
 class ObjectKind(StrEnum):
-    """The objects that can be watched."""
+    """The kinds of Kubernetes objects that can be watched."""
 
     NODE = "node"
     NODE_EVENT = "node_event"
@@ -20,7 +20,7 @@ class ObjectKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ObjectPage:
-    """A part of a list, and the resource version of the whole list."""
+    """One page of a list of Kubernetes objects, and the resource version of the whole list."""
 
     objects: Sequence[Mapping[str, Any]]
     version: str
@@ -28,7 +28,10 @@ class ObjectPage:
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """One change and its resource version; `object` is None where only the version advanced (a bookmark)."""
+    """One change of a Kubernetes object and its resource version.
+
+    `object` is None if only the version advanced (a bookmark).
+    """
 
     version: str
     object: Mapping[str, Any] | None = None
@@ -36,16 +39,22 @@ class ObjectChange:
 
 
 class VersionExpired(Transient):
-    """The API no longer has the changes after a resource version (410); list the objects again."""
+    """Raised when the API no longer has the changes after a resource version (HTTP 410).
+
+    The caller must list the objects again.
+    """
 
 
 class ObjectWatch(Protocol):
-    """The objects of one cluster and their changes."""
+    """Lists the objects of one Kubernetes cluster and watches their changes."""
 
     def pages(self, kind: ObjectKind) -> Iterator[ObjectPage]:
-        """Yield all objects of a kind, in pages. Raises VersionExpired if the list changed too much meanwhile."""
+        """Yield all objects of a kind, in pages; raises VersionExpired if the list changed too much."""
         ...
 
     def changes(self, kind: ObjectKind, version: str) -> Iterator[ObjectChange]:
-        """Yield the changes after a version until the API ends the watch, which is normal. Raises VersionExpired."""
+        """Yield the changes after a resource version until the API ends the watch, which is normal.
+
+        Raises VersionExpired if the API no longer has these changes.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Objects by key: raw records, evidence, the archive, and the anchors under a retention lock."""
+"""Ports that store objects by key: raw records, evidence, the archive and locked anchors."""
 
 from __future__ import annotations
 
@@ -9,43 +9,46 @@ from faultbridge.storage.wire.archive_lines import ArchiveLine
 
 
 class ObjectStore(Protocol):
-    """Raw records and evidence, stored under the hash of their content."""
+    """Stores raw records and evidence under the hash of their content."""
 
     def put(self, key: str, body: bytes) -> None:
-        """Store the bytes; the key is a hash of the content, so a repeated call changes nothing."""
+        """Store bytes under a key that is a hash of the content, so a repeated call changes nothing."""
 
     def get(self, key: str) -> bytes | None:
-        """Return the bytes, or None when the key does not exist."""
+        """Return the bytes under a key, or None if the key does not exist."""
 
 
 class Archive(Protocol):
-    """Archived objects that can be read back and listed by key prefix."""
+    """Stores archived objects that can be read and listed by key prefix."""
 
     def put(self, key: str, body: bytes) -> None:
-        """Store the bytes."""
+        """Store bytes under a key of the archive."""
 
     def get(self, key: str) -> bytes | None:
-        """Return the bytes, or None when the key does not exist."""
+        """Return the bytes under a key of the archive, or None if the key does not exist."""
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Return every key with this prefix, in order."""
+        """Return every key of the archive with this prefix, in order."""
 
 
 class Vault(Protocol):
-    """Objects under a retention lock: the first version of a key cannot be changed or deleted."""
+    """Stores objects under a retention lock: the first version of a key cannot be changed or deleted."""
 
     def put(self, key: str, body: bytes) -> None:
-        """Store the bytes; raises Conflict when the key exists."""
+        """Store bytes under a new key of the vault; an existing key raises Conflict."""
 
     def get(self, key: str) -> bytes | None:
-        """Return the first version of the key, or None when the key never existed."""
+        """Return the first version of the bytes under a key, or None if the key never existed."""
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Return every key with this prefix, in order."""
+        """Return every key of the vault with this prefix, in order."""
 
 
 class ArchiveSink(Protocol):
-    """Delivers lines to the archive with a delay and in any order; lines may be duplicated or lost."""
+    """Delivers lines to the archive with a delay and in any order.
+
+    Lines may be duplicated or lost.
+    """
 
     def put(self, lines: Sequence[ArchiveLine]) -> None:
-        """Deliver the lines; raises Transient when some were not accepted."""
+        """Deliver lines to the archive; raises Transient if some of them were not accepted."""

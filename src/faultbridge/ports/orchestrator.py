@@ -1,4 +1,4 @@
-"""Cordon and drain nodes through the orchestrator of their cluster."""
+"""Port that cordons and drains nodes through the orchestrator of their cluster."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from faultbridge.ports.compute import CallResult, CheckResult, LaunchedInstance
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
-    """Identifies a node for its orchestrator: cluster registration, node name, instance id, names and live case.
+    """Identifies a node for its orchestrator by cluster, node name, instance id and other names.
 
-    A name may be reused by another instance, so an orchestrator that knows instance ids matches by instance id.
-    `host_names` are the names of the instance and change with it; a successor keeps the `aliases`. With `keeps_name` it
-    also keeps the node's own name; otherwise `node` is a host name, perhaps that of a former instance.
+    Another instance may reuse a name, so an orchestrator that has instance ids matches by instance id. `host_names` are
+    the names of the instance and change with it. A successor keeps the `aliases`. With `keeps_name` a successor also
+    keeps the node's own name. Otherwise `node` is a host name, perhaps that of a former instance.
     """
 
     cluster: ClusterConfig
@@ -30,7 +30,7 @@ class ClusterNode:
 
     @classmethod
     def of(cls, state: NodeState, cluster: ClusterConfig) -> ClusterNode:
-        """Return the identity of a node from its current state."""
+        """Return the identity of a node for its orchestrator, from its current state."""
         placement, node = state.placement, state.key.node
         instance = state.incarnation.instance_id if state.incarnation else None
         case = state.live_case.id if state.live_case else None
@@ -41,35 +41,38 @@ class ClusterNode:
 
     @classmethod
     def of_spare(cls, candidate: LaunchedInstance, cluster: ClusterConfig) -> ClusterNode:
-        """Return the identity of an instance that backs no node yet."""
+        """Return the identity, for an orchestrator, of a spare instance that backs no node yet."""
         instance = candidate.instance_id
         return cls(cluster, instance, instance, host_names=candidate.host_names, keeps_name=False)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return every name under which an orchestrator may know the node or its instance."""
+        """Return every name under which an orchestrator may list the node or its instance."""
         return (self.node, *self.aliases, *self.host_names)
 
 
 class Orchestrator(Protocol):
     """Cordons and drains the nodes of a cluster.
 
-    When the orchestrator does not have the node (yet), cordon and uncordon return `NOT_FOUND`. Drain succeeds, because
-    nothing runs there.
+    If the orchestrator does not have the node (yet), cordon and uncordon return `NOT_FOUND`. Drain then succeeds,
+    because nothing runs there.
     """
 
     @property
     def applicable(self) -> bool:
-        """Return whether the cluster has an orchestrator."""
+        """Return whether the cluster has an orchestrator that can cordon its nodes."""
 
     def cordon(self, node: ClusterNode) -> CallResult:
-        """Prevent new work on the node; a repeated call is harmless."""
+        """Prevent new work on the node. A repeated call is harmless."""
 
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Allow work on the node again; a repeated call is harmless."""
+        """Allow work on the node again. A repeated call is harmless."""
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Evict the running work; the result is ok once none is left. No eviction starts after the deadline."""
+        """Evict the running work; the result is ok once no work is left.
+
+        No eviction starts after the deadline.
+        """
 
     def readiness(self, node: ClusterNode) -> CheckResult:
         """Return whether the orchestrator reports the node as ready; UNKNOWN if it does not have the node.

@@ -1,4 +1,4 @@
-"""Notify people: pages and the formats that paging services read."""
+"""Port that sends pages to operators, in the formats that paging services read."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Protocol
 
 
 class PageUrgency(StrEnum):
-    """Urgency of a page: `urgent` needs action now, `notice` can wait."""
+    """The urgency of a page: `urgent` needs action now, `notice` can wait."""
 
     URGENT = "urgent"
     NOTICE = "notice"
 
 
 class PageFormat(StrEnum):
-    """Format of a page for one kind of service.
+    """The format of a page for one kind of paging service.
 
     `alarm` is a CloudWatch alarm, which PagerDuty's integration reads from an SNS topic. `chat` is a custom
-    notification of Amazon Q Developer in chat applications. `pagerduty` is a PagerDuty Events API v2 event without
-    its routing key. `slack` and `teams` are messages of their webhooks.
+    notification of Amazon Q Developer in chat applications. `pagerduty` is a PagerDuty Events API v2 event without its
+    routing key. `slack` and `teams` are messages of their webhooks.
     """
 
     ALARM = "alarm"
@@ -40,7 +40,7 @@ class FormattedPage:
 
 @dataclass(frozen=True, slots=True)
 class PageMessage:
-    """One page: subject (at most 100 ASCII characters), a body per protocol, attributes for filters.
+    """One page: a subject of at most 100 ASCII characters, a body per protocol, filter attributes.
 
     `forms` holds the page in the formats of particular services.
     """
@@ -54,7 +54,7 @@ class PageMessage:
 
 
 class Pager(Protocol):
-    """Sends pages to people."""
+    """Sends pages (alerts) to operators."""
 
     def send(self, page: PageMessage) -> str:
-        """Send the page and return the message id of the service."""
+        """Send a page and return the message id that the paging service gave it."""

@@ -1,4 +1,4 @@
-"""The clock and the single table: consistent reads by key, conditional writes and transactions."""
+"""Ports for the clock and the one DynamoDB table: reads, conditional writes and transactions."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from faultbridge.storage.writes import Index, Item, Key, Page, Write
 
 
 class Clock(Protocol):
-    """Source of the current time."""
+    """The source of the current time, replaceable in tests."""
 
     def now(self) -> datetime:
         """Return the current time, timezone-aware, in UTC."""
 
 
 class UnprocessedKeys(Transient):
-    """A read of many items read only some of them.
+    """Raised when a read of many items read only some of them.
 
     `found` has the items that were read. `unread` has the keys that were not read; their items may exist.
     """
 
     def __init__(self, text: str, found: Mapping[Key, Item], unread: Iterable[Key]) -> None:
-        """Store the items that were read (`found`) and the keys that were not read (`unread`)."""
+        """Create the error with the items that were read (`found`) and the unread keys (`unread`)."""
         super().__init__(text)
         self.found, self.unread = dict(found), frozenset(unread)
 
 
 class Table(Protocol):
-    """The single table: consistent reads by key, conditional writes, and all-or-nothing transactions."""
+    """The one DynamoDB table: reads by key, conditional writes, and all-or-nothing transactions."""
 
     def get(self, key: Key) -> Item | None:
-        """Return one item by a consistent read, or None when it does not exist."""
+        """Return one item by a consistent read, or None if it does not exist."""
 
     def get_many(self, keys: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
-        """Return any number of items by consistent reads; items that do not exist are left out.
+        """Return any number of items, by default with consistent reads. Missing items are not included.
 
-        A read that is not consistent costs half; it may return an older version of an item, or not find a new one.
+        A read that is not consistent costs half. It may return an older version of an item, or not find a new item.
 
-        Raises UnprocessedKeys, which has the items that were read, if DynamoDB throttled the read and left keys unread
-        after all tries.
+        If DynamoDB throttled the read and left keys unread after all tries, UnprocessedKeys is raised, which has the
+        items that were read.
         """
 
     def query(
@@ -64,11 +64,11 @@ class Table(Protocol):
         """
 
     def write(self, write: Write) -> None:
-        """Make one conditional write; raises Conflict when its condition does not hold."""
+        """Make one conditional write; raises Conflict if its condition is false."""
 
     def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
-        """Make up to 100 writes, all or none; raises Conflict when a condition does not hold.
+        """Make up to 100 writes, all or none; raises Conflict if a condition is false.
 
-        Raises Conflict also when another transaction writes the same items. `token` makes the call idempotent: within
+        It also raises Conflict if another transaction writes the same items. `token` makes the call idempotent: within
         ten minutes the same token with the same writes succeeds again and changes nothing.
         """

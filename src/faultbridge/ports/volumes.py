@@ -1,4 +1,4 @@
-"""Detach EBS volumes from an instance, and attach them to its successor."""
+"""Ports that detach EBS volumes from an instance and attach them to its successor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ ATTACHED, DETACHING = "attached", "detaching"
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """The attachment of a volume to an instance; `state` is attaching, attached, busy or detaching."""
+    """The attachment of an EBS volume to an instance.
+
+    `state` is attaching, attached, busy or detaching.
+    """
 
     instance_id: str
     state: str
@@ -23,9 +26,10 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A volume, its zone and attachments; only a `shared` one can be attached to several instances.
+    """An EBS volume, its zone and its attachments.
 
-    `tagged` is False once the tag `faultbridge:volume` was removed: no role may move the volume then.
+    Only a `shared` volume can be attached to several instances. `tagged` is False if the tag `faultbridge:volume` was
+    removed: no role may then move the volume.
     """
 
     volume_id: str
@@ -35,38 +39,44 @@ class Volume:
     tagged: bool = True
 
     def on(self, instance_id: str) -> Attachment | None:
-        """Return the attachment to an instance, or None."""
+        """Return the attachment of the volume to an instance, or None if it is not attached there."""
         return next((one for one in self.attachments if one.instance_id == instance_id), None)
 
 
 class Volumes(Protocol):
-    """Moves volumes between the instances of one provider. Every call may be repeated.
+    """Moves EBS volumes between the instances of one provider. Every call may be repeated.
 
-    Only a volume with the tag `faultbridge:volume` is listed. `read` also returns volumes without the tag, so that a
-    volume that lost its tag does not look detached or deleted.
+    `attached` lists only volumes with the tag `faultbridge:volume`. `read` also returns volumes without the tag, so
+    that a volume that lost its tag is not taken for a detached or deleted volume.
     """
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
-        """Return the volumes on an instance whose tag has one of these values, in the order of their ids."""
+        """Return the volumes on an instance whose volume tag has one of these values, sorted by id."""
 
     def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
-        """Return the volumes with these ids that exist."""
+        """Return the volumes with these ids. Volumes that do not exist are not included."""
 
     def zone_of(self, instance_id: str) -> str | None:
         """Return the availability zone of an instance, or None if it is unknown."""
 
     def successor_zones(self, group: str) -> frozenset[str]:
-        """Return the zones in which the group may launch a successor; none if they cannot be known before a launch."""
+        """Return the zones in which the group may launch a successor.
+
+        The result is empty if they cannot be known before a launch.
+        """
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
-        """Start to detach a volume, never by force; succeeds when it is not on the instance."""
+        """Start to detach a volume, never by force. It succeeds if the volume is not on the instance."""
 
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:
-        """Start to attach a free volume under a device name; the provider selects the name if `device` is None."""
+        """Start to attach a free volume under a device name.
+
+        If `device` is None, the provider selects the name.
+        """
 
 
 class VolumeAttachments(Protocol):
-    """Shows which volumes the storage driver of an orchestrator still has on a node."""
+    """Shows which volumes an orchestrator's storage driver still has attached to a node."""
 
     def remaining(self, node: ClusterNode) -> tuple[str, ...]:
-        """Return the names of the volumes that the driver has not detached from the node."""
+        """Return the names of the volumes that the storage driver has not detached from a node."""

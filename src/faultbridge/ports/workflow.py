@@ -1,4 +1,4 @@
-"""Executions that drive repair attempts through their steps."""
+"""Port for the workflow executions that drive repair attempts through their steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class ExecutionStatus(StrEnum):
-    """Status of one execution; `missing` means that no execution has this name."""
+    """The status of one workflow execution; `missing` means that no execution has this name."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -17,13 +17,16 @@ class ExecutionStatus(StrEnum):
 
 
 class Workflow(Protocol):
-    """Workflow engine that drives one repair attempt through its steps."""
+    """Starts and resumes the workflow executions that drive repair attempts through their steps.
+
+    Each execution drives one attempt.
+    """
 
     def start(self, name: str, payload: Mapping[str, Any]) -> None:
-        """Start an execution with this name; an execution that exists already counts as started."""
+        """Start an execution with this name. An execution that already exists counts as started."""
 
     def status(self, name: str) -> ExecutionStatus:
-        """Return the status of the execution with this name."""
+        """Return the status of the workflow execution with this name."""
 
     def resume(self, token: str, output: Mapping[str, Any]) -> bool:
-        """Resume the execution that waits with this task token; returns False when none waits with it."""
+        """Resume the execution that waits with this task token; returns False if none waits with it."""

@@ -7,7 +7,7 @@ Reading order:
 - `roster`: the rows from which the inventory reads which instance backs which node.
 - `aliases`: the names that lead from a record to a node, and how they change.
 - `instances`: how providers and orchestrators list instances; the result of a sync.
-- `groups`: which clusters have a group of a provider since when; compares the members of one group with its nodes.
+- `groups`: which clusters have a provider's group and since when; compares a group's members with its nodes.
 - `repair_owner`: rejects a registration if Faultbridge and the provider would both repair, or neither.
 - `provider_check`: records what the provider reports about a whole cluster, and how many nodes to expect.
 - `inventory_sync`: compares running instances with registered nodes, and updates the nodes.

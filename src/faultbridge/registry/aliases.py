@@ -1,7 +1,7 @@
 """Aliases: the names that lead from a record to a node, and how they change with its instance.
 
 An open alias leads to a node, but does not prove which instance backs that node now. A closed alias belongs to a past
-instance, so a late record under that name never counts against the current instance.
+instance, so a late record under that name is never applied to the current instance.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ MAX_NAMES = 20
 
 
 def aliases_of(key: NodeKey, node_names: Iterable[str], instance_id: str | None) -> tuple[Alias, ...]:
-    """Return the aliases of a node: names are unique in their cluster, instance ids everywhere."""
+    """Return the aliases of a node: names, unique in their cluster, and instance ids, unique everywhere."""
     named = [Alias("name", f"{key.cluster}/{name}") for name in node_names]
     instances = [Alias("instance", instance_id)] if instance_id else []
     return tuple(dict.fromkeys([*named, *instances]))
 
 
 def new_alias_writes(table: Table, rows: Iterable[tuple[Alias, AliasRow]], now: datetime) -> Iterator[Put]:
-    """Yield the writes of a new node's aliases; rejects an alias that leads to another node as `alias_taken`."""
+    """Yield the writes of a new node's aliases (its other names).
+
+    An alias that leads to another node raises Rejected `alias_taken`.
+    """
     wanted = {keys.alias(*alias): (alias, row) for alias, row in rows}
     found = table.get_many(wanted)
     for alias_key, (alias, row) in wanted.items():
@@ -46,8 +49,8 @@ def new_alias_writes(table: Table, rows: Iterable[tuple[Alias, AliasRow]], now: 
 class AliasChange:
     """The aliases that a node gains and loses when its instance changes or gets another name.
 
-    `added` are the names of the current instance, `removed` the names of the former one, and `former` is the id of the
-    former instance, or None when the instance stays the same.
+    `added` are the names of the current instance, `removed` the names of the former instance. `former` is the id of the
+    former instance, or None if the instance stays the same.
     """
 
     key: NodeKey
@@ -59,12 +62,15 @@ class AliasChange:
 
     @property
     def opened(self) -> tuple[Alias, ...]:
-        """Return the aliases that lead to the node from now on."""
+        """Return the aliases that lead to the node after the change."""
         return (Alias("instance", self.instance_id), *self._named(self.added))
 
     @property
     def closed(self) -> tuple[Alias, ...]:
-        """Return the aliases that the change closes: the former instance's id, and names that are not added again."""
+        """Return the aliases that the change closes.
+
+        They are the former instance's id, and its names that are not added again.
+        """
         named = self._named(name for name in self.removed if name not in self.added)
         return (*([Alias("instance", self.former)] if self.former else []), *named)
 
@@ -79,9 +85,9 @@ def usable_names(instance_names: Iterable[str], node: str) -> tuple[str, ...]:
 
 
 def alias_writes(table: Table, change: AliasChange, now: datetime) -> Iterator[Put]:
-    """Yield the writes of a change; a name of another node's current instance stays with that node.
+    """Yield the writes of an alias change. A name of another node's current instance is not moved.
 
-    Raises Rejected as `alias_taken` when the instance itself backs another node.
+    An instance that backs another node raises Rejected `alias_taken`.
     """
     changed = {keys.alias(*alias): alias for alias in (*change.opened, *change.closed)}
     found = table.get_many(changed)
@@ -96,7 +102,7 @@ def alias_writes(table: Table, change: AliasChange, now: datetime) -> Iterator[P
 def _opening_writes(
     change: AliasChange, found: Mapping[Key, Item], owners: Mapping[NodeKey, NodeState], now: datetime
 ) -> Iterator[Put]:
-    """Yield the writes that make the new aliases of a node resolve to it."""
+    """Yield the writes that make new aliases lead to their node."""
     row = AliasRow(change.key, change.instance_id, change.since)
     for alias in change.opened:
         stored = found.get(keys.alias(*alias))
@@ -114,7 +120,7 @@ def _opening_writes(
 
 
 def _other_owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapping[NodeKey, NodeState]:
-    """Read the states of the other nodes to which one of the found aliases still leads."""
+    """Read the states of the other nodes to which one of these aliases still leads."""
     rows = [items.read_alias(stored) for stored in found.values()]
     others = {row.key for row in rows if row.key != key and row.valid_to is None}
     state_keys = {keys.node_state(other): other for other in others}
@@ -123,7 +129,10 @@ def _other_owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapp
 
 
 def _may_take(row: AliasRow, key: NodeKey, owners: Mapping[NodeKey, NodeState]) -> bool:
-    """Return whether a node may take an alias: a closed one, its own, or one whose instance left its node."""
+    """Return whether a node may take an alias.
+
+    It may take a closed alias, its own alias, or an alias whose instance left its node.
+    """
     if row.key == key or row.valid_to is not None:
         return True
     incarnation = owners[row.key].incarnation
@@ -131,5 +140,5 @@ def _may_take(row: AliasRow, key: NodeKey, owners: Mapping[NodeKey, NodeState]) 
 
 
 def _unchanged(stored: Item | None) -> Condition:
-    """Return the condition that an alias is still as it was read."""
+    """Return the write condition that an alias is still as it was read."""
     return Absent() if stored is None else Equals("valid_from", str(stored["valid_from"]))

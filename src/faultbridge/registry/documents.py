@@ -23,7 +23,7 @@ Document = dict[str, Any]
 
 
 def cluster_document(view: ClusterView) -> Document:
-    """Return a cluster as a document."""
+    """Return a cluster as a JSON document."""
     config = view.config
     return {
         "cluster": config.cluster,
@@ -86,7 +86,7 @@ def _ignored(ignored: Ignored | None) -> Document | None:
 
 
 def _probation(probation: Probation) -> Document:
-    """Return a probation as a document; it is over after `until`."""
+    """Return the probation of a repaired fault as a JSON document; it is over after `until`."""
     return {
         "case_id": probation.case_id,
         "code": probation.code,
@@ -97,7 +97,7 @@ def _probation(probation: Probation) -> Document:
 
 
 def node_document(state: NodeState) -> Document:
-    """Return a node as a document: its instance, active conditions, devices and live case."""
+    """Return a node as a JSON document: its instance, active conditions, devices and live case."""
     incarnation, case = state.incarnation, state.live_case
     return {
         "cluster": state.key.cluster,
@@ -130,7 +130,7 @@ def node_document(state: NodeState) -> Document:
 
 
 def case_document(view: CaseView, now: datetime) -> Document:
-    """Return a case as a document, with the duration of each phase so far in milliseconds."""
+    """Return a case as a JSON document, with the duration of each phase so far in milliseconds."""
     case = view.case
     return {
         "case_id": case.id,
@@ -162,12 +162,12 @@ def case_document(view: CaseView, now: datetime) -> Document:
 
 
 def page_document(view: PageView) -> Document:
-    """Return a page about a case as a document."""
+    """Return a page (an operator alert) about a case as a JSON document."""
     return {"kind": view.kind, "page_state": view.state, "sent_at": _text_of(view.sent_at)}
 
 
 def incident_document(view: IncidentView) -> Document:
-    """Return an incident as a document: its cause, its nodes, and the cases that wait for it while it holds cases."""
+    """Return an incident as a JSON document: its cause, its nodes, and the cases that wait for it."""
     incident = view.incident
     return {
         "incident_id": incident.id,
@@ -190,7 +190,7 @@ def incident_document(view: IncidentView) -> Document:
 
 
 def entry_document(line: Line) -> Document:
-    """Return an entry as a document: the event without evidence, its hash, and whether it was late."""
+    """Return a timeline entry as JSON: its event without evidence, its hash, and whether it was late."""
     event = line.event
     return {**event, "hash": line.hash, "late": is_late(event)}
 
@@ -225,7 +225,7 @@ def _condition(condition: Condition) -> Document:
 
 
 def reject_document(reject: Reject) -> Document:
-    """Return a reject as a document, without the bytes of its record."""
+    """Return a rejected record as a JSON document, without the bytes of the record."""
     message = reject.message
     return {
         "record_id": reject.record_id,

@@ -13,22 +13,22 @@ ARN = "arn:"
 
 @dataclass(frozen=True, slots=True)
 class EventOrigin:
-    """The account and the HyperPod cluster that an event names; None for each that it does not name."""
+    """The account and the HyperPod cluster that an event names; None for a value that it does not name."""
 
     account: str | None = None
     hyperpod_cluster: str | None = None
     hyperpod_arn: str | None = None
 
     def names(self, config: ClusterConfig) -> bool:
-        """Return whether the event names the HyperPod cluster of a registration, by the registered name or ARN."""
+        """Return whether the event names a registration's HyperPod cluster, by registered name or ARN."""
         registered = config.hyperpod_cluster
         named = registered is not None and registered in {self.hyperpod_cluster, self.hyperpod_arn}
         return named and self.may_be(config)
 
     def may_be(self, config: ClusterConfig) -> bool:
-        """Return whether nothing in the event shows that it is about another cluster.
+        """Return whether nothing in the event shows that it is about a cluster other than this one.
 
-        The account of a cluster is known only from its provider role.
+        The account of a cluster is known only if its registration has a provider role.
         """
         registered = config.hyperpod_cluster
         named = self.hyperpod_arn if registered and registered.startswith(ARN) else self.hyperpod_cluster
@@ -39,7 +39,7 @@ class EventOrigin:
 
 
 def origin_of(event: Mapping[str, Any]) -> EventOrigin:
-    """Return the origin that an event names in its envelope and its details."""
+    """Return the account and cluster that an event names in its envelope and its details."""
     parts = tuple(parts_of(event))
     return EventOrigin(_first([event], "account"), _first(parts, "ClusterName"), _first(parts, "ClusterArn"))
 

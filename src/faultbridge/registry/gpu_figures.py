@@ -1,4 +1,4 @@
-"""GPU figures: the share of a cluster's GPUs that are in service, and the GPU time that repairs cost."""
+"""GPU figures: the share of a cluster's GPUs in service, and the GPU time that repairs cost."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from faultbridge.pipeline.decide.phase_durations import gpu_time_lost
 
 @dataclass(frozen=True, slots=True)
 class GpuFigure:
-    """The GPUs of a cluster, those of nodes in service, and the GPU milliseconds that repairs took.
+    """The number of GPUs of a cluster, of GPUs in service, and the GPU milliseconds that repairs cost.
 
-    `unknown_nodes` counts the nodes whose number of GPUs is not known; they are in no other number.
+    `unknown_nodes` counts the nodes whose number of GPUs is unknown. These nodes are not part of the other numbers.
     """
 
     gpus: int
@@ -25,16 +25,16 @@ class GpuFigure:
 
     @property
     def percent(self) -> float | None:
-        """Return the share of GPUs in service in percent, or None if there are no GPUs."""
+        """Return the share of GPUs in service in percent, or None if the cluster has no GPUs."""
         return round(100 * self.in_service / self.gpus, 2) if self.gpus else None
 
 
 def gpu_figure(
     nodes: Iterable[NodeState], cases: Iterable[Case], types: Mapping[str, int], since: datetime, now: datetime
 ) -> GpuFigure:
-    """Return the GPUs of these nodes, those in service now, and the GPU time that these cases cost after `since`.
+    """Return the GPUs of these nodes, the GPUs in service, and the GPU time that cases cost after `since`.
 
-    `types` holds the number of GPUs of each instance type. The time of a case counts once an attempt started.
+    `types` maps each instance type to its number of GPUs. The time of a case counts only if an attempt started.
     """
     counted = [(state, _gpus(state, types)) for state in nodes]
     lost = 0
@@ -50,5 +50,5 @@ def gpu_figure(
 
 
 def _gpus(state: NodeState, types: Mapping[str, int]) -> int:
-    """Return the number of GPUs of a node by its instance type, else by its reported devices; 0 if unknown."""
+    """Return a node's number of GPUs by its instance type, else by its reported devices; 0 if unknown."""
     return types.get((state.placement.instance_type or "").removeprefix("ml."), 0) or len(state.devices)

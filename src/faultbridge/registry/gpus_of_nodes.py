@@ -1,4 +1,4 @@
-"""GPUs of nodes: which devices the nodes of a job had, as far as their instances are still the same."""
+"""GPUs of nodes: the devices that the nodes of a job had, if their instances are still the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultbridge.ledger.append import Append
 
 
 def gpus_of(append: Append, cluster: str, nodes: Iterable[str], until: datetime) -> Mapping[str, tuple[Component, ...]]:
-    """Return the devices of each node whose instance has been the same since `until`; other nodes are left out."""
+    """Return the devices of each node whose instance has not changed since `until`, and of no other node."""
     wanted = [NodeKey(cluster, node) for node in sorted(set(nodes))]
     return {
         state.key.node: state.devices

@@ -1,4 +1,4 @@
-"""Groups: which clusters have a provider's group since when, and its instances compared with the registered nodes."""
+"""Groups: when a provider's group was first read, and which of its instances have a node."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from faultbridge.storage.writes import Item, Key, Put
 
 @dataclass(frozen=True, slots=True)
 class KnownGroups:
-    """Stores when a sync first read each group of each cluster.
+    """Stores when an inventory sync first read each group of each cluster.
 
-    Providers keep names of groups apart only within a HyperPod cluster, or within an account and region, so groups of
-    several clusters may have the same name.
+    Group names are unique only within a HyperPod cluster, or within an account and region, so groups of several
+    clusters may have the same name.
     """
 
     table: Table
     clock: Clock
 
     def known_since(self, cluster: str, groups: Collection[str]) -> Mapping[str, datetime]:
-        """Return when a sync first read each of these groups; groups that were never read before are left out.
+        """Return when an inventory sync first read each of these groups.
 
-        Stores the current time for the groups that are left out.
+        A group that was never read before is not in the result. The current time is stored for it.
         """
         wanted = {_known_group(cluster, group): group for group in groups}
         stored = self.table.get_many(wanted) if wanted else {}
@@ -42,7 +42,10 @@ class KnownGroups:
         return {wanted[key]: from_text(str(found["known_since"])) for key, found in stored.items()}
 
     def clusters_with(self, groups: Collection[str]) -> Mapping[str, set[str]]:
-        """Return the registered clusters that have each of these groups. Without groups, nothing is read."""
+        """Return the registered clusters that have each of these groups.
+
+        Without groups, nothing is read from the table.
+        """
         clusters = [str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)] if groups else []
         wanted = {_known_group(cluster, group): (cluster, group) for group in groups for cluster in clusters}
         found: dict[str, set[str]] = {group: set() for group in groups}
@@ -59,9 +62,10 @@ def _known_group(cluster: str, group: str) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group: the roster rows of its nodes, its members, and its unassigned serving members.
+    """One group: the roster rows of its nodes, its members, and its unassigned members in service.
 
-    `known_since` is when a sync first read it, or None if this sync is the first one.
+    The roster has one row per node. `known_since` is when an inventory sync first read the group, or None if this sync
+    is the first one.
     """
 
     name: str
@@ -72,34 +76,34 @@ class Group:
 
     @property
     def present(self) -> list[Item]:
-        """Return the rows whose instance is a member of the group."""
+        """Return the roster rows of the nodes whose instance is a member of the group."""
         return [row for row in self.rows if row.get("instance") in self.members]
 
     @property
     def departed(self) -> list[Item]:
-        """Return the rows of retired nodes whose instance left the group."""
+        """Return the roster rows of retired nodes whose instance left the group."""
         return [row for row in self.missing if row.get("retired") and row.get("instance") not in self.members]
 
     def is_joined_by(self, instance: Instance) -> bool:
-        """Return whether an instance was launched after the group was known, so that it has never served."""
+        """Return whether an instance was launched after the group was first read, so it never ran jobs."""
         launched, known_since = instance.launched_at, self.known_since
         # Launch times are whole seconds.
         return bool(launched and known_since and launched >= known_since.replace(microsecond=0))
 
     @property
     def missing(self) -> list[Item]:
-        """Return the rows without an instance, and those whose instance is not serving."""
+        """Return the roster rows of nodes without an instance or with an instance that is not serving."""
         serving = {one for one, member in self.members.items() if member.serving}
         return [row for row in self.rows if row.get("instance") not in serving]
 
 
 def unassigned_members(members: Mapping[str, GroupMember], assigned: set[str]) -> dict[str, GroupMember]:
-    """Return the serving group members whose instance is not assigned to a node."""
+    """Return the group members that are in service but assigned to no node."""
     return {one: member for one, member in members.items() if member.serving and one not in assigned}
 
 
 def vacancy_of(row: Item, state: NodeState, gone: Collection[str]) -> VacantNode:
-    """Return a node without a serving instance in the form that `pair` needs to find an instance for it."""
+    """Return a node without a serving instance, in the form that `pair` needs to assign an instance."""
     instance = row.get("instance")
     return VacantNode(
         node=str(row["node"]),

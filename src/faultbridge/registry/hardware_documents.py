@@ -9,7 +9,7 @@ from faultbridge.registry.documents import Document
 
 
 def offender_document(offender: Offender) -> Document:
-    """Return a repeat offender as a document: a card in a slot, and which of the two the evidence favors."""
+    """Return a repeat offender as JSON: a card in a slot, and which of the two the evidence favors."""
     return {
         "device": offender.name,
         "instance_id": offender.place.host,
@@ -23,7 +23,7 @@ def offender_document(offender: Offender) -> Document:
 
 
 def finding_document(finding: Finding) -> Document:
-    """Return a finding as a document; `score` is in robust standard deviations."""
+    """Return a gray failure finding as a JSON document; `score` is in robust standard deviations."""
     return {
         "finding_id": finding.id,
         "cluster": finding.cluster,

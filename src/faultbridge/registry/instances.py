@@ -1,4 +1,4 @@
-"""Instances: how providers and orchestrators list them, and how both descriptions are combined."""
+"""Instances: how providers and orchestrators list instances, and how both descriptions are combined."""
 
 from __future__ import annotations
 
@@ -32,23 +32,29 @@ class Inventory(Protocol):
     """Lists the instances of a cluster's groups, through the provider's API."""
 
     def list_members(self, config: ClusterConfig, groups: Collection[str]) -> Mapping[str, Mapping[str, GroupMember]]:
-        """Return the members of each group by instance id; a group that does not exist is left out."""
+        """Return the members of each group by instance id. A group that does not exist is not included."""
         ...
 
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
-        """Return descriptions of group members, by name."""
+        """Return descriptions of group members, sorted by name."""
         ...
 
     def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
-        """Return the serving instances of a group, by name; rejects an unknown group as `unknown_group`."""
+        """Return the serving instances of a group, sorted by name.
+
+        An unknown group raises Rejected `unknown_group`.
+        """
         ...
 
     def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return the ids of the IAM roles of these instances; empty if sessions of a role do not name the instance."""
+        """Return the ids of the IAM roles of these instances.
+
+        The result is empty if the session name of such a role does not identify the instance.
+        """
         ...
 
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return those of the given instance ids that are terminated or unknown to the provider."""
+        """Return which of the given instance ids are terminated or unknown to the provider."""
         ...
 
     def opted_out(self, config: ClusterConfig) -> frozenset[str]:
@@ -56,11 +62,11 @@ class Inventory(Protocol):
         ...
 
     def repairs_nodes(self, config: ClusterConfig) -> RepairSetting | None:
-        """Return whether an automation of the provider repairs nodes; None when it reports no such setting."""
+        """Return whether an automation of the provider repairs nodes; None if it reports no setting."""
         ...
 
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
-        """Return the conditions of the cluster at its provider, and the state of each group that exists."""
+        """Return the provider's conditions of the cluster and the state of each existing group."""
         ...
 
 
@@ -79,10 +85,10 @@ class NodeListing(Protocol):
 class SyncResult:
     """The changes that one inventory sync made in one cluster.
 
-    `nodes` counts the registered nodes. The lists name nodes: `added` are new, `replaced_externally` got an instance
-    that another controller launched, `updated` got new metadata, `gone` have no serving instance, and `retired` were
-    replaced by other nodes in an update of their group. `waiting` lists
-    instance ids that stay reserved for repairs. `refused` maps an instance id to the reason why it was not registered.
+    `nodes` is the number of registered nodes. The lists contain node names. `added` are new nodes.
+    `replaced_externally` got an instance that another controller launched. `updated` got new metadata. `gone` have no
+    serving instance. `retired` were replaced by other nodes in an update of their group. `waiting` lists ids of
+    instances that stay reserved for repairs. `refused` maps an instance id to the reason why it was not registered.
     `source_errors` lists the errors of sources that could not be read.
     """
 
@@ -99,7 +105,7 @@ class SyncResult:
 
     @property
     def unchanged(self) -> bool:
-        """Return whether the sync found nothing to report."""
+        """Return whether the sync found no change and no error."""
         changes = (
             self.added,
             self.replaced_externally,
@@ -113,7 +119,7 @@ class SyncResult:
 
 
 def combine(provider: Instance, orchestrator: Instance | None) -> Instance:
-    """Combine the descriptions of one instance by the provider and by the orchestrator.
+    """Combine the descriptions of one instance by its provider and its orchestrator.
 
     The provider's failure domains override the orchestrator's. The opt-out is that of `orchestrator`, if given.
     """

@@ -1,6 +1,7 @@
-"""Inventory events: an event about an instance or a group starts an inventory sync of that group.
+"""Inventory events: start an inventory sync of a group after a provider event about it.
 
-An event only triggers the sync. The sync reads the current state, and the next scheduled sync covers a missed event.
+An event about an instance starts a sync of its group. An event only triggers the sync. The sync reads the current
+state, and the next scheduled sync covers a missed event.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ ReadFailure = Callable[[Mapping[str, Any]], ProviderCondition | None]
 
 @dataclass(frozen=True, slots=True)
 class InventoryEventHandler:
-    """Synchronizes the groups that a batch of provider events names, each group once."""
+    """Starts inventory syncs of the groups that a batch of provider events names, each once."""
 
     table: Table
     sync: SyncInventory
     read_failure: ReadFailure = lambda _event: None
 
     def __call__(self, events: Iterable[Mapping[str, Any]]) -> tuple[SyncResult, ...]:
-        """Synchronize the groups of these events; unregistered instances and groups are ignored."""
+        """Synchronize the groups that these events name; ignore unregistered instances and groups."""
         events = tuple(events)
         failures = [(origin_of(event), failure) for event in events if (failure := self.read_failure(event))]
         origins: defaultdict[str, set[EventOrigin]] = defaultdict(set)
@@ -56,7 +57,10 @@ class InventoryEventHandler:
         return tuple(result for result in synced if result is not None)
 
     def _groups_of_nodes(self, instances: Iterable[str]) -> Iterator[tuple[NodeKey, str]]:
-        """Yield the node of each registered instance with its group; a node without a group is left out."""
+        """Yield the node of each registered instance with its group.
+
+        A node without a group is not included.
+        """
         aliases = {keys.alias(*Alias("instance", one)) for one in instances}
         found = self.table.get_many(aliases) if aliases else {}
         state_keys = {keys.node_state(key): key for key in (items.read_alias(one).key for one in found.values())}
@@ -72,11 +76,11 @@ class InventoryEventHandler:
         groups: Mapping[str, Iterable[EventOrigin] | None],
         failures: Iterable[tuple[EventOrigin, ProviderCondition]],
     ) -> SyncResult | None:
-        """Synchronize the groups of a cluster that the events may be about; return None if there is no such group.
+        """Synchronize the groups of a cluster that the events may be about; None if there are none.
 
-        `groups` has the origins of the events about each group, or None for a group of which an event names an
-        instance: such an event is certainly about the group. Nothing is synchronized when the provider of the cluster
-        has no inventory, or when the cluster was erased in the meantime.
+        `groups` maps each group to the origins of the events about it. It maps a group to None if an event names one of
+        its instances, because that event is certainly about the group. Nothing is synchronized if the provider of the
+        cluster has no inventory, or if the cluster was erased in the meantime.
         """
         try:
             config = self.sync.registration.cluster(cluster)
@@ -96,6 +100,6 @@ class InventoryEventHandler:
 
 
 def _named(event: Mapping[str, Any], fields: Iterable[str]) -> Iterator[str]:
-    """Yield the values of these fields in every part of an event that may name an instance or a group."""
+    """Yield the values of these JSON fields in each part of an event that may name an instance or a group."""
     for part in parts_of(event):
         yield from (str(part[name]) for name in fields if part.get(name))

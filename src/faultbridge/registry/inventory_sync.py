@@ -12,8 +12,8 @@ For each group of a cluster, a sync
 
 Before that, `provider_check` records what the provider reports about the cluster.
 
-A node that a repair controls is left to that repair. An instance that was launched before its group was first read may
-run jobs already: it is registered as serving.
+A sync does not change a node while a repair controls it. An instance that was launched before its group was first read
+may already run jobs: it is registered as serving.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ MAX_DESCRIBED = 500
 
 @dataclass(frozen=True, slots=True)
 class SyncInventory:
-    """Synchronizes the nodes of every cluster with its groups; `inventories` are by provider name."""
+    """Compares each cluster's nodes with the instances of its provider's groups; updates the nodes.
+
+    `inventories` maps each provider name to its inventory.
+    """
 
     table: Table
     registration: Registration
@@ -61,7 +64,7 @@ class SyncInventory:
     node_listing: NodeListing | None = None
 
     def __call__(self) -> tuple[SyncResult, ...]:
-        """Synchronize every cluster whose provider has an inventory."""
+        """Synchronize the nodes of every cluster whose provider has an inventory."""
         clusters = [str(row["cluster"]) for row in query_all(self.table, keys.CLUSTERS)]
         found = self.table.get_many(keys.cluster_config(cluster) for cluster in clusters)
         configs = [items.read_config(item) for item in found.values()]
@@ -73,9 +76,10 @@ class SyncInventory:
         only: Collection[str] | None = None,
         reported: Sequence[ProviderCondition] = (),
     ) -> SyncResult:
-        """Synchronize all groups of a cluster, or those in `only`; stops at a source that cannot be read.
+        """Synchronize all groups of a cluster, or only those in `only`; stop if a source cannot be read.
 
-        `reported` are conditions in the provider's events. A provider status that cannot be read stops nothing else.
+        `reported` are conditions in the provider's events. If only the provider's status cannot be read, the sync
+        continues.
         """
         result = SyncResult(config.cluster)
         with self._source(config, result):
@@ -97,7 +101,7 @@ class SyncInventory:
 
     @contextmanager
     def _source(self, config: ClusterConfig, result: SyncResult) -> Iterator[None]:
-        """Run the block, which reads a source.
+        """Run a block of code that reads a source.
 
         If the source cannot be read, record the error and continue after the block.
         """
@@ -108,7 +112,7 @@ class SyncInventory:
             result.source_errors.append(str(error))
 
     def _orchestrator_instances(self, config: ClusterConfig) -> Mapping[str, Instance]:
-        """Return what the orchestrator reports about instances, with the opt-out tags of the provider added."""
+        """Return the orchestrator's descriptions of instances, with the provider's opt-outs."""
         listed = dict(self.node_listing.list_instances(config)) if self.node_listing and config.eks_cluster else {}
         for instance in self.inventories[config.provider].opted_out(config):
             listed[instance] = replace(listed.get(instance, Instance(instance)), opted_out=True)
@@ -117,7 +121,7 @@ class SyncInventory:
     def _groups(
         self, config: ClusterConfig, rows: Mapping[str, Sequence[Item]], only: Collection[str] | None
     ) -> list[Group]:
-        """Read the members of the groups that the roster names; with `only`, of those groups alone."""
+        """Read the members of the groups in the roster, or only of the groups in `only`."""
         assigned = {str(row.get("instance")) for of_group in rows.values() for row in of_group}
         names = {group for group in rows if group and (only is None or group in only)}
         known_since = KnownGroups(self.table, self.registration.clock).known_since(config.cluster, names)
@@ -135,9 +139,9 @@ class SyncInventory:
         listed: Mapping[str, Instance],
         result: SyncResult,
     ) -> None:
-        """Attach unassigned instances to nodes without an instance, and register the remaining instances as new nodes.
+        """Attach unassigned instances to nodes without an instance; register the rest as new nodes.
 
-        Nodes that keep an instance which no longer serves are vacated.
+        A node whose instance no longer serves becomes vacant.
         """
         missing = group.missing
         gone = sorted(str(row["node"]) for row in missing if row.get("instance"))
@@ -166,7 +170,7 @@ class SyncInventory:
         instances: Mapping[str, Instance],
         result: SyncResult,
     ) -> None:
-        """Write a pairing: attach instances to existing nodes, and register new nodes."""
+        """Write the result of a pairing: attach instances to nodes, and register new nodes."""
         for node, instance_id in pairing.assigned:
             try:
                 if self.replacement_detection.attach_replacement(config, node, instances[instance_id]):
@@ -184,13 +188,16 @@ class SyncInventory:
                 result.added.append(new.name)
 
     def _rules_of_verification(self, config: ClusterConfig, group: Group, instance: Instance) -> Rules | None:
-        """Return the rules under which a new instance is verified before it serves, or None if it serves at once."""
+        """Return the rules for the verification of a new instance; None if it serves at once."""
         if config.mode is not Mode.ACT or not config.opens_cases or instance.opted_out:
             return None
         return self.replacement_detection.rulebook.rules(config) if group.is_joined_by(instance) else None
 
     def _vacancies(self, config: ClusterConfig, missing: Sequence[Item]) -> list[VacantNode]:
-        """Return the nodes that need an instance, in the form that `pair` expects; retired nodes are left out."""
+        """Return the nodes that need an instance, in the form that `pair` of instance pairing expects.
+
+        Retired nodes are not included.
+        """
         if not missing:
             return []
         state_keys = {str(row["node"]): keys.node_state(NodeKey(config.cluster, str(row["node"]))) for row in missing}
@@ -204,7 +211,7 @@ class SyncInventory:
         return [vacancy_of(row, states[str(row["node"])], gone) for row in in_use]
 
     def _update(self, config: ClusterConfig, group: Group, listed: Mapping[str, Instance], result: SyncResult) -> None:
-        """Update the metadata of nodes whose instance did not change."""
+        """Update the metadata of the nodes whose instance did not change."""
         undescribed = [str(row["instance"]) for row in group.present if row.get("described") != row.get("instance")]
         described = self._describe(config, group, {one: group.members[one] for one in undescribed})
         instances = {one.instance_id: one for one in described}
@@ -217,7 +224,7 @@ class SyncInventory:
                 result.updated.append(node)
 
     def _describe(self, config: ClusterConfig, group: Group, wanted: Mapping[str, GroupMember]) -> Sequence[Instance]:
-        """Describe at most MAX_DESCRIBED group members, and add their IAM roles to the cluster's node roles."""
+        """Describe at most MAX_DESCRIBED group members, and add their IAM roles to `node_roles`."""
         some = dict(list(wanted.items())[:MAX_DESCRIBED])
         described = self.inventories[config.provider].describe(config, group.name, some) if some else ()
         self.registration.pin_roles(config, described)
@@ -225,6 +232,6 @@ class SyncInventory:
 
 
 def _refuse(config: ClusterConfig, instance_id: str, error: Rejected, result: SyncResult) -> None:
-    """Record that an instance could not be registered, with the reason."""
+    """Record that an instance could not be registered as a node, and why."""
     log_cause("node_refused", reason=str(error), level=logging.WARNING, cluster=config.cluster, instance_id=instance_id)
     result.refused[instance_id] = error.reason

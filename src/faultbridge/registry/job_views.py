@@ -1,4 +1,4 @@
-"""Job views: reads jobs by id, by node and by cluster, and returns them as documents."""
+"""Job views: reads jobs by id, by node and by cluster, and returns them as JSON documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from faultbridge.storage.jobs import FollowedJob
 
 @dataclass(frozen=True, slots=True)
 class FollowedJobs:
-    """Some of the followed jobs of a cluster or a node, in the order of their ids, and their total number."""
+    """Some followed jobs of a cluster or a node, sorted by id, and their total number.
+
+    A followed job runs, or ended and may still be reported as resumable.
+    """
 
     listed: tuple[Job, ...]
     total: int
@@ -26,30 +29,39 @@ class FollowedJobs:
 
 @dataclass(frozen=True, slots=True)
 class JobViews:
-    """Reads followed jobs: those that run, or that ended and may still be reported as resumable. Writes nothing."""
+    """Reads followed jobs: those that run, or that ended and may still be reported as resumable.
+
+    It writes nothing.
+    """
 
     table: Table
 
     def job(self, cluster: str, job_id: str) -> Job:
-        """Return a job; rejects one without a recorded start as `unknown_job`."""
+        """Return a job; a job without a recorded start raises Rejected `unknown_job`."""
         return recorded_job(self.table, cluster, job_id)
 
     def all(self, cluster: str) -> tuple[Job, ...]:
-        """Return every followed job of a cluster, by id."""
+        """Return every running or possibly resumable job of a cluster, sorted by id."""
         return self._read(cluster, self._rows(cluster))
 
     def first(self, cluster: str, limit: int, node: str | None = None) -> FollowedJobs:
-        """Return at most `limit` followed jobs of a cluster or of one of its nodes, by id, and the total number."""
+        """Return at most `limit` followed jobs of a cluster or node, sorted by id, and the total number.
+
+        A followed job runs, or ended and may still be reported as resumable.
+        """
         rows = [one for one in self._rows(cluster) if node is None or node in one.nodes]
         return FollowedJobs(self._read(cluster, rows[:limit]), len(rows))
 
     def page(self, cluster: str, after: str | None, limit: int) -> tuple[tuple[Job, ...], str | None]:
-        """Return at most `limit` followed jobs of a cluster after an id, and the id of the last one if more follow."""
+        """Return at most `limit` followed jobs of a cluster after an id, and the id for the next page.
+
+        That id is the last one of the result, or None if no more jobs follow.
+        """
         rows = list(islice(self._rows(cluster, after, limit + 1), limit + 1))
         return self._read(cluster, rows[:limit]), rows[limit - 1].id if len(rows) > limit else None
 
     def _rows(self, cluster: str, after: str | None = None, page_size: int | None = None) -> Iterator[FollowedJob]:
-        """Yield the rows of followed jobs (`FollowedJob`) in the order of their ids."""
+        """Yield the rows of followed jobs (`FollowedJob`), sorted by job id."""
         after_row = jobs.followed_job_key(cluster, after).sk if after is not None else None
         partition = jobs.followed_partition(cluster)
         rows = query_all(self.table, partition, prefix=jobs.FOLLOWED, after=after_row, page_size=page_size)
@@ -61,7 +73,7 @@ class JobViews:
 
 
 def job_document(job: Job) -> dict[str, Any]:
-    """Return a job as a document: its nodes, those whose faults affected it, its state and its recorded verdict."""
+    """Return a job as JSON: its nodes, those whose faults affected it, its state and recorded verdict."""
     return {
         "cluster": job.cluster,
         "job_id": job.id,

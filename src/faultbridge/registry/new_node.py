@@ -1,4 +1,4 @@
-"""New nodes: what is known about a node when it is registered, and its first state."""
+"""New nodes: what is known about a node at its registration, and its first state."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MAX_ALIASES = 20
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A node to register, with the instance that backs it, or without one.
+    """A node to register, with or without an instance that backs it.
 
-    `aliases` are permanent names of the node; `host_names` are names of the current instance and end with it.
-    `is_described` is True if the provider has stated all failure domains of the instance.
+    `aliases` are permanent names of the node. `host_names` are names of the current instance and end with it.
+    `is_described` is True if the provider has reported all failure domains of the instance.
     """
 
     name: str
@@ -39,7 +39,7 @@ class NewNode:
 
     @classmethod
     def of_instance(cls, instance: Instance) -> NewNode:
-        """Return a node to register for an instance, with the instance's preferred name."""
+        """Return the node to register for an instance; it gets the instance's preferred name."""
         return cls(
             name=instance.name,
             instance_id=instance.instance_id,
@@ -64,12 +64,15 @@ class NewNode:
         return tuple(name for name in self.host_names if name != self.name)
 
     def is_instance_alias(self, alias: Alias) -> bool:
-        """Return whether an alias belongs to the instance, so that it ends when the instance is replaced."""
+        """Return whether an alias belongs to the instance, and so ends when it is replaced."""
         return alias.kind == "instance" or alias.value.partition("/")[2] in self.host_names
 
 
 def validated_node(node: NewNode) -> NewNode:
-    """Return the node with duplicate aliases removed; rejects invalid names and ids, and too many aliases."""
+    """Return the node with duplicate aliases removed.
+
+    Invalid names or ids, and too many aliases, raise Rejected.
+    """
     names.node_name(node.name)
     if node.instance_id is not None:
         names.instance_id(node.instance_id)
@@ -84,20 +87,23 @@ def validated_node(node: NewNode) -> NewNode:
 
 
 def first_status_of(node: NewNode, *, serving: bool) -> NodeStatus:
-    """Return a node's first status: provisioning without an instance, healthy if `serving`, else validating."""
+    """Return a node's first status: provisioning, healthy or validating.
+
+    It is provisioning without an instance, healthy with an instance if `serving`, and else validating.
+    """
     if node.instance_id is None:
         return NodeStatus.PROVISIONING
     return NodeStatus.HEALTHY if serving else NodeStatus.VALIDATING
 
 
 def alias_rows_of(key: NodeKey, node: NewNode, now: datetime) -> Iterator[tuple[Alias, AliasRow]]:
-    """Yield each alias of a new node with the row to store for it."""
+    """Yield each alias (other name) of a new node with the row to store for it."""
     for alias in aliases_of(key, node.names, node.instance_id):
         yield alias, AliasRow(key, node.instance_id if node.is_instance_alias(alias) else None, node.since or now)
 
 
 def placement_of(node: NewNode) -> Placement:
-    """Return the placement of the node: its group, instance type, failure domains and names."""
+    """Return the placement of a new node: its group, instance type, failure domains and names."""
     return Placement(
         group=node.group,
         instance_type=node.instance_type,
@@ -111,7 +117,7 @@ def placement_of(node: NewNode) -> Placement:
 
 
 def incarnation_of(node: NewNode, now: datetime) -> Incarnation | None:
-    """Return the first incarnation of the node, or None without an instance."""
+    """Return the first instance and boot of a new node, or None without an instance."""
     if node.instance_id is None:
         return None
     return Incarnation(instance=1, boot=1, instance_id=node.instance_id, boot_id=None, since=node.since or now)

@@ -28,7 +28,7 @@ from faultbridge.storage.writes import Item
 
 @dataclass(frozen=True, slots=True)
 class ProviderCheck:
-    """Asks the provider of a cluster for its status; records conditions, updates and the number of nodes to expect."""
+    """Reads the provider's status of a cluster; records conditions, updates and the expected nodes."""
 
     inventories: Mapping[str, Inventory]
     rollup: ClusterRollup
@@ -41,10 +41,10 @@ class ProviderCheck:
         rows: Mapping[str, Sequence[Item]],
         reported: Sequence[ProviderCondition] = (),
     ) -> ProviderStatus:
-        """Record the status of a cluster; `rows` are the roster rows of its nodes by group.
+        """Record the provider's status of a cluster. `rows` are the roster rows of its nodes by group.
 
-        `reported` are conditions of failed launches in events. Raises Transient or Misconfigured when the provider
-        does not answer; then nothing changes.
+        `reported` are conditions of failed launches in events. If the provider does not respond, Transient or
+        Misconfigured is raised and nothing changes.
         """
         registered = {group: len(of_group) for group, of_group in rows.items()}
         status = self.inventories[config.provider].provider_status(config, registered)
@@ -67,7 +67,10 @@ class ProviderCheck:
     def _occupied_nodes(
         self, config: ClusterConfig, rows: Mapping[str, Sequence[Item]], status: ProviderStatus
     ) -> dict[str, bool]:
-        """Return the nodes in service whose instance the provider occupies, each with whether it was never verified."""
+        """Return the nodes in service whose instance the provider itself starts, updates or tests.
+
+        The value of each node states whether it was never verified.
+        """
         names = sorted(
             str(row["node"])
             for group, reported in status.groups.items()
@@ -83,7 +86,7 @@ class ProviderCheck:
     def _hold_updated_groups(
         self, config: ClusterConfig, status: ProviderStatus, now: datetime
     ) -> tuple[UpdateHold, ...]:
-        """Store which groups are being updated, if that changed, and return the update holds."""
+        """Store which groups are being updated, if that changed; return the pauses of repairs."""
         if not config.update_holds and not any(group.update for group in status.groups.values()):
             return ()
         limits = self.rollup.rulebook.policy(config).limits

@@ -1,6 +1,6 @@
 """Registration: creates clusters and nodes, and changes the configuration of a cluster.
 
-No other module creates a node. A record about an unregistered node is stored as a reject.
+No other module creates a node. A record about an unregistered node is rejected and stored for a retry.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ class Registration:
     inventories: Mapping[str, Inventory] = field(default_factory=dict)
 
     def add_cluster(self, config: ClusterConfig) -> ClusterConfig:
-        """Register a cluster; by default it only observes. Rejects a name in use as `cluster_exists`."""
+        """Register a cluster, by default in mode `observe`.
+
+        A name that is already in use raises Rejected `cluster_exists`.
+        """
         names.cluster_name(config.cluster)
         now, config = self.clock.now(), replace(config.validated(), version=1)
         check_repair_owner(self.inventories, config)
@@ -81,16 +84,16 @@ class Registration:
         return config
 
     def find_cluster(self, cluster: str) -> ClusterConfig | None:
-        """Return the configuration of a cluster, or None when it is not registered."""
+        """Return the configuration of a cluster, or None if it is not registered."""
         found = self.table.get(keys.cluster_config(cluster))
         return items.read_config(found) if found else None
 
     def cluster(self, cluster: str) -> ClusterConfig:
-        """Return the configuration of a cluster; rejects an unregistered one as `unknown_cluster`."""
+        """Return a cluster's configuration; an unregistered one raises Rejected `unknown_cluster`."""
         return cluster_config(self.table, cluster)
 
     def set_cluster(self, cluster: str, changes: Mapping[str, Any]) -> ClusterConfig:
-        """Change fields of a cluster's configuration; rejects other fields as `not_settable`.
+        """Change fields of a cluster's configuration; other fields raise Rejected `not_settable`.
 
         Raises Conflict if another process changed the configuration meanwhile.
         """
@@ -107,13 +110,16 @@ class Registration:
         return changed
 
     def pin_roles(self, config: ClusterConfig, instances: Iterable[Instance]) -> None:
-        """Add the IAM roles of instances to the node roles; a record signed with another role proves no instance."""
+        """Add the IAM roles of instances to the cluster's node roles.
+
+        A record that another role signed is then no proof that an instance sent it.
+        """
         self._pin(config, {one.role_id for one in instances if one.role_id})
 
     def pin_roles_of(self, cluster: str, nodes: Iterable[NewNode]) -> None:
-        """Add the IAM roles of the instances of new nodes to the node roles, before any of them reports.
+        """Add the IAM roles of new nodes' instances to the node roles, before these nodes report.
 
-        Raises the error of the provider if the roles cannot be read and the cluster has no node roles. Without node
+        If the roles cannot be read and the cluster has no node roles, the provider's error is raised. Without node
         roles, a record from a session of any role that may send to the queue would be accepted as an instance's own.
         """
         config = self.cluster(cluster)
@@ -142,13 +148,14 @@ class Registration:
     def add_node(
         self, cluster: str, node: NewNode, actor: Actor = Actor.CLI, *, verify: Rules | None = None
     ) -> NodeState:
-        """Register a node: with an instance it is healthy and unverified, without one it is provisioning.
+        """Register a node. It is healthy with an instance, and provisioning without one.
 
-        With `verify` it is validating instead, with a case that verifies it before it serves.
+        The instance counts as never verified. With `verify`, the node is validating instead, with a case that verifies
+        it before it serves.
 
-        Registering the same node and instance again adds a group, instance type or domain that the node lacks, and
-        changes nothing else. Rejects a node that another instance backs as
-        `node_exists`, and a name that leads to another node as `alias_taken`.
+        A second registration of the same node and instance adds a missing group, instance type or domain, and changes
+        nothing else. If another instance backs the node, Rejected `node_exists` is raised. If a name leads to another
+        node, Rejected `alias_taken` is raised.
         """
         config = self.cluster(cluster)
         node = validated_node(node)
@@ -166,7 +173,7 @@ class Registration:
         return self.append(key, revise, actor=actor).state
 
     def add_nodes(self, cluster: str, nodes: Iterable[NewNode]) -> Iterator[NodeState | Rejected]:
-        """Register nodes one after the other; yields the rejection of a refused node and continues."""
+        """Register nodes one after the other; yield the rejection of a refused node and continue."""
         self.cluster(cluster)
         for node in nodes:
             try:
@@ -198,7 +205,7 @@ class Registration:
 
 
 def _with_missing_placement(before: NodeState, node: NewNode, now: datetime) -> Transition:
-    """Return the transition that adds the parts of the placement that the registration of a node lacks."""
+    """Return the transition that adds the parts of a node's placement that are not stored yet."""
     old = before.placement
     placement = replace(
         old,
@@ -213,7 +220,7 @@ def _with_missing_placement(before: NodeState, node: NewNode, now: datetime) -> 
 
 
 def _check_same_instance(before: NodeState, node: NewNode) -> None:
-    """Reject the registration of a retired node, or with an instance that does not back the node."""
+    """Raise Rejected for a retired node, or for an instance that does not back the node."""
     if before.status is NodeStatus.RETIRED:
         raise Rejected("node_retired", f"{before.key.stream} is retired; register the node under another name")
     current = before.incarnation.instance_id if before.incarnation else None

@@ -1,4 +1,4 @@
-"""The repair owner of a cluster: finds two automations that would repair the same nodes, or none at all."""
+"""The repair owner of a cluster: detects two automations that would repair the same nodes, or none."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ RELEVANT = ("provider", "provider_role", "hyperpod_cluster", "eks_cluster", "rep
 def check_repair_owner(
     inventories: Mapping[str, Inventory], config: ClusterConfig, before: ClusterConfig | None = None
 ) -> None:
-    """Ask the provider whether it repairs nodes itself, when a registration names who repairs.
+    """Check with the provider whether it repairs nodes itself, when a registration names the owner.
 
-    Rejects `rival_repair` when Faultbridge and the provider would both repair, and `no_provider_repair` when the
-    provider is named but repairs nothing. Raises Transient or Misconfigured when the provider does not answer: then it
-    is unknown who repairs, and the registration does not change.
+    Raises Rejected `rival_repair` if Faultbridge and the provider would both repair. Raises Rejected
+    `no_provider_repair` if the provider is named but repairs nothing. Raises Transient or Misconfigured if the provider
+    does not respond: then it is unknown who repairs, and the registration does not change.
     """
     unchanged = before is not None and all(getattr(config, name) == getattr(before, name) for name in RELEVANT)
     if unchanged or not _names_owner(config):
@@ -32,7 +32,7 @@ def check_repair_owner(
 
 
 def owner_conflict(config: ClusterConfig, setting: RepairSetting | None) -> ProviderCondition | None:
-    """Return the conflict between a registration and the provider's own setting; None if there is none."""
+    """Return the conflict between a registration's repair owner and the provider's own setting, or None."""
     if setting is None or not _names_owner(config):
         return None
     if setting.repairs and config.repair_owner is RepairOwner.FAULTBRIDGE:

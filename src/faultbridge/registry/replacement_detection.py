@@ -1,7 +1,8 @@
 """Replacement detection: updates a node whose instance another controller changed or removed.
 
-If Faultbridge repairs the cluster, an instance that it did not request is verified before the node serves again. If it
-only observes, no verification would run: the node keeps serving and is marked unverified, as after an import.
+If Faultbridge repairs the cluster, an instance that it did not request is verified before the node serves again. If
+Faultbridge only observes, no verification would run. The node then keeps serving and is marked unverified, as after an
+import.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ MAX_FORMER_INSTANCES = 8
 
 @dataclass(frozen=True, slots=True)
 class ReplacementDetection:
-    """Writes what the inventory found about registered nodes; a repeated call changes nothing."""
+    """Writes the inventory's changes of registered nodes; a repeated call changes nothing."""
 
     table: Table
     append: Append
@@ -51,7 +52,7 @@ class ReplacementDetection:
     def update_instance(self, config: ClusterConfig, node: str, instance: Instance) -> bool:
         """Update the metadata of a node's instance.
 
-        Returns False, without a change, when another instance now backs the node, or the node is retired.
+        Returns False, without a change, if another instance now backs the node, or if the node is retired.
         """
         key = NodeKey(config.cluster, node)
 
@@ -69,9 +70,9 @@ class ReplacementDetection:
         return _is_backed_by(after, instance.instance_id) and after.status is not NodeStatus.RETIRED
 
     def vacate(self, config: ClusterConfig, node: str, instance_id: str) -> bool:
-        """Take a node out of service because its instance is gone without an intent of Faultbridge.
+        """Take a node out of service because its instance is gone and Faultbridge did not release it.
 
-        Returns False, without a change, when a repair controls the node or another instance backs it.
+        Returns False, without a change, if a repair controls the node or another instance backs it.
         """
         reason = f"{EXTERNAL}: {instance_id} is gone"
 
@@ -92,7 +93,10 @@ class ReplacementDetection:
         return vacated
 
     def attach_replacement(self, config: ClusterConfig, node: str, instance: Instance) -> bool:
-        """Attach an instance that another controller launched; returns False when a repair controls the node."""
+        """Attach an instance that another controller launched to its node.
+
+        Returns False, without a change, if a repair controls the node.
+        """
         rules, key = self.rulebook.rules(config), NodeKey(config.cluster, node)
 
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -122,7 +126,7 @@ def _is_backed_by(state: NodeState, instance_id: str) -> bool:
 
 
 def _with_instance(state: NodeState, instance: Instance, now: datetime) -> NodeState:
-    """Return the state with a new incarnation; everything that belonged to the former instance is reset."""
+    """Return the node's state with a new instance; what belonged to the former instance is removed."""
     former = state.incarnation
     former_ids = (former.instance_id,) if former and former.instance_id else ()
     since = truncate(instance.launched_at) if instance.launched_at else now
@@ -140,7 +144,7 @@ def _with_instance(state: NodeState, instance: Instance, now: datetime) -> NodeS
 
 
 def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: Rules, now: datetime) -> Transition:
-    """End the conditions of the former instance, and require a verification of the new one.
+    """End the conditions of the former instance, and require a verification of the new instance.
 
     A node that serves in a cluster without repair cases keeps its status and needs no verification.
     """
@@ -159,14 +163,17 @@ def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: 
 
 
 def _note(state: NodeState, former: str | None, text: str, now: datetime) -> Draft:
-    """Return the timeline note that names the former and the new instance."""
+    """Return the timeline note that names the former and the new instance of a node."""
     current, case = state.incarnation, state.live_case
     facts = {"old_instance": former, "new_instance": current.instance_id if current else None}
     return entry_builder.note(kind="inventory", text=text, at=now, case_id=case.id if case else None, facts=facts)
 
 
 def _placement(state: NodeState, instance: Instance, known_domains: Mapping[str, str]) -> Placement:
-    """Return the placement with the instance's metadata; `known_domains` stay unless the instance has others."""
+    """Return the node's placement with the instance's metadata.
+
+    `known_domains` apply to each kind of failure domain that the instance does not report.
+    """
     host_names, before = usable_names(instance.names, state.key.node), state.placement
     is_host = names.is_host_name(state.key.node, instance.names)
     domains = {**known_domains, **instance.domains}
@@ -196,6 +203,6 @@ def _apply_opt_out(state: NodeState, instance: Instance, now: datetime) -> tuple
 
 
 def _alias_change(state: NodeState, instance: Instance, since: datetime, former: str | None) -> AliasChange:
-    """Return the aliases that change when the instance starts to back the node, or gets another name."""
+    """Return the alias changes when an instance starts to back the node or gets another name."""
     added = usable_names(instance.names, state.key.node)
     return AliasChange(state.key, instance.instance_id, since, added, state.placement.host_names, former)

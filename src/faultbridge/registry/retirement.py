@@ -1,4 +1,4 @@
-"""Retirement: removes a node from its cluster, by order or because an update put another node in its place.
+"""Retirement: removes a node from its cluster, by order or after an update replaced the node.
 
 The node's timeline stays readable. Its aliases are deleted, its live case is resolved, and no action follows.
 """
@@ -42,23 +42,24 @@ REASON = "node removed"
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """Retires nodes; a repeated call changes nothing."""
+    """Removes nodes from their clusters; a repeated call changes nothing."""
 
     table: Table
     append: Append
     rulebook: Rulebook
 
     def __call__(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """Retire a node.
+        """Retire a node: remove it from its cluster.
 
-        Rejects an unregistered node as `unknown_node`, and a node whose repair has passed its intent as `past_intent`.
+        An unregistered node raises Rejected `unknown_node`. A node whose repair has passed its intent (the point of no
+        return) raises Rejected `past_intent`.
         """
         return self._retire(key, lambda now: order.note("retire", now), Actor.CLI, keeps_instance=True)
 
     def after_update(self, key: NodeKey, instance_id: str) -> NodeState:
-        """Retire a node whose instance left in an update of its group, which put another node in its place.
+        """Retire a node that an update of its group replaced by another node.
 
-        Rejects a node whose repair has passed its intent as `past_intent`.
+        A node whose repair has passed its intent (the point of no return) raises Rejected `past_intent`.
         """
         text = f"retire: {instance_id} left in an update of its group, which is complete without it"
         return self._retire(
@@ -82,9 +83,9 @@ class Retirement:
         return self.append(key, revise, actor=actor).state
 
     def _registry_writes(self, state: NodeState, now: datetime, *, keeps_instance: bool) -> Iterator[Write]:
-        """Yield the writes that mark the node's row, delete its aliases and reduce the expected number of nodes.
+        """Yield the writes that mark the node's row, delete its aliases and reduce the expected nodes.
 
-        The row stays: the archive, `verify` and `erase` find the timeline of the node by it.
+        The row is kept, because the archive, `verify` and `erase` find the timeline of the node by it.
         """
         yield retired_row(keys.roster(state.key.cluster, state.shard, state.key.node), keeps_instance=keeps_instance)
         instance = state.incarnation.instance_id if state.incarnation else None
@@ -100,7 +101,7 @@ class Retirement:
 
 
 def _retired(state: NodeState, rules: Rules, note: Draft, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Return the retired node: all conditions ended, the live case resolved."""
+    """Return the state of the retired node: all conditions ended, the live case resolved."""
     case = state.live_case
     if case is not None and case.attempt is not None and case.attempt.intent is not None:
         text = f"the repair of {case.id} has passed its intent and only continues forward; wait until the case closes"
@@ -121,9 +122,9 @@ def _resolved(case: Case, now: datetime) -> Case:
 
 
 def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now: datetime) -> bool:
-    """Return whether an update made a group complete without its vacant nodes.
+    """Return whether an update made a group complete although its vacant nodes got no instance.
 
-    False while the group has an unassigned member, because that member may become the instance of a vacant node.
+    Returns False while the group has an unassigned member, because that may become the instance of a vacant node.
     """
     reported = status.groups.get(group.name)
     updated = config.update_hold(group.name, now) is not None
@@ -132,14 +133,17 @@ def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now
 
 @dataclass(frozen=True, slots=True)
 class RetireReplaced:
-    """Retires the vacant nodes of a group whose update is complete without them."""
+    """Retires the vacant nodes of a group after an update completed the group with other nodes."""
 
     retirement: Retirement
 
     def __call__(
         self, config: ClusterConfig, group: Group, vacancies: Iterable[VacantNode], result: SyncResult
     ) -> None:
-        """Retire each node whose instance is gone; a node whose repair has passed its intent stays."""
+        """Retire each node whose instance is gone.
+
+        A node whose repair has passed its intent (the point of no return) is kept.
+        """
         former = {str(row["node"]): row.get("instance") for row in group.missing}
         for vacancy in vacancies:
             instance_id = former.get(vacancy.node)

@@ -1,7 +1,7 @@
 """Roster: one row per node, from which the inventory reads which instance backs the node.
 
 A row repeats a few values of the node's state, so that a sync reads a whole cluster with few calls. `described` is the
-instance whose names and failure domains were read from the provider; a new instance is described once.
+instance whose names and failure domains were read from the provider. Each new instance is described once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from faultbridge.storage.writes import Item, Key, Put, Update, Value
 
 @dataclass(frozen=True, slots=True)
 class RosterNode:
-    """A node as its row describes it: where it is, and its instance type."""
+    """A node as its roster row describes it: its group, failure domains and instance type."""
 
     node: str
     group: str | None
@@ -28,7 +28,7 @@ class RosterNode:
 
 
 def read_node(row: Item) -> RosterNode:
-    """Return the node of a row."""
+    """Return the node that a roster row describes."""
     domains = row.get("domains")
     return RosterNode(
         node=str(row["node"]),
@@ -44,7 +44,10 @@ def _text(value: Value) -> str | None:
 
 
 def new_row(state: NodeState, now: datetime, *, described: bool) -> Put:
-    """Return the write of a new node's row; `described` is True if the metadata of its instance is complete."""
+    """Return the write of a new node's roster row.
+
+    `described` is True if the metadata of its instance is complete.
+    """
     instance = state.incarnation.instance_id if state.incarnation else None
     row: Item = {
         "node": state.key.node,
@@ -64,7 +67,7 @@ def new_row(state: NodeState, now: datetime, *, described: bool) -> Put:
 
 
 def row_update(state: NodeState, instance: Instance) -> Update:
-    """Return the write that updates a node's row from its state and the metadata of its instance."""
+    """Return the write that updates a node's roster row from its state and its instance's metadata."""
     written: dict[tuple[str, ...], Value] = {
         ("generation",): state.incarnation.instance if state.incarnation else 0,
         ("instance",): instance.instance_id,
@@ -81,7 +84,7 @@ def row_update(state: NodeState, instance: Instance) -> Update:
 
 
 def retired_row(key: Key, *, keeps_instance: bool) -> Update:
-    """Return the write that marks the row of a retired node.
+    """Return the write that marks the roster row of a retired node.
 
     The row keeps the id of the node's instance until the instance leaves its group. Otherwise the instance would be
     registered as a new node.
@@ -91,7 +94,10 @@ def retired_row(key: Key, *, keeps_instance: bool) -> Update:
 
 
 def rows_by_group(rows: Iterable[Item]) -> dict[str, list[Item]]:
-    """Return the rows by group, without retired nodes whose instance left; those without a group are under ""."""
+    """Return the roster rows by group, without retired nodes whose instance left.
+
+    The key is empty for nodes without a group.
+    """
     by_group: dict[str, list[Item]] = {}
     for row in rows:
         if row.get("instance") or not row.get("retired"):
@@ -100,9 +106,9 @@ def rows_by_group(rows: Iterable[Item]) -> dict[str, list[Item]]:
 
 
 def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:
-    """Return the instance with the names that the orchestrator adds to the names in a row.
+    """Return the instance with the orchestrator's names added to the names in its roster row.
 
-    None if the row already contains them and the same opt-out.
+    Returns None if the row already contains these names and the same opt-out.
     """
     stored = row.get("names")
     names = tuple(str(name) for name in stored) if isinstance(stored, list) else ()

@@ -1,4 +1,4 @@
-"""Shown node: a node as a document, and why no repair of it starts."""
+"""Shown node: a node as a JSON document, with the reason why no repair of it starts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from faultbridge.registry.documents import Document, node_document
 
 
 def shown_node_document(state: NodeState, config: ClusterConfig, now: datetime) -> Document:
-    """Return a node as a document; `no_repair` is why no repair starts and what would change that, or None."""
+    """Return a node as a JSON document with the field `no_repair`.
+
+    The field states why no repair starts and what would change that. It is None if there is nothing to explain.
+    """
     found = no_repair(state, config, now)
     return {**node_document(state), "no_repair": asdict(found) if found else None}

@@ -1,4 +1,4 @@
-"""Views: read the current state of clusters, nodes, cases and incidents for the CLI, the API and tests."""
+"""Views: read the current state of clusters, nodes, cases and incidents for the CLI and the API."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from faultbridge.storage.writes import CASES, Item
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A cluster: its configuration, its status, its repair controls, and the spares of its pool."""
+    """A cluster: its configuration, its status, its limits on repairs, and its spare instances."""
 
     config: ClusterConfig
     state: ClusterState
@@ -49,13 +49,13 @@ class CaseView:
         return durations(self.case, self.case.closed_at or now)
 
     def age(self, now: datetime) -> int:
-        """Return the age of the case in milliseconds; the age at closure for a closed case."""
+        """Return the age of the case in milliseconds, for a closed case until its closure."""
         return ((self.case.closed_at or now) - self.case.opened_at) // timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """One page that was sent about a case: its kind, its latest state, and when it was last sent."""
+    """One page (an operator alert) about a case: its kind, its latest state, and when it was last sent."""
 
     kind: str
     state: str
@@ -64,7 +64,7 @@ class PageView:
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """An incident and the cases that wait for it, by node."""
+    """A cluster incident and the cases that wait for it, by node."""
 
     incident: Incident
     held: Mapping[str, str]
@@ -72,20 +72,23 @@ class IncidentView:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """Reads clusters, nodes, cases and incidents by key and index; writes nothing."""
+    """Reads clusters, nodes, cases and incidents by key and index.
+
+    It writes nothing.
+    """
 
     table: Table
 
     def cluster_names(self) -> list[str]:
-        """Return the name of every cluster, in order."""
+        """Return the names of all clusters, sorted."""
         return [str(row["cluster"]) for row in query_all(self.table, keys.CLUSTERS)]
 
     def clusters(self) -> tuple[ClusterView, ...]:
-        """Return every cluster, by name."""
+        """Return all clusters, sorted by name."""
         return tuple(map(self.cluster, self.cluster_names()))
 
     def cluster(self, cluster: str) -> ClusterView:
-        """Return a cluster; rejects an unregistered one as `unknown_cluster`."""
+        """Return a cluster; an unregistered one raises Rejected `unknown_cluster`."""
         item_keys = (keys.cluster_config(cluster), keys.cluster_state(cluster), keys.cluster_control(cluster))
         found = self.table.get_many(item_keys)
         config, state, control = (found.get(key) for key in item_keys)
@@ -100,18 +103,18 @@ class Views:
         )
 
     def nodes(self, cluster: str) -> tuple[NodeState, ...]:
-        """Return every node of a cluster, by name."""
+        """Return all nodes of a cluster, sorted by name."""
         config = self.cluster(cluster).config
         return tuple(sorted(self._states(cluster, node_names(self.table, config)), key=lambda state: state.key.node))
 
     def unhealthy(self, cluster: str) -> tuple[NodeState, ...]:
-        """Return the nodes of a cluster that are not healthy, by name; healthy ones are not read."""
+        """Return the nodes of a cluster that are not healthy, sorted by name, without reading others."""
         rows = unhealthy_rows(self.table, self.cluster(cluster).config)
         states = self._states(cluster, (str(row["node"]) for row in rows))
         return tuple(sorted(states, key=lambda state: state.key.node))
 
     def page(self, cluster: str, after: str, limit: int) -> tuple[NodeState, ...]:
-        """Return at most `limit` nodes by name, starting after a name; only their states are read."""
+        """Return at most `limit` nodes after a name, sorted by name, from their states only."""
         config = self.cluster(cluster).config
         names = sorted(name for name in node_names(self.table, config) if name > after)
         return self._states(cluster, names[:limit])
@@ -122,14 +125,14 @@ class Views:
         return tuple(items.read_state(node, found.get(key)) for key, node in nodes.items())
 
     def node(self, key: NodeKey) -> NodeState:
-        """Return a node; rejects an unregistered cluster as `unknown_cluster`, and a node as `unknown_node`."""
+        """Return a node; raises Rejected `unknown_cluster` or `unknown_node` if it is not registered."""
         state = items.read_state(key, self.table.get(keys.node_state(key)))
         if not state.registered:
             self.cluster(key.cluster)
         return registered(state)
 
     def cases(self, cluster: str, statuses: Sequence[CaseStatus] = ()) -> tuple[CaseView, ...]:
-        """Return the cases of a cluster with these statuses, oldest first; all live cases by default."""
+        """Return a cluster's cases with these statuses, by default all live cases, oldest first."""
         wanted = statuses or tuple(status for status in CaseStatus if status.live)
         config = self.cluster(cluster).config
         ids = [
@@ -146,9 +149,9 @@ class Views:
     def recent_cases(
         self, config: ClusterConfig, statuses: Sequence[CaseStatus], limit: int, opened_since: datetime | None = None
     ) -> tuple[CaseView, ...]:
-        """Return the `limit` most recently opened cases of a cluster with these statuses, oldest first.
+        """Return a cluster's `limit` most recently opened cases with these statuses, oldest first.
 
-        With `opened_since`, earlier cases are left out.
+        With `opened_since`, cases opened before that time are not included.
         """
         rows = [
             row
@@ -174,7 +177,7 @@ class Views:
         )
 
     def pages(self, case_id: str) -> tuple[PageView, ...]:
-        """Return the pages that were sent about a case in the last 30 days, by kind."""
+        """Return the pages (operator alerts) about a case in the last 30 days, by kind."""
         rows = query_all(self.table, keys.case(case_id).pk, prefix=keys.PAGE)
         return tuple(
             PageView(
@@ -187,30 +190,30 @@ class Views:
         )
 
     def roster(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
-        """Return the group, failure domains and instance type of every node, without reading the nodes' states."""
+        """Return every node's group, failure domains and instance type, without reading node states."""
         return tuple(read_node(row) for row in shard_rows(self.table, config, keys.NODE_ROW))
 
     def cases_by_id(self, ids: Sequence[str]) -> tuple[CaseView, ...]:
-        """Return the live cases among those with these ids, oldest first; unknown ids are left out."""
+        """Return the live cases with these ids, oldest first; unknown ids are ignored."""
         found = (view for view in self._read(ids) if view.case.status.live)
         return tuple(sorted(found, key=lambda view: (view.case.opened_at, view.case.id)))
 
     def case(self, case_id: str) -> CaseView:
-        """Return a case; rejects an unknown id as `unknown_case`."""
+        """Return a case; an unknown id raises Rejected `unknown_case`."""
         view = next(self._read([case_id]), None)
         if view is None:
             raise UnknownName("case", case_id)
         return view
 
     def incidents(self, cluster: str, *, closed: bool = False) -> tuple[IncidentView, ...]:
-        """Return the open incidents of a cluster, or with `closed` also the closed ones, oldest first."""
+        """Return a cluster's open incidents, oldest first. With `closed`, closed incidents are included."""
         config = self.cluster(cluster).config
         rows = query_all(self.table, keys.cluster_partition(cluster), prefix=stored_incidents.INCIDENT)
         found = [stored_incidents.read_incident(row) for row in rows]
         return self._with_held(config, [one for one in found if closed or one.closed_at is None])
 
     def incident(self, incident_id: str, cluster: str | None = None) -> IncidentView:
-        """Return an incident of any cluster, or of one; rejects an unknown id as `unknown_incident`."""
+        """Return an incident of one cluster or of any; an unknown id raises Rejected `unknown_incident`."""
         clusters = [cluster] if cluster else self.cluster_names()
         for row in self.table.get_many(stored_incidents.incident_key(name, incident_id) for name in clusters).values():
             incident = stored_incidents.read_incident(row)
@@ -231,9 +234,9 @@ class Views:
 
 
 def status_ranges(wanted: Collection[CaseStatus]) -> Iterator[tuple[str, str]]:
-    """Yield the first and the last status of each range into which the wanted statuses fall.
+    """Yield the first and last status of each range of adjacent statuses that are all wanted.
 
-    The index sorts cases by status, so one query reads a whole range: two queries read the live cases.
+    The index sorts cases by status, so one query reads a whole range. Two queries read all live cases.
     """
     ordered = groupby(sorted(CaseStatus, key=lambda status: status.value), key=lambda status: status in wanted)
     for is_wanted, statuses in ordered:

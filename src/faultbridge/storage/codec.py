@@ -45,7 +45,7 @@ _CONTAINERS = dict, list
 
 
 def dump(value: Any) -> Value:
-    """Return a domain value as an item attribute; raises TypeError for an unsupported type."""
+    """Convert a domain value to an item attribute; an unsupported type raises TypeError."""
     kind = type(value)
     dumper = _DUMPERS.get(kind)
     if dumper is None:
@@ -95,7 +95,7 @@ def _fields_dumper(names: tuple[str, ...]) -> _Dump:
 
 
 def load(kind: type[T], value: Mapping[str, Any]) -> T:
-    """Return the value of this type from an item attribute.
+    """Convert an item attribute to a value of this type.
 
     An invalid attribute raises KeyError, TypeError, ValueError or AttributeError.
     """
@@ -104,7 +104,7 @@ def load(kind: type[T], value: Mapping[str, Any]) -> T:
 
 
 def wrap_codec(kinds: Iterable[type], wrap_load: Callable[[_Load], _Load], wrap_dump: Callable[[_Dump], _Dump]) -> None:
-    """Wrap how these types are loaded and dumped from now on. `kinds` lists each type after the types of its fields."""
+    """Wrap the functions that load and dump these types. A type must follow the types of its fields."""
     _LOADERS.clear()
     _DUMPERS.clear()
     for kind in kinds:
@@ -183,7 +183,7 @@ def _fields_loader(kind: Any) -> _Load:
 
 
 def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
-    """Return the function that creates an empty value for a field without a default, or None."""
+    """Return the function that creates a field's empty value, if the field has one and no default."""
     if is_dataclass(kind):
         field = next(field for field in fields(kind) if field.name == name)
         if field.default is not MISSING or field.default_factory is not MISSING:
@@ -202,7 +202,7 @@ def pack(value: object) -> Packed:
 
 
 def unpack(packed: Value) -> dict[str, Any]:
-    """Return the JSON object of bytes that `pack` made, or of a text that an earlier version stored."""
+    """Return the JSON object from the bytes of `pack`, or from text that an earlier version stored."""
     return _PACKING.unpack(packed)
 
 
@@ -214,7 +214,7 @@ def compress(value: object) -> Packed:
 
 
 def decompress(packed: Value) -> dict[str, Any]:
-    """Return the JSON object of a stored value; raises ValueError if a later version stored it."""
+    """Return the JSON object in compressed bytes; raises ValueError if a later version stored them."""
     if isinstance(packed, Packed):
         number, content = packed[0], packed[1:]
     else:  # earlier versions stored text: the number, a comma and base 85, or only base 64
@@ -234,13 +234,13 @@ def _dictionary(number: int) -> bytes:
 
 
 def wrap_packing(wrap_pack: Callable[[_Pack], _Pack], wrap_unpack: Callable[[_Unpack], _Unpack]) -> None:
-    """Wrap how values are packed and unpacked from now on."""
+    """Wrap the functions that pack and unpack values, for every later call in this process."""
     _PACKING.pack, _PACKING.unpack = wrap_pack(compress), wrap_unpack(decompress)
 
 
 @dataclass
 class _Packing:
-    """The functions that pack and unpack values in this process."""
+    """The pair of functions that pack and unpack values in this process."""
 
     pack: _Pack
     unpack: _Unpack

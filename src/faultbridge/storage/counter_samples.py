@@ -1,7 +1,7 @@
 """Counter samples in the table: the last counters of each component of a node, compressed.
 
-The counters of a node have long, equal names: compressed, an item needs about a sixth of its size, and DynamoDB charges
-for reads and writes by size.
+The counters of a node have long, equal names. Compression reduces an item to about a sixth of its size, and DynamoDB
+charges for reads and writes by size.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class LastSample:
 class SampleSet:
     """The last samples of one source on one node, by component.
 
-    `instance` and `boot` are the numbers of the incarnation that the samples belong to. With `digest`, all samples come
-    from one record, whose values `digest` identifies; the agent may have sent equal values since.
+    `instance` and `boot` are the numbers of the node's instance and boot that the samples belong to. If `digest` is
+    set, all samples come from one record, and `digest` identifies the values in it. The agent may have sent equal
+    values since.
     """
 
     at: datetime
@@ -45,14 +46,14 @@ class SampleSet:
 
 
 def samples_put(key: Key, samples: SampleSet, now: datetime) -> Put:
-    """Return the write of samples; it fails when samples of the same or a later time are stored."""
+    """Return the table write of samples; it fails if samples of the same or a later time are stored."""
     at = to_text(samples.at)
     row = items.item(key, now, {"at": at, "samples": pack(dump(samples))})
     return Put(row, when=AnyOf((Absent(), Below("at", at))))
 
 
 def read_samples(row: Item) -> SampleSet:
-    """Return the samples in an item; earlier versions stored them uncompressed."""
+    """Return the samples that a table item stores; earlier versions stored them uncompressed."""
     stored = row["samples"]
     if isinstance(stored, dict):
         return load(SampleSet, stored)

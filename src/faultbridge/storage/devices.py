@@ -1,4 +1,4 @@
-"""Devices in the table: where a device was seen, which devices had faults, and the serial number of each UUID."""
+"""Devices in the table: where each device was seen, devices with faults, and serial numbers by UUID."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ FAULTY_SHARDS = 16
 
 
 def device_id(serial: str | None, uuid: str | None) -> str | None:
-    """Return the name that indexes the entries of a device: its serial number, else its UUID, else None."""
+    """Return the name by which entries of a device are indexed: serial number, else UUID, else None."""
     return serial or uuid
 
 
 def sighting(device: str, position: str) -> Key:
-    """Return the key of one sighting of a device."""
+    """Return the key of the row that records one sighting of a device in an instance."""
     return Key(keys.device(device), position)
 
 
 def faulty_partition(cluster: str, shard: int) -> str:
-    """Return the partition of one shard of the devices that had a fault in a cluster."""
+    """Return the partition that lists the devices with a fault in one shard of a cluster."""
     return f"DEVICES#{cluster}#{shard}"
 
 
 def faulty_device(cluster: str, device: str) -> Key:
-    """Return the key of the row of a device that had a fault in a cluster."""
+    """Return the table key of the row of a device that had a fault in a cluster."""
     return Key(faulty_partition(cluster, shard_of(device, FAULTY_SHARDS)), device)
 
 
 def component_of(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the component of an entry's fault, or of the fault of its case; empty if the entry has neither."""
+    """Return the component that an entry's fault, or its case's fault, is about; empty if it has none."""
     return data.get("component") or (data.get("cause") or {}).get("component") or {}
 
 
 def is_of_device(data: Mapping[str, Any], device: str) -> bool:
-    """Return whether an entry is about this device, and not about another GPU with the same serial number."""
+    """Return whether an entry is about this device. Two GPUs with one serial number differ by UUID."""
     component = component_of(data)
     uuid = component.get("uuid")
     return uuid is None or device in {uuid, component.get("serial")}
 
 
 def device_rows(draft: Draft, entry: Entry, partition: str, now: datetime) -> Iterator[Put]:
-    """Yield the device rows that an entry adds."""
+    """Yield the table rows about devices that a new entry adds."""
     component = draft.data.get("component") or {}
     device = device_id(component.get("serial"), component.get("uuid"))
     if draft.type is EntryType.FAULT_DETECTED and device:
@@ -77,18 +77,21 @@ def _link(component: Mapping[str, Any], now: datetime) -> Iterator[Put]:
 
 
 def linked_devices(components: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield UUID and serial number of each component with both; a device link connects the two."""
+    """Yield UUID and serial number of each component that has both identifiers.
+
+    A row of the table, the device link, leads from the UUID to the serial number.
+    """
     yield from ((str(one["uuid"]), str(one["serial"])) for one in components if one.get("uuid") and one.get("serial"))
 
 
 def sighting_keys(stream: str, seen: Mapping[str, Any]) -> Iterator[Key]:
-    """Yield the keys of the sightings that a stored row of seen devices names."""
+    """Yield the key of the sighting row of each device that a stored row lists."""
     position = (str(seen["recorded_at"]), int(seen["epoch"]), int(seen["sequence"]))
     yield from (_sighting_key(stream, position, one) for one in seen["devices"])
 
 
 def _seen(devices: Iterable[Mapping[str, Any]], entry: Entry, partition: str, now: datetime) -> Put:
-    """Return the row from which the sightings of an entry are found after the entry has expired."""
+    """Return the row that finds an entry's sightings of devices after the entry itself has expired."""
     key = keys.entry(partition, entry.epoch, entry.sequence)
     row = {
         "recorded_at": to_text(entry.recorded_at),
@@ -106,7 +109,10 @@ def _sighting_key(stream: str, position: tuple[str, int, int], seen: Mapping[str
 
 
 def _sighting(facts: Mapping[str, Any], seen: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -> Put:
-    """Return the row of a sighting; the row contains the slot, so that it stays useful after its entry has expired."""
+    """Return the row of one sighting of a device.
+
+    The row contains the slot, so that it stays useful after its entry has expired.
+    """
     stream, key = entry.stream, keys.entry(partition, entry.epoch, entry.sequence)
     row = {
         "cluster": stream.cluster,

@@ -1,4 +1,4 @@
-"""Findings in the table: their items, and the baselines with which counters are compared next time."""
+"""Findings of gray failures in the table, and the counter totals of the last comparison."""
 
 from __future__ import annotations
 
@@ -24,25 +24,28 @@ FINDING_TTL = timedelta(days=365)
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """One part of a cluster's baselines, by node and detector."""
+    """One part of a cluster's counter baselines, by node and detector.
+
+    A baseline is the last counter total with which the next total is compared.
+    """
 
     at: datetime
     nodes: Mapping[str, Mapping[str, Baseline]] = field(default_factory=dict)
 
 
 def finding_key(cluster: str, finding: str) -> Key:
-    """Return the key of a finding."""
+    """Return the table key of a finding, a sign of a gray failure."""
     return Key(keys.cluster_partition(cluster), f"{FINDING}{finding}")
 
 
 @lru_cache(maxsize=16 * PARTS)
 def baselines_key(cluster: str, part: int) -> Key:
-    """Return the key of one part of a cluster's baselines."""
+    """Return the table key of one part of a cluster's counter baselines."""
     return Key(keys.cluster_partition(cluster), f"{BASELINES}{part:02d}")
 
 
 def finding_item(finding: Finding, now: datetime) -> Item:
-    """Return the item of a finding; the item of an ended finding expires."""
+    """Return the table item of a finding. The item of an ended finding expires."""
     row = items.item(finding_key(finding.cluster, finding.id), now, {"finding": dump(finding)})
     if finding.ended_at is not None:
         row["expires_at"] = to_milliseconds(finding.ended_at + FINDING_TTL) // 1000
@@ -50,22 +53,22 @@ def finding_item(finding: Finding, now: datetime) -> Item:
 
 
 def read_finding(row: Mapping[str, Any]) -> Finding:
-    """Return the finding in an item."""
+    """Return the finding that a table item stores."""
     return items.stored_value(Finding, row, "finding")
 
 
 def baselines_put(cluster: str, part: int, baselines: Baselines, now: datetime) -> Put:
-    """Return the write of one part; it fails if a part of the same or a later time is stored."""
+    """Return the write of one part of the baselines; it fails if the stored part is not older."""
     at = to_text(baselines.at)
     row = items.item(baselines_key(cluster, part), now, {"at": at, "baselines": dump(baselines)})
     return Put(row, when=AnyOf((Absent(), Below("at", at))))
 
 
 def compared_at(row: Mapping[str, Any]) -> datetime:
-    """Return the time of the baselines in an item."""
+    """Return the time at which the counter baselines in a table item were compared."""
     return from_text(row["at"])
 
 
 def read_baselines(row: Mapping[str, Any]) -> Baselines:
-    """Return the baselines in an item."""
+    """Return the counter baselines that a table item stores."""
     return items.stored_value(Baselines, row, "baselines")

@@ -1,9 +1,10 @@
-"""Heartbeats in the table: one item for the heartbeats of each ingest batch, and the last heartbeat of each node.
+"""Heartbeats in the table: one item for each ingest batch, and the last heartbeat of each node.
 
-A batch is written once and expires. It also has the times of its nodes' last health snapshots that are not stored with
-their states: a worker that receives a snapshot with a fault reads them, because that snapshot may be older. The sweep
-adds the batches to the items of the last heartbeats: one item for each shard of the nodes of a cluster. DynamoDB
-charges for each item and its size, so no node has an item of its own, and the content is compressed.
+The item of a batch is written once and expires. It also has the times of the last health snapshots of its nodes that
+are not stored with the nodes' states. A worker that receives a snapshot with a fault reads these times, because that
+snapshot may be older. The sweep adds the batches to the items of the last heartbeats. There is one such item for each
+shard of the nodes of a cluster: DynamoDB charges for each item and its size, so no node has an item of its own, and the
+content is compressed.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ NONE: Mapping[str, SnapshotTimes] = {}
 
 @dataclass(frozen=True, slots=True)
 class LastHeartbeats:
-    """The last heartbeat of each node of one shard, from all batches that were written before `read_to`.
+    """The last heartbeat of each node of one shard, from all batches written before `read_to`.
 
-    `silent` are the nodes whose missing heartbeats were reported, or need no report. `version` is 0 before the first
+    `silent` are the nodes whose missing heartbeats were reported or need no report. `version` is 0 before the first
     write.
     """
 
@@ -45,21 +46,22 @@ class LastHeartbeats:
 
 
 def partition(cluster: str) -> str:
-    """Return the partition of the heartbeats of a cluster."""
+    """Return the table partition that stores the heartbeats of a cluster."""
     return f"CLUSTER#{cluster}#HEARTBEATS"
 
 
 def batch_position(written_at: datetime) -> str:
-    """Return the first sort key of the batches that were written at or after a time."""
+    """Return the first sort key of the heartbeat batches that were written at or after a time."""
     return f"{BATCH}{to_text(written_at)}"
 
 
 def batch_put(
     cluster: str, heartbeats: Mapping[str, datetime], now: datetime, snapshots: Mapping[str, SnapshotTimes] = NONE
 ) -> Put:
-    """Return the write of one batch: the time at which the queue received the heartbeat of each node.
+    """Return the table write of one batch of heartbeats.
 
-    `snapshots` has, by node, the health snapshots to store with its heartbeat: as short differences of their times.
+    It stores the time at which the queue received each node's heartbeat. `snapshots` maps each node to the times of the
+    health snapshots to store with its heartbeat. They are stored as short differences from the heartbeat's time.
     """
     content = {"heartbeats": pack({node: to_milliseconds(at) for node, at in sorted(heartbeats.items())})}
     differences = {
@@ -75,12 +77,15 @@ def batch_put(
 
 
 def read_batch(row: Mapping[str, Any]) -> dict[str, datetime]:
-    """Return the heartbeats of one batch by node."""
+    """Return the heartbeat times of one batch by node."""
     return {str(node): from_milliseconds(at) for node, at in unpack(row["heartbeats"]).items()}
 
 
 def read_snapshots(row: Mapping[str, Any]) -> dict[str, dict[str, datetime]]:
-    """Return the health snapshots of one batch by node and reporter; batches of earlier versions have none."""
+    """Return the health snapshot times of one batch by node and reporter.
+
+    Batches of earlier versions have none.
+    """
     received = read_batch(row)
     stored = unpack(row["snapshots"]) if "snapshots" in row else {}
     return {
@@ -90,7 +95,7 @@ def read_snapshots(row: Mapping[str, Any]) -> dict[str, dict[str, datetime]]:
 
 
 def last_key(cluster: str, shard: int) -> Key:
-    """Return the key of the last heartbeats of one shard of a cluster."""
+    """Return the table key of the last heartbeats of one shard of a cluster."""
     return Key(partition(cluster), f"{LAST}{shard:03d}")
 
 
@@ -107,7 +112,7 @@ def last_put(cluster: str, heartbeats: LastHeartbeats, now: datetime) -> Put:
 
 
 def read_last(row: Mapping[str, Any]) -> LastHeartbeats:
-    """Return the last heartbeats of one shard from their item."""
+    """Return the last heartbeats of one shard that a table item stores."""
     content = unpack(row["last"])
     last = {str(node): from_milliseconds(at) for node, at in content["last"].items()}
     shard = int(str(row["sk"]).removeprefix(LAST))

@@ -1,4 +1,4 @@
-"""Incidents in the table: their items, the rows of the cases that wait for them, and how often faults began."""
+"""Incidents in the table: their items, the rows of waiting cases, and how often faults started."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ INCIDENT_TTL = timedelta(days=90)
 
 
 def incident_key(cluster: str, incident_id: str) -> Key:
-    """Return the key of an incident."""
+    """Return the table key of a cluster incident."""
     return Key(keys.cluster_partition(cluster), f"{INCIDENT}{incident_id}")
 
 
 def held_case(cluster: str, shard: int, case: str) -> Key:
-    """Return the key of the row of a case that waits for an incident."""
+    """Return the table key of the row of a case that waits for an incident."""
     return Key(keys.shard_partition(cluster, shard), f"HELD#{case}")
 
 
 def onsets(cluster: str) -> Key:
-    """Return the key of the history of how often faults began, by failure domain."""
+    """Return the table key of the history of how often faults started, by failure domain."""
     return Key(keys.cluster_partition(cluster), "ONSETS")
 
 
 def incident_item(incident: Incident, now: datetime) -> Item:
-    """Return the item of an incident; the item of a closed incident expires."""
+    """Return the table item of an incident. The item of a closed incident expires."""
     row = items.item(incident_key(incident.cluster, incident.id), now, {"incident": dump(incident)})
     if incident.closed_at is not None:
         row["expires_at"] = to_milliseconds(incident.closed_at + INCIDENT_TTL) // 1000
@@ -41,5 +41,5 @@ def incident_item(incident: Incident, now: datetime) -> Item:
 
 
 def read_incident(row: Mapping[str, Any]) -> Incident:
-    """Return the incident in an item."""
+    """Return the incident that a table item stores."""
     return items.stored_value(Incident, row, "incident")

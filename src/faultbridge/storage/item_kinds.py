@@ -1,7 +1,7 @@
-"""Item kinds: every kind of item in the table, and how `faultbridge verify` proves each of its attributes.
+"""Item kinds: every kind of table item, and how `faultbridge verify` proves each of its attributes.
 
-A test compares this table with every item that the product stores: a new kind of item, or a new attribute, fails it
-until it is listed here. `docs/reference/proof.md` is generated from this table.
+A test compares this list with every item that the product stores. It fails for a new kind of item or a new attribute
+that is not listed here. `docs/reference/proof.md` is generated from this list.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ ITEM_KINDS = (
 
 
 def unlisted_attributes(key: Key, names: Iterable[str]) -> list[str]:
-    """Return the attributes that the kind of an item does not list, each as `kind: attribute`."""
+    """Return the attributes of an item that its kind does not list, each as `kind: attribute`."""
     kind = kind_of(key)
     if kind is None:
         return [f"unknown kind of item: {key.pk} {key.sk}"]
@@ -239,10 +239,10 @@ _BY_NAME = {kind.name: kind for kind in ITEM_KINDS}
 
 @lru_cache(maxsize=4096)
 def kind_of(key: Key) -> ItemKind | None:
-    """Return the kind of the item with this key; None for an unknown kind."""
+    """Return the kind of the table item with this key, or None if no kind matches."""
     return next((kind for kind in ITEM_KINDS if kind.matches(key)), None)
 
 
 def proof_of(kind: str, attribute: str) -> Proof | None:
-    """Return how `verify` can detect a changed value of one attribute of a kind of item; None if it is not listed."""
+    """Return how `verify` can detect a changed value of an attribute; None if it is not listed."""
     return _BY_NAME[kind].proof(attribute)

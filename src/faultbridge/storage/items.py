@@ -2,8 +2,8 @@
 
 An item has a schema version, and one function converts each version to the next one. A release reads every earlier
 version and writes only the latest. A new version is written only one release after every reader supports it, so that
-old and new code can run at the same time during a deployment. Exception before the first release: the state of a node
-is written packed at once, also in version 1, so that an earlier commit cannot read it.
+old and new code can run at the same time during a deployment. There is one exception before the first release: the
+state of a node is already written compressed in version 1, so an earlier commit cannot read it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ CLOSED_ALIAS_RETENTION = timedelta(days=30)
 
 
 def item(key: Key, now: datetime, attributes: Mapping[str, Any]) -> Item:
-    """Return an item with its key, its schema version and the time of the write."""
+    """Return a table item with its key, its schema version and the time of the write."""
     return {"pk": key.pk, "sk": key.sk, "schema": LATEST, "updated_at": to_text(now), **attributes}
 
 
 def upcast(item: Mapping[str, Any], steps: Mapping[int, Step] = STEPS, latest: int = LATEST) -> Mapping[str, Any]:
-    """Return an item in the latest schema version; raises Misconfigured for an item of a newer release."""
+    """Return an item in the latest schema version; an item of a newer release raises Misconfigured."""
     version = int(item.get("schema", 1))
     if version > latest:
         raise Misconfigured(
@@ -60,7 +60,7 @@ def upcast(item: Mapping[str, Any], steps: Mapping[int, Step] = STEPS, latest: i
 
 
 def stored_value(kind: type[T], row: Mapping[str, Any], attribute: str | None = None) -> T:
-    """Return the value in an attribute of an item, packed or not, or in the whole item.
+    """Return the value in an attribute of an item, or in the whole item, packed or not.
 
     Raises Misconfigured, which names the item, if this release cannot read it.
     """
@@ -77,7 +77,7 @@ def stored_value(kind: type[T], row: Mapping[str, Any], attribute: str | None = 
 
 
 def state_item(state: NodeState, now: datetime) -> Item:
-    """Return the item of a node's state, packed, and indexed by its timer if it has one."""
+    """Return the compressed item of a node's state, indexed by its timer if it has one."""
     row = item(keys.node_state(state.key), now, {"version": state.head.version, "state": pack(dump(state))})
     if state.due_at is not None:
         row |= Work.TIMER.row(state.key.cluster, state.shard, state.key.stream, to_text(state.due_at))
@@ -85,12 +85,12 @@ def state_item(state: NodeState, now: datetime) -> Item:
 
 
 def read_state(key: NodeKey, row: Mapping[str, Any] | None) -> NodeState:
-    """Return the state of a node; without an item the node is not registered and has no status."""
+    """Return the node's state that an item stores. Without an item the node is not registered."""
     return NodeState(key) if row is None else stored_value(NodeState, row, "state")
 
 
 def entry_item(entry: Entry, partition: str, shard: int, instance_id: str | None = None) -> Item:
-    """Return the item of an entry: a timeline line, an outbox row and the body of an event.
+    """Return the table item of an entry: a timeline line, an outbox row and the body of an event.
 
     `instance_id` is the instance that backs the node after the entry.
     """
@@ -131,7 +131,7 @@ def entry_item(entry: Entry, partition: str, shard: int, instance_id: str | None
 
 
 def case_item(case: Case, key: NodeKey, shard: int, now: datetime) -> Item:
-    """Return the item of a case, indexed by cluster and status."""
+    """Return the table item of a case, indexed by cluster and status."""
     return item(
         keys.case(case.id),
         now,
@@ -153,66 +153,69 @@ def case_item(case: Case, key: NodeKey, shard: int, now: datetime) -> Item:
 
 
 def read_case(row: Mapping[str, Any]) -> Case:
-    """Return the case in an item."""
+    """Return the case that a table item stores."""
     return stored_value(Case, row, "case")
 
 
 def alias_item(alias: Alias, row: AliasRow, now: datetime) -> Item:
-    """Return the item of one alias of a node."""
+    """Return the table item of one alias (another name) of a node."""
     return item(keys.alias(*alias), now, {"row": dump(row), "valid_from": to_text(row.valid_from)})
 
 
 def ended_alias_item(alias: Alias, row: AliasRow, former: str | None, now: datetime) -> Item:
-    """Return the item of an alias that is valid until `now`; it keeps the id of the former instance.
+    """Return the table item of an alias that is valid until `now`.
 
-    The item expires after CLOSED_ALIAS_RETENTION.
+    It keeps the id of the former instance, and expires after CLOSED_ALIAS_RETENTION.
     """
     expiry = {"expires_at": int((now + CLOSED_ALIAS_RETENTION).timestamp())}
     return alias_item(alias, replace(row, valid_to=now, instance_id=former), now) | expiry
 
 
 def read_alias(row: Mapping[str, Any]) -> AliasRow:
-    """Return the alias in an item."""
+    """Return the alias (another name of a node) that a table item stores."""
     return stored_value(AliasRow, row, "row")
 
 
 def config_item(config: ClusterConfig, now: datetime) -> Item:
-    """Return the item of a cluster's registration."""
+    """Return the table item of a cluster's registration."""
     return item(keys.cluster_config(config.cluster), now, {"version": config.version, "config": dump(config)})
 
 
 def read_config(row: Mapping[str, Any]) -> ClusterConfig:
-    """Return the cluster registration in an item."""
+    """Return the cluster registration that a table item stores."""
     return stored_value(ClusterConfig, row, "config")
 
 
 def cluster_item(state: ClusterState, now: datetime) -> Item:
-    """Return the item of a cluster's state."""
+    """Return the table item of a cluster's status and open incidents."""
     return item(keys.cluster_state(state.cluster), now, {"version": state.head.version, "state": dump(state)})
 
 
 def read_cluster(cluster: str, row: Mapping[str, Any] | None) -> ClusterState:
-    """Return the state of a cluster; without an item it has no entries and no status."""
+    """Return the cluster state that an item stores. Without an item it has no entries and no status."""
     return ClusterState(cluster) if row is None else stored_value(ClusterState, row, "state")
 
 
 def spare_item(spare: Spare, now: datetime) -> Item:
-    """Return the item of one slot of the spare pool."""
+    """Return the table item of one slot of a cluster's pool of spare instances."""
     return item(keys.spare(spare.cluster, spare.number), now, {"version": spare.version, "spare": dump(spare)})
 
 
 def read_spare(row: Mapping[str, Any]) -> Spare:
-    """Return the spare pool slot in an item."""
+    """Return the slot of the spare pool that a table item stores."""
     return stored_value(Spare, row, "spare")
 
 
 def control_item(control: Control, now: datetime) -> Item:
-    """Return the item of a cluster's repair slots; `holders` is a mapping, so that an update can remove one slot."""
+    """Return the table item of a cluster's repair slots.
+
+    `holders` is stored as a mapping, so that an update can remove one slot.
+    """
     dumped = dump(control)
     attributes = dumped if isinstance(dumped, dict) else {}
     return item(keys.cluster_control(control.cluster), now, {"holders": {}, **attributes})
 
 
 def read_control(cluster: str, row: Mapping[str, Any] | None) -> Control:
-    """Return the repair slots of a cluster; without an item all slots are free."""
+    """Return the repair slots that a table item stores. Without an item all slots are free."""
     return Control(cluster) if row is None else stored_value(Control, row)

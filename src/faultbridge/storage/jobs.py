@@ -1,4 +1,4 @@
-"""Job items: a training job, the row that lists it while it is followed, and links to the entries about it."""
+"""Job items: a training job, its row while Faultbridge follows it, and links to its timeline entries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOLLOWED = "FOLLOWED#"
 
 @dataclass(frozen=True, slots=True)
 class FollowedJob:
-    """The row of a followed job: one that runs, may become resumable, or still has callbacks or node updates to make.
+    """The row of a followed job: it runs, may become resumable, or has callbacks or node updates left.
 
     The row suffices to decide whether a node's fault concerns the job, so that the job itself need not be read.
     """
@@ -41,38 +41,47 @@ LAST_LINK = ":"
 
 
 def job_key(cluster: str, job_id: str) -> Key:
-    """Return the key of a job."""
+    """Return the table key of a training job."""
     return Key(job_partition(cluster, job_id), "JOB")
 
 
 def followed_job_key(cluster: str, job_id: str) -> Key:
-    """Return the key of a job's row in the list of followed jobs; see `FollowedJob`."""
+    """Return the table key of a job's row in the list of followed jobs.
+
+    Faultbridge follows a job while it runs, may become resumable, or has callbacks or node updates left.
+    """
     return Key(followed_partition(cluster), f"{FOLLOWED}{job_id}")
 
 
 def followed_partition(cluster: str) -> str:
-    """Return the partition that lists a cluster's followed jobs (`FollowedJob`): that of the cluster's first shard."""
+    """Return the partition that lists a cluster's followed jobs; it is that of the first shard.
+
+    Faultbridge follows a job while it runs, may become resumable, or has callbacks or node updates left.
+    """
     return shard_partition(cluster, 0)
 
 
 def job_partition(cluster: str, job_id: str) -> str:
-    """Return the partition of a job and of the links to its entries."""
+    """Return the table partition of a job and of the links to its timeline entries."""
     return f"{JOB}{cluster}#{job_id}"
 
 
 def job_of(partition: str) -> tuple[str, str]:
-    """Return the cluster and the id of the job of a partition."""
+    """Return the cluster and the job id that the name of a job's partition contains."""
     _, cluster, job_id = partition.split("#", 2)
     return cluster, job_id
 
 
 def progress_key(cluster: str, job_id: str) -> Key:
-    """Return the key of the item with a job's progress, as heartbeats reported it."""
+    """Return the table key of the item with a job's progress, as its heartbeats reported it."""
     return Key(job_partition(cluster, job_id), "PROGRESS")
 
 
 def progress_write(job: Job, before: Progress | None, after: Progress, due_at: datetime | None, now: datetime) -> Write:
-    """Return the write of progress with its timer; it fails if the stored progress, of any run, is not `before`."""
+    """Return the write of a job's progress and its timer.
+
+    The write fails if the stored progress, of this or another run of the job, is not `before`.
+    """
     row = {
         "version": before.version + 1 if before else 1,
         "run": to_text(after.run),
@@ -88,12 +97,12 @@ def progress_write(job: Job, before: Progress | None, after: Progress, due_at: d
 
 
 def without_timer(key: Key, version: int) -> Write:
-    """Return the write that removes the timer of progress; it fails if the progress changed."""
+    """Return the write that removes the timer of a job's progress; it fails if the progress changed."""
     return Update(key, remove=(("gsi4pk",), ("gsi4sk",)), when=Equals("version", version))
 
 
 def read_progress(row: Mapping[str, Any]) -> Progress:
-    """Return the progress in an item."""
+    """Return the training progress that a table item stores."""
     times = (from_text(row[name]) for name in ("run", "advanced_at", "seen_at"))
     run, advanced_at, seen_at = times
     losses = tuple(float(one) for one in row["losses"])
@@ -103,14 +112,15 @@ def read_progress(row: Mapping[str, Any]) -> Progress:
 
 
 def job_link(cluster: str, job_id: str, position: str) -> Key:
-    """Return the key of the link from a job to one entry."""
+    """Return the table key of the link from a job to one of its timeline entries."""
     return Key(job_partition(cluster, job_id), position)
 
 
 def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]:
-    """Return the writes that store a job and add, update or remove its row of followed jobs.
+    """Return the writes that store a job and add, update or remove its row in the list of followed jobs.
 
-    They fail if the stored version is not that of `before`.
+    They fail if the stored version of the job is not that of `before`. Faultbridge follows a job while it runs, may
+    become resumable, or has callbacks or node updates left.
     """
     unchanged = Equals("version", before.version) if before else Absent()
     stored = Put(items.item(job_key(job.cluster, job.id), now, _attributes(job)), when=unchanged)
@@ -130,12 +140,12 @@ def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]
 
 
 def unfollow(cluster: str, followed: FollowedJob) -> Write:
-    """Return the write that removes the row of a followed job; it fails if the job changed."""
+    """Return the write that removes a job from the list of followed jobs; it fails if the job changed."""
     return Delete(followed_job_key(cluster, followed.id), when=Equals("version", followed.version))
 
 
 def read_job(row: Mapping[str, Any]) -> Job:
-    """Return the job in an item."""
+    """Return the training job that a table item stores."""
     ended_at = row["ended_at"]
     return Job(
         cluster=row["cluster"],
@@ -164,7 +174,7 @@ def _verdict(row: Mapping[str, Any]) -> JobVerdict:
 
 
 def read_followed(row: Mapping[str, Any]) -> FollowedJob:
-    """Return the followed job that a row describes."""
+    """Return the job that a row of the list of followed jobs describes."""
     ended_at = from_text(row["ended_at"]) if row["ended_at"] else None
     nodes, affected, is_marked = frozenset(row["nodes"]), frozenset(row["affected"]), bool(row.get("is_marked", True))
     version = int(row["version"])

@@ -27,27 +27,30 @@ def node_state(key: NodeKey) -> Key:
 
 
 def counter_samples(key: NodeKey, source: str) -> Key:
-    """Return the key of the last counter samples of one source, for all ports of a node."""
+    """Return the key of the last counter samples of one source, which cover all ports of a node."""
     return Key(node_partition(key), f"READING#{source}")
 
 
 def entry(partition: str, epoch: int, sequence: int) -> Key:
-    """Return the key of one entry; entries sort by epoch, then by sequence. A table restore begins a new epoch."""
+    """Return the key of one timeline entry. Entries sort by epoch, then by sequence.
+
+    A new epoch starts after the table was restored from a backup.
+    """
     return Key(partition, f"{ENTRY}{epoch:04d}#{sequence:012d}")
 
 
 def cluster_partition(cluster: str) -> str:
-    """Return the partition of a cluster's own items."""
+    """Return the partition of the items that belong to a whole cluster."""
     return f"CLUSTER#{cluster}"
 
 
 def cluster_state(cluster: str) -> Key:
-    """Return the key of a cluster's status and the head of its stream."""
+    """Return the key of a cluster's status and of the end of its entry stream."""
     return Key(cluster_partition(cluster), "STATE")
 
 
 def cluster_control(cluster: str) -> Key:
-    """Return the key of a cluster's repair slots."""
+    """Return the key of the item with a cluster's repair slots, breakers and pause."""
     return Key(cluster_partition(cluster), "CONTROL")
 
 
@@ -57,87 +60,93 @@ def cluster_config(cluster: str) -> Key:
 
 
 def cluster_listed(cluster: str) -> Key:
-    """Return the key of a cluster in the list of all clusters."""
+    """Return the key of a cluster's row in the list of all clusters."""
     return Key(CLUSTERS, cluster)
 
 
 def shard_partition(cluster: str, shard: int) -> str:
-    """Return the partition of one shard of a cluster: unhealthy nodes, node list and repair queue."""
+    """Return the partition of one shard of a cluster.
+
+    It stores the rows of unhealthy nodes, the node list and the repair queue of a part of the cluster's nodes.
+    """
     return f"CLUSTER#{cluster}#{shard}"
 
 
 def unhealthy_node(cluster: str, shard: int, node: str) -> Key:
-    """Return the key of the row of an unhealthy node."""
+    """Return the key of the row that lists a node as unhealthy."""
     return Key(shard_partition(cluster, shard), f"BAD#{node}")
 
 
 def requested_isolation(cluster: str, shard: int, node: str) -> Key:
-    """Return the key of the row of a node whose isolation is requested and not confirmed."""
+    """Return the key of the row of a node whose isolation is requested but not confirmed."""
     return Key(shard_partition(cluster, shard), f"CORDON#{node}")
 
 
 def spare(cluster: str, number: int) -> Key:
-    """Return the key of one slot of a cluster's spare pool."""
+    """Return the key of one slot of a cluster's pool of spare instances."""
     return Key(cluster_partition(cluster), f"{SPARE}{number:04d}")
 
 
 def roster(cluster: str, shard: int, node: str) -> Key:
-    """Return the key of a node in its cluster's node list."""
+    """Return the key of a node's row in its cluster's node list."""
     return Key(shard_partition(cluster, shard), f"{NODE_ROW}{node}")
 
 
 def queue(cluster: str, shard: int, priority: int, since: datetime, case: str) -> Key:
-    """Return the key of a queued case; keys sort by urgency, then by age."""
+    """Return the key of a queued case in the repair queue. Keys sort by urgency, then by age."""
     return Key(shard_partition(cluster, shard), f"ADMISSION#{priority}#{to_text(since)}#{case}")
 
 
 def case(case_id: str) -> Key:
-    """Return the key of a case."""
+    """Return the key of the item of a case."""
     return Key(f"CASE#{case_id}", "CASE")
 
 
 def page_notification(case_id: str, page: str) -> Key:
-    """Return the key of the item that records that a page of a case is being sent or was sent."""
+    """Return the key of the item that records that a page (an operator alert) of a case was sent.
+
+    It is written before the page is sent.
+    """
     return Key(f"CASE#{case_id}", f"{PAGE}{page}")
 
 
 def pages(cluster: str, urgency: str) -> str:
-    """Return the partition of a cluster's open pages of one urgency."""
+    """Return the partition that lists a cluster's open pages (operator alerts) of one urgency."""
     return f"PAGES#{cluster}#{urgency}"
 
 
 def live_page(cluster: str, urgency: str, key: str) -> Key:
-    """Return the key of an open page; the item exists from the page's trigger until the page is resolved."""
+    """Return the key of an open page (operator alert). The item exists until the page is resolved."""
     return Key(pages(cluster, urgency), f"{LIVE_PAGE}{key}")
 
 
 def summary_page(cluster: str, urgency: str) -> Key:
-    """Return the key of the summary page, which replaces pages above the hourly limit."""
+    """Return the key of the summary page, the one alert that replaces pages above the hourly limit."""
     return Key(pages(cluster, urgency), "SUMMARY")
 
 
 def page_count(cluster: str, urgency: str, now: datetime) -> Key:
-    """Return the key of the number of pages sent in a clock hour."""
+    """Return the key of the number of pages (operator alerts) sent in a clock hour."""
     return Key(pages(cluster, urgency), f"HOUR#{to_text(now)[:13]}")
 
 
 def alias(kind: str, value: str) -> Key:
-    """Return the key of one alias of a node."""
+    """Return the key of one alias (another name) of a node."""
     return Key(f"ALIAS#{kind}#{value}", "ALIAS")
 
 
 def is_alias(key: Key) -> bool:
-    """Return whether a key is that of an alias."""
+    """Return whether a key is the key of an alias (another name of a node)."""
     return key.sk == "ALIAS"
 
 
 def claim(instance_id: str) -> Key:
-    """Return the key of the claim on an instance: at most one node can claim it."""
+    """Return the key of the record that reserves an instance as successor of at most one node."""
     return Key(f"INSTANCE#{instance_id}", "CLAIM")
 
 
 def peer_lease(instance_id: str) -> Key:
-    """Return the key of the lease of an instance as the peer of a verification."""
+    """Return the key of the lease of a healthy instance that serves as test peer in a verification."""
     return Key(f"INSTANCE#{instance_id}", "PEER")
 
 
@@ -147,27 +156,27 @@ def poison_message(message: str) -> Key:
 
 
 def webhook(record: str) -> Key:
-    """Return the key of the item that records that a webhook request was accepted, for deduplication."""
+    """Return the key of the item that records an accepted webhook request, for deduplication."""
     return Key(f"WEBHOOK#{record}", "WEBHOOK")
 
 
 def request(token: str) -> Key:
-    """Return the key of a request to a service that takes no client token."""
+    """Return the key of the record of a request to a service that accepts no idempotency token."""
     return Key(f"REQUEST#{token}", "REQUEST")
 
 
 def reject(cluster: str, at: datetime, record_id: str) -> Key:
-    """Return the key of a rejected record; the same record always has the same key."""
+    """Return the key of a rejected record. The same record always has the same key."""
     return Key(reject_partition(cluster), f"{to_text(at)}#{record_id}")
 
 
 def reject_partition(cluster: str) -> str:
-    """Return the partition of a cluster's rejects; `-` is for records of unregistered clusters."""
+    """Return the partition of a cluster's rejected records; `-` is for unregistered clusters."""
     return f"CLUSTER#{cluster}#REJECT"
 
 
 def policy(version: str) -> Key:
-    """Return the key of one immutable policy document."""
+    """Return the key of one version of a policy document. A version never changes."""
     return Key(f"POLICY#{version}", "POLICY")
 
 
@@ -175,7 +184,7 @@ CURRENT_POLICY = Key("POLICY", "CURRENT")
 
 
 def mapping(version: str) -> Key:
-    """Return the key of one immutable version of the customer's alert mappings."""
+    """Return the key of one version of the customer's alert mappings. A version never changes."""
     return Key(f"MAPPING#{version}", "MAPPING")
 
 
@@ -183,27 +192,27 @@ CURRENT_MAPPING = Key("MAPPING", "CURRENT")
 
 
 def timeline(cluster: str, shard: int) -> str:
-    """Return the partition in the timeline index for one shard of a cluster."""
+    """Return the partition of the timeline index that lists the entries of one shard of a cluster."""
     return f"T#{cluster}#{shard}"
 
 
 def cases_of(cluster: str, shard: int) -> str:
-    """Return the partition in the case index for one shard of a cluster."""
+    """Return the partition of the case index that lists the cases of one shard of a cluster."""
     return f"CASES#{cluster}#{shard}"
 
 
 def event(event_id: str) -> str:
-    """Return the index partition of one entry by its event id."""
+    """Return the index partition that finds one entry by its event id."""
     return f"EVENT#{event_id}"
 
 
 def effects_of(cause: str) -> str:
-    """Return the index partition of the entries that an event or a raw record caused."""
+    """Return the index partition that lists the entries that an event or a raw record caused."""
     return f"CAUSE#{cause}"
 
 
 def device(name: str) -> str:
-    """Return the partition in the device index for a serial number or UUID."""
+    """Return the partition of the device index for a serial number or UUID."""
     return f"DEV#{name}"
 
 
@@ -213,15 +222,18 @@ def device_link(uuid: str) -> Key:
 
 
 def stream_anchor(partition: str) -> Key:
-    """Return the key of the item that names the last entry of a stream that is sealed in the archive."""
+    """Return the key of the item that names a stream's last entry in a sealed day of the archive."""
     return Key(partition, "ANCHOR")
 
 
 def cluster_anchored(cluster: str) -> Key:
-    """Return the key of the item that names the last archive anchor recorded on a cluster's stream."""
+    """Return the key of the item that names a cluster's last recorded archive anchor.
+
+    An anchor is a locked record of where every stream ends.
+    """
     return Key(cluster_partition(cluster), "ANCHORED")
 
 
 def cluster_sealed(cluster: str) -> Key:
-    """Return the key of the item that names the last day of a cluster that is sealed in the archive."""
+    """Return the key of the item that names a cluster's last sealed day in the archive."""
     return Key(cluster_partition(cluster), "SEALED")

@@ -1,4 +1,4 @@
-"""The list of policy versions: one row for each version that was ever put."""
+"""The list of policy versions: one row for each version that was ever stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LISTED_POLICY = "VERSION#"
 
 @dataclass(frozen=True, slots=True)
 class StoredPolicy:
-    """A stored policy version, when it was last put, and by which operator, if that is known."""
+    """A stored policy version, when it was last stored, and by which operator if that is known."""
 
     version: str
     put_at: datetime
@@ -25,16 +25,16 @@ class StoredPolicy:
 
 
 def listed_policy(version: str) -> Key:
-    """Return the key of a policy version in the list of all versions."""
+    """Return the table key of a policy version's row in the list of all versions."""
     return Key(CURRENT_POLICY.pk, f"{LISTED_POLICY}{version}")
 
 
 def listed_policy_item(stored: StoredPolicy) -> Item:
-    """Return the row of a version in the list."""
+    """Return the row of a policy version for the list of all versions."""
     attributes = {"version": stored.version, "put_by": stored.put_by}
     return items.item(listed_policy(stored.version), stored.put_at, attributes)
 
 
 def read_listed_policy(row: Mapping[str, Any]) -> StoredPolicy:
-    """Return the policy version in a row of the list."""
+    """Return the policy version that a row of the list of all versions describes."""
     return StoredPolicy(row["version"], from_text(row["updated_at"]), row["put_by"])

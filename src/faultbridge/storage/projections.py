@@ -33,7 +33,10 @@ _WITHOUT_ROW = frozenset({None, NodeStatus.HEALTHY, NodeStatus.RETIRED})
 
 
 def projection_writes(before: NodeState, after: NodeState, now: datetime) -> tuple[Write, ...]:
-    """Return the writes of the rows that are derived from a node's state, and of its cluster's slots and counts."""
+    """Return the writes of the rows that are derived from a node's state.
+
+    They include the changes of its cluster's repair slots and counts.
+    """
     writes: list[Write] = []
     if after.case is not None and after.case != before.case:
         writes.append(Put(items.case_item(after.case, after.key, after.shard, now)))
@@ -46,7 +49,7 @@ def projection_writes(before: NodeState, after: NodeState, now: datetime) -> tup
 
 
 def derived_rows(state: NodeState, now: datetime) -> tuple[Item, ...]:
-    """Return the rows that a node's state requires, besides the item of its case."""
+    """Return the rows that a node's state requires, except the item of its case."""
     writes = projection_writes(NodeState(state.key), state, now)
     rows = (write.item for write in writes if isinstance(write, Put))
     return tuple(row for row in rows if row["sk"] != "CASE")
@@ -70,7 +73,7 @@ def _content(row: Item) -> Item:
 
 
 def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
-    """Return the row of a node that is registered, not healthy and not retired, or None."""
+    """Return the row of a registered node that is neither healthy nor retired; None for other nodes."""
     if state.status in _WITHOUT_ROW:
         return None
     case, severity = state.live_case, state.severity
@@ -100,7 +103,10 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
 
 
 def _incident(state: NodeState) -> str | None:
-    """Return the id of the incident that a node's case waits for, or waited for before its verification; or None."""
+    """Return the id of the incident that a node's case waits for or waited for, or None.
+
+    The case keeps the id while its node is only verified.
+    """
     case = state.live_case
     if case is None or case.incident is None:
         return None
@@ -108,7 +114,7 @@ def _incident(state: NodeState) -> str | None:
 
 
 def _repeated(state: NodeState) -> Item:
-    """Return `repeated: True` for the row of a node whose waiting case would repeat a failed repair, else nothing."""
+    """Return `repeated: True` for the row of a node whose next repair follows a failed one, else nothing."""
     case = state.live_case
     if case is None or not case.attempts or case.status not in {CaseStatus.QUEUED, CaseStatus.ABSORBED}:
         return {}
@@ -116,7 +122,7 @@ def _repeated(state: NodeState) -> Item:
 
 
 def _isolation_row(state: NodeState, now: datetime) -> Item | None:
-    """Return the row of a node that the orchestrator may have cordoned without confirming it, or None."""
+    """Return the row of a node that the orchestrator may have cordoned without confirmation, or None."""
     if state.isolation is not Isolation.REQUESTED or state.status in {None, NodeStatus.RETIRED}:
         return None
     key = keys.requested_isolation(state.key.cluster, state.shard, state.key.node)
@@ -124,9 +130,9 @@ def _isolation_row(state: NodeState, now: datetime) -> Item | None:
 
 
 def _families(state: NodeState) -> Item:
-    """Return the latest condition of each fault family: when it began and its code. `first` is when the oldest began.
+    """Return the latest condition of each fault family: its code and when it started. `first` is when the oldest started.
 
-    `subject` is the remote object, such as a switch, that the latest condition of the family with such an object names.
+    `subject` is the remote object, such as a switch. It comes from the latest condition of the family that names one.
     """
     latest: dict[str, Condition] = {}
     first: dict[str, str] = {}
@@ -149,12 +155,12 @@ def _families(state: NodeState) -> Item:
 
 
 def _remote(condition: Condition) -> str | None:
-    """Return the remote end that a condition names, such as a switch, a server or a peer; None if there is none."""
+    """Return the remote object that a condition names, such as a switch, a server or a peer, or None."""
     return next((condition.attributes[name] for name in REMOTE_ATTRIBUTES if condition.attributes.get(name)), None)
 
 
 def _held_row(state: NodeState, now: datetime) -> Item | None:
-    """Return the row of a case that waits for an incident, or None."""
+    """Return the row of a case that waits for a cluster incident, or None if the case waits for none."""
     case = state.live_case
     if case is None or case.status is not CaseStatus.ABSORBED:
         return None
@@ -164,7 +170,7 @@ def _held_row(state: NodeState, now: datetime) -> Item | None:
 
 
 def queue_row(state: NodeState, now: datetime) -> Item | None:
-    """Return the row of a queued case, or None; `read_queued` reads it back."""
+    """Return the row of a queued case, or None if no case is queued; `read_queued` reads the row."""
     case = state.live_case
     if case is None or case.status is not CaseStatus.QUEUED:
         return None
@@ -199,7 +205,7 @@ def priority(case: Case) -> int:
 
 
 def slot_release(before: NodeState, after: NodeState) -> list[Write]:
-    """Return the write that frees a case's repair slot when the case is no longer in progress."""
+    """Return the write that frees a case's repair slot if the case is no longer in progress."""
     case = before.live_case
     if case is None or case.status is not CaseStatus.IN_PROGRESS:
         return []
@@ -211,7 +217,7 @@ def slot_release(before: NodeState, after: NodeState) -> list[Write]:
 
 
 def _control_writes(before: NodeState, after: NodeState) -> list[Write]:
-    """Return the write that frees a slot and counts the unverified nodes of the cluster, if either changed."""
+    """Return the write that frees a repair slot and updates the count of unverified nodes, if needed."""
     writes, change = slot_release(before, after), _is_unverified(after) - _is_unverified(before)
     if not change:
         return writes
@@ -222,12 +228,12 @@ def _control_writes(before: NodeState, after: NodeState) -> list[Write]:
 
 
 def _is_unverified(state: NodeState) -> bool:
-    """Return whether a registered node is backed by an instance that Faultbridge has not verified."""
+    """Return whether a registered node has an instance that Faultbridge has not verified."""
     return state.unverified and state.status not in {None, NodeStatus.RETIRED}
 
 
 def index_rows(drafts: tuple[Draft, ...], entries: tuple[Entry, ...], partition: str, now: datetime) -> tuple[Put, ...]:
-    """Return the index rows of new entries: from a job to its entries, and the rows of devices."""
+    """Return the index rows of new entries: links from a job to its entries, and the rows of devices."""
     rows: dict[tuple[str, str], Put] = {}
     for draft, entry in zip(drafts, entries, strict=True):
         for row in (*_job_rows(draft.data, entry, partition, now), *devices.device_rows(draft, entry, partition, now)):

@@ -1,4 +1,7 @@
-"""Proof: how `faultbridge verify` proves the attributes of one kind of item; `item_kinds` lists all kinds."""
+"""Proof: how `faultbridge verify` proves the attributes of one kind of table item.
+
+`item_kinds` lists all kinds.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from faultbridge.storage.writes import Key
 
 
 class Proof(StrEnum):
-    """How an attribute is proven.
+    """How `faultbridge verify` proves an attribute of a table item.
 
     HASHED: the hash chain covers it. DERIVED: `verify` computes it again from proven attributes, or compares it with a
     second stored copy. UNPROVEN: `verify` does not detect a change.
@@ -24,9 +27,9 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ItemKind:
-    """One kind of item: patterns of its keys, and how each of its attributes is proven.
+    """One kind of table item: patterns of its keys, and how each of its attributes is proven.
 
-    `hashed`, `derived` and `unproven` list the attributes with that proof; `state.head` is one key of the mapping
+    `hashed`, `derived` and `unproven` list the attributes with that proof. `state.head` is one key of the mapping
     `state`. Every item has `pk`, `sk`, `schema` and `updated_at`; the last two are unproven unless listed. `may_lack`
     names derived attributes whose absence is not detected. `limit` explains what the unproven attributes are used for,
     or when a derived attribute is not compared.
@@ -44,7 +47,7 @@ class ItemKind:
     listed: frozenset[str] = field(init=False, hash=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Build the mapping from each attribute to how it is proven, and the set of listed attributes."""
+        """Compute which attributes are listed, and how each of them is proven."""
         proofs = dict.fromkeys(("schema", "updated_at", *self.unproven.split()), Proof.UNPROVEN)
         proofs |= dict.fromkeys(self.derived.split(), Proof.DERIVED)
         proofs |= dict.fromkeys(self.hashed.split(), Proof.HASHED)
@@ -53,13 +56,13 @@ class ItemKind:
         object.__setattr__(self, "listed", frozenset({"pk", "sk", *proofs, *parts}))
 
     def matches(self, key: Key) -> bool:
-        """Return whether an item with this key is of this kind."""
+        """Return whether an item with this key is of this kind of item."""
         return re.fullmatch(self.pk, key.pk) is not None and re.fullmatch(self.sk, key.sk) is not None
 
     def lists(self, attribute: str) -> bool:
-        """Return whether this kind of item lists an attribute by its name, or lists one of its keys (`state.head`)."""
+        """Return whether this kind of item lists an attribute, or one key of a mapping (`state.head`)."""
         return attribute in self.listed
 
     def proof(self, attribute: str) -> Proof | None:
-        """Return how an attribute, or one key of a mapping (`state.head`), is proven; None if it is not listed."""
+        """Return how an attribute or one key of a mapping (`state.head`) is proven; None if not listed."""
         return self.proofs.get(attribute)

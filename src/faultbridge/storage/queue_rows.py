@@ -1,4 +1,4 @@
-"""Queue rows: reads back the rows of queued cases, and the failure domains in a row of a node."""
+"""Queue rows: reads a queued case from its table row, and a node's failure domains from a row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from faultbridge.domain.times import from_text
 
 
 def read_queued(config: ClusterConfig, row: Mapping[str, Any]) -> QueuedCase:
-    """Return the queued case in a row; its priority and its time are part of the sort key."""
+    """Return the queued case that a row describes; its sort key contains priority and time."""
     _, priority_text, since, _ = str(row["sk"]).split("#", 3)
     waiting_for, not_before = row.get("waiting_for"), row.get("not_before")
     return QueuedCase(
@@ -39,7 +39,7 @@ def read_queued(config: ClusterConfig, row: Mapping[str, Any]) -> QueuedCase:
 
 
 def domains_of(config: ClusterConfig, row: Mapping[str, Any]) -> tuple[FailureDomain, ...]:
-    """Return the failure domains of the node that a row is about, from narrow to wide."""
+    """Return the failure domains of the node that a row describes, narrowest first."""
     domains = row.get("domains") or {}
     return failure_domains(config.cluster, str(row["node"]), _optional_text(row, "domain"), domains, config.domains)
 

@@ -1,4 +1,7 @@
-"""Reject items: one row per rejected record, and counters per hour, sender and reason."""
+"""Reject items: one row per rejected record, and counters per hour, sender and reason.
+
+A reject is a raw record that ingest refused; it is stored so that it can be processed again.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ class Reject:
 
     The body is stored in S3 at `message.pointer`.
 
-    `cluster` is the cluster in whose list it appears. `unread` is set when the message itself was invalid; the stored
-    body is then the text of the message.
+    `cluster` is the cluster in whose list the reject is stored. `unread` is True if the message itself was invalid; the
+    stored body is then the text of the message.
     """
 
     cluster: str
@@ -42,22 +45,22 @@ class Reject:
 
     @property
     def record_id(self) -> str:
-        """Return the id of the record."""
+        """Return the id of the rejected record."""
         return self.message.record_id
 
     @property
     def raw(self) -> str:
-        """Return the S3 key of the record's bytes."""
+        """Return the S3 key of the rejected record's bytes."""
         return str(self.message.pointer)
 
 
 def key(reject: Reject) -> Key:
-    """Return the key of a reject; the same record always has the same key."""
+    """Return the table key of a rejected record. The same record always has the same key."""
     return keys.reject(reject.cluster, reject.message.sent_at, reject.record_id)
 
 
 def item(reject: Reject) -> Item:
-    """Return the item of a reject; DynamoDB deletes it after 30 days."""
+    """Return the table item of a rejected record; DynamoDB deletes it after 30 days."""
     row = items.item(
         key(reject),
         reject.rejected_at,
@@ -74,15 +77,15 @@ def item(reject: Reject) -> Item:
 
 
 def read(row: Mapping[str, Any]) -> Reject:
-    """Return the reject in an item."""
+    """Return the rejected record that a table item stores."""
     return load(Reject, row["reject"])
 
 
 def counter(reject: Reject, now: datetime, *, by_sender: bool) -> Key:
-    """Return the key of the counter for a reject: by hour, sender and reason.
+    """Return the key of the counter that a rejected record increases: by hour, sender and reason.
 
-    Without `by_sender`, it is also by the node and source that the record states. With `by_sender`, a reject whose
-    cluster may not exist counts under the cluster `-`.
+    Without `by_sender`, the counter is also by the node and source that the record states. With `by_sender`, a record
+    whose cluster may not exist counts under the cluster `-`.
     """
     message = reject.message
     is_registered = reject.reason in OF_REGISTERED and message.source != CANARY
@@ -94,7 +97,7 @@ def counter(reject: Reject, now: datetime, *, by_sender: bool) -> Key:
 
 
 def counter_label(reject: Reject) -> Mapping[Path, Value]:
-    """Return the attributes of a counter besides its number."""
+    """Return the attributes that describe a counter of rejected records, besides its number."""
     hour = truncate(reject.rejected_at)
     return {
         ("reason",): reject.reason,

@@ -1,4 +1,4 @@
-"""Conditional table writes and the indexes of the table as values, for the DynamoDB adapter and the fake table.
+"""Conditional table writes and the table's indexes as values, for DynamoDB and for the fake table.
 
 An item is a mapping of strings, packed values, integers, booleans, None, lists and mappings. Floats and sets are
 excluded, because DynamoDB does not return them unchanged.
@@ -15,12 +15,12 @@ from faultbridge.domain.cluster.config import shard_of
 
 
 class Packed(bytes):
-    """The bytes of a packed value, which the table stores as they are (DynamoDB's type Binary)."""
+    """The bytes of a compressed value, which the table stores unchanged (DynamoDB's type Binary)."""
 
     __slots__ = ()
 
     def __str__(self) -> str:
-        """Return a short text for messages, instead of the bytes."""
+        """Return a short text for log and error messages, instead of the bytes."""
         return f"{len(self)} packed bytes"
 
 
@@ -47,7 +47,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Equals:
-    """Condition: the item's attribute has exactly this value; false without an item."""
+    """Condition: the item's attribute has exactly this value; false if there is no item."""
 
     attribute: str
     value: str | int
@@ -55,7 +55,7 @@ class Equals:
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """Condition: the item's attribute is less than this value; false without the item or the attribute."""
+    """Condition: the item's attribute is less than this value; false if the item or attribute is missing."""
 
     attribute: str
     value: str | int
@@ -73,14 +73,14 @@ Condition: TypeAlias = Absent | Present | Equals | Below | AnyOf
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write: store the complete item."""
+    """Write: store the complete item, in place of an existing one."""
 
     item: Item
     when: Condition | None = None
 
     @property
     def key(self) -> Key:
-        """Return the key of the item."""
+        """Return the key of the item to store."""
         return Key(str(self.item["pk"]), str(self.item["sk"]))
 
 
@@ -122,14 +122,14 @@ Write: TypeAlias = Put | Delete | Update | Check
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Items of one query in key order, and the token of the next page, None after the last page."""
+    """Items of one query in key order, and the token of the next page, which is None on the last page."""
 
     items: tuple[Item, ...]
     next: str | None = None
 
 
 class Index(NamedTuple):
-    """A global secondary index: its name, the attributes of its key, and whether it contains only the keys of items."""
+    """A global secondary index: its name, its key attributes, and whether it contains only keys of items."""
 
     name: str
     pk: str
@@ -153,7 +153,7 @@ USED_BY_SHARD = 2
 
 
 class Work(Enum):
-    """The kinds of waiting work in the index `WORK`; the value begins the name of the partitions of its rows.
+    """The kinds of waiting work in the index `WORK`; each value is the prefix of its partition names.
 
     The partitions are numbered. A small cluster uses few of them, so that a sweep reads few. A large cluster uses all
     of them, so that no partition exceeds DynamoDB's limit of writes. Different clusters start at different numbers.
@@ -164,20 +164,23 @@ class Work(Enum):
     RETRY = "RETRY"
 
     def row(self, cluster: str, shard: int, name: str, since: str) -> dict[str, str]:
-        """Return the index attributes of an item: `shard` is that of its node in the cluster, `since` its time."""
+        """Return the index attributes of an item that waits for work.
+
+        `shard` is the shard of its node in the cluster, and `since` the time by which the work is sorted.
+        """
         number = shard_of(cluster, len(NUMBERS)) + USED_BY_SHARD * shard + shard_of(name, USED_BY_SHARD)
         return {"gsi4pk": self.partition(number % len(NUMBERS)), "gsi4sk": since}
 
     def partition(self, number: int) -> str:
-        """Return the index partition with a number."""
+        """Return the name of the index partition with a number."""
         return f"{self.value}#{number}"
 
     def partitions(self, numbers: Iterable[int] = NUMBERS) -> Iterator[str]:
-        """Yield the index partitions with these numbers; without numbers, all of them."""
+        """Yield the names of the index partitions with these numbers, by default of all."""
         return map(self.partition, numbers)
 
 
 def used_numbers(cluster: str, shards: int) -> Iterator[int]:
-    """Yield the numbers of the partitions that a cluster with this number of shards uses."""
+    """Yield the numbers of the work index partitions that a cluster with `shards` shards uses."""
     first = shard_of(cluster, len(NUMBERS))
     return ((first + used) % len(NUMBERS) for used in range(min(USED_BY_SHARD * shards, len(NUMBERS))))

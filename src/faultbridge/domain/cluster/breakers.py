@@ -11,14 +11,14 @@ _DOMAIN = "domain:"
 
 
 class BreakerScope(StrEnum):
-    """The nodes that a breaker counts: the whole cluster, or each failure domain separately."""
+    """The nodes that a circuit breaker counts: the whole cluster, or each failure domain separately."""
 
     CLUSTER = "cluster"
     DOMAIN = "domain"
 
 
 class BreakerState(StrEnum):
-    """Breaker states, least strict first: `closed` permits all repairs, `half_open` a few, `open` none."""
+    """Circuit breaker states: `closed` permits all repairs, `half_open` a few, `open` none."""
 
     CLOSED = "closed"
     HALF_OPEN = "half_open"
@@ -27,12 +27,12 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BreakerLimit:
-    """Settings of a breaker.
+    """The settings of a circuit breaker that stops repairs when many nodes fail.
 
-    It opens when at least `nodes` nodes fail and these are at least `percent` percent of the nodes that it counts.
-    It becomes half open when no further node has failed for `quiet`; then it permits `trial` repairs at a time, and
-    opens again when a repair fails or another node does. When it opens for the `openings`th time within a day, it
-    stays open while any node fails, until an operator closes it.
+    It opens when at least `nodes` nodes, and at least `percent` percent of the counted nodes, fail at once. It becomes
+    half open when no further node has failed for `quiet`. It then permits `trial` repairs at a time. It opens again if
+    a repair or another node fails. If it opens for the `openings`th time within a day, it stays open while any node
+    fails, until an operator closes it.
     """
 
     scope: BreakerScope = BreakerScope.CLUSTER
@@ -45,11 +45,12 @@ class BreakerLimit:
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """The state of one breaker, when it was entered, and the node counts at that time.
+    """The state of one circuit breaker, when it entered the state, and the node counts at that time.
 
     `failing` is the number of failing nodes and `of` the number of all nodes that the breaker counts. Cases opened up
-    to `ignored_before` do not count: an operator closed the breaker although they were open. `opened` lists when it
-    opened within a day. With `stays_open` it opened too often: only an operator closes it while nodes fail.
+    to `ignored_before` do not count, because an operator closed the breaker while they were open. `opened` lists the
+    times at which the breaker opened within a day. `stays_open` is True if it opened too often within a day. Only an
+    operator can then close it while nodes fail.
     """
 
     state: BreakerState
@@ -63,10 +64,10 @@ class Breaker:
 
 
 def breaker_name(scope: BreakerScope, domain: str | None = None) -> str:
-    """Return the name of the cluster's breaker, or of the breaker of one failure domain."""
+    """Return the name of a circuit breaker: the cluster's, or that of one failure domain."""
     return CLUSTER_BREAKER if scope is BreakerScope.CLUSTER else f"{_DOMAIN}{domain}"
 
 
 def domain_of(name: str) -> str | None:
-    """Return the failure domain in a breaker's name, or None for the cluster's breaker."""
+    """Return the failure domain in a breaker's name, or None if the breaker counts the whole cluster."""
     return name.removeprefix(_DOMAIN) if name.startswith(_DOMAIN) else None

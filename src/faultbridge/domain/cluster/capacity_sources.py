@@ -1,4 +1,4 @@
-"""Capacity sources: the places where a successor may come from, asked in the order of the policy."""
+"""Capacity sources: where capacity for a successor instance comes from, in the policy's order."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from enum import StrEnum
 
 
 class CapacitySource(StrEnum):
-    """A place where a successor may come from.
+    """A source of EC2 capacity for a successor, the instance that replaces a faulty one.
 
-    `own_reservation` is the capacity reservation (ODCR) of the old instance, `open_reservation` another one that
-    accepts its type in its zone, `capacity_block` its capacity block, `training_plan` the plan of its HyperPod group.
-    `on_demand` is the instance type that is launched first, `fallback_types` are the further ones of the registration.
+    - `own_reservation`: the capacity reservation (ODCR) of the old instance.
+    - `open_reservation`: another reservation that accepts the instance type in the same zone.
+    - `capacity_block`: the capacity block of the old instance.
+    - `training_plan`: the training plan of its HyperPod group.
+    - `on_demand`: the instance type that is launched first.
+    - `fallback_types`: the further instance types that the cluster's registration lists.
     """
 
     SPARE_POOL = "spare_pool"

@@ -1,4 +1,4 @@
-"""Cluster configuration: how a cluster is registered, which systems run it, and who may repair its nodes."""
+"""Cluster configuration: the registration of a cluster, its systems, and who repairs its nodes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Mode(StrEnum):
 
 
 class RepairOwner(StrEnum):
-    """The owner of repairs: Faultbridge, the provider's automation, or no automation."""
+    """The owner of a cluster's repairs: Faultbridge, the provider's automation, or no automation."""
 
     FAULTBRIDGE = "faultbridge"
     PROVIDER = "provider"
@@ -52,7 +52,10 @@ class RepairOwner(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProviderRole:
-    """The IAM role for a cluster in another account, and the external id if its trust policy requires one."""
+    """The IAM role for a cluster in another account.
+
+    The external id is set if the trust policy of the role requires one.
+    """
 
     arn: str
     external_id: str | None = None
@@ -60,22 +63,21 @@ class ProviderRole:
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """The registration of a cluster.
+    """The registration of a cluster: its size, senders, systems and spare instances.
 
-    `expected` is the number of nodes. Nodes fill one shard after the other, `nodes_per_shard` in each; `shards` is the
-    number of shards that hold nodes, and only grows. Shards keep the writes to each key within DynamoDB's limits.
-    `trusted_senders` may send records about every node of the cluster: `<role id>:<session>`, or `<role id>:*`.
-    `node_roles` are the ids of the roles that instances of the cluster have; a session of another role proves no
-    instance. Without them, every role counts.
-    `eks_cluster` and `hyperpod_cluster` are the names in those services. `provider_role` is set when the cluster is
-    in another account. Until `maintenance_until` Faultbridge repairs no node.
-    `instance_types` are launched in this order: the next one when the previous one has no capacity, in any of the
-    `subnets`. Without them the launch template decides. `spares` is the number of spare instances to keep, launched
-    from the launch template `spare_group`. `domains` are failure domains that no inventory reports.
-    `slurm_head_node` is the id of the instance on which Slurm's commands run, `slurm_rest` the address of slurmrestd,
-    which is used where both are set. With `slurm_requeue`, jobs that allow it are requeued when their node is drained.
-    `job_callbacks` are used, in this order, when a job may resume.
-    `update_holds` are written by the inventory: the groups whose owner updates them.
+    `expected` is the number of nodes. Nodes fill one index shard after the other, `nodes_per_shard` in each. `shards`
+    is the number of shards that contain nodes, and only grows. Shards keep the writes to each key within DynamoDB's
+    limits. `trusted_senders` may send records about every node of the cluster: `<role id>:<session>`, or `<role id>:*`.
+    `node_roles` are the ids of the IAM roles of the cluster's instances. A session of another role does not prove that
+    an instance sent a record. Without `node_roles`, every role counts. `eks_cluster` and `hyperpod_cluster` are the
+    names in those services. `provider_role` is set if the cluster is in another account. Faultbridge repairs no node
+    until `maintenance_until`. `instance_types` are launched in this order, in any of the `subnets`: the next type is
+    used if the previous one has no capacity. Without them the launch template decides. `spares` is the number of spare
+    instances to keep, launched from the launch template `spare_group`. `domains` are failure domains that no inventory
+    reports. `slurm_head_node` is the id of the instance on which Slurm's commands run. `slurm_rest` is the address of
+    slurmrestd, which is preferred if both are set. With `slurm_requeue`, jobs that allow it are requeued when their
+    node is drained. `job_callbacks` are called, in this order, when a job may resume. `update_holds` are the groups
+    whose repairs wait because their owner updates them; the inventory writes them.
     """
 
     cluster: str
@@ -108,7 +110,10 @@ class ClusterConfig:
     update_holds: tuple[UpdateHold, ...] = ()
 
     def validated(self) -> ClusterConfig:
-        """Return this registration; raises Rejected for a missing, unknown or unusable setting."""
+        """Check this cluster registration and return it.
+
+        A missing, unknown or unusable setting raises Rejected.
+        """
         unknown = [name for name in self.job_callbacks if name not in JOB_CALLBACKS]
         if unknown:
             allowed = ", ".join(sorted(JOB_CALLBACKS))
@@ -121,7 +126,7 @@ class ClusterConfig:
         return self
 
     def _check_slurm(self) -> None:
-        """Reject a Slurm cluster without the access that its use of Slurm requires.
+        """Reject a Slurm cluster without the access to Slurm that its settings require.
 
         The orchestrator requires a head node or slurmrestd. Only commands on the head node requeue a job. SSM Run
         Command cannot run on the controller of a HyperPod cluster.
@@ -140,7 +145,7 @@ class ClusterConfig:
             raise Rejected("no_requeue_head_node", f"the head node is missing: {self.cluster}; {user} requires it")
 
     def _check_own_parts(self) -> None:
-        """Reject an adapter, such as a verifier, that cannot reach the instances of the cluster's provider."""
+        """Reject an adapter, such as a verifier, that cannot access the instances of the cluster's provider."""
         for part, allowed in OWN_PARTS.get(self.provider, {}).items():
             given = getattr(self, part)
             if given != allowed:
@@ -149,33 +154,33 @@ class ClusterConfig:
 
     @property
     def acts(self) -> bool:
-        """Return whether Faultbridge repairs the nodes of the cluster; in dry run it only reports what it would do."""
+        """Return whether Faultbridge repairs the nodes. In the mode `dry_run` it only reports planned repairs."""
         return self.repair_owner is RepairOwner.FAULTBRIDGE and self.mode is not Mode.OBSERVE
 
     @property
     def follows_provider(self) -> bool:
-        """Return whether the provider's automation repairs the nodes and Faultbridge only verifies them."""
+        """Return whether the provider's automation repairs nodes, so that Faultbridge only verifies them."""
         return self.repair_owner is RepairOwner.PROVIDER and self.mode is Mode.ACT
 
     @property
     def opens_cases(self) -> bool:
-        """Return whether a fault in this cluster opens a case."""
+        """Return whether a fault in this cluster opens a repair case."""
         return self.acts or self.follows_provider
 
     def update_hold(self, group: str | None, now: datetime) -> UpdateHold | None:
-        """Return the hold on the repairs of a group because its owner updates it, or None if none is in force."""
+        """Return the current pause of a group's repairs because its owner updates it; None if there is none."""
         return next((one for one in self.update_holds if one.group == group and one.until > now), None)
 
     @property
     def next_shard(self) -> int:
-        """Return the shard that will hold the rows of the next node."""
+        """Return the number of the index shard that will store the rows of the next registered node."""
         return min(self.expected // self.nodes_per_shard, MAX_SHARDS - 1)
 
     def with_next_node(self) -> ClusterConfig:
-        """Return the configuration with one more node."""
+        """Return the configuration with its number of expected nodes increased by one."""
         return replace(self, expected=self.expected + 1, shards=max(self.shards, self.next_shard + 1))
 
 
 def shard_of(name: str, shards: int) -> int:
-    """Return the shard of a name: evenly distributed, and always the same for the same name."""
+    """Return the shard of a name by a hash, so that a name always has the same shard."""
     return crc32(name.encode()) % shards

@@ -1,4 +1,4 @@
-"""Failure domains of a node: what it shares with other nodes, and loses together with them."""
+"""Failure domains of a node: the resources, such as a switch, whose loss affects several nodes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ DECLARABLE = tuple(kind for kind in DomainKind if kind not in {DomainKind.CLUSTE
 
 
 class FailureDomain(NamedTuple):
-    """One failure domain: its kind and its name."""
+    """A resource, such as a switch or a rack, whose loss affects several nodes: its kind and its name."""
 
     kind: DomainKind
     name: str
 
     @property
     def text(self) -> str:
-        """Return kind and name as text: `rack r-7`."""
+        """Return the kind and the name of the failure domain as text: `rack r-7`."""
         return f"{self.kind.value} {self.name}"
 
 
@@ -43,9 +43,9 @@ def failure_domains(
     domains: Mapping[str, str],
     declared: tuple[DeclaredDomain, ...] = (),
 ) -> tuple[FailureDomain, ...]:
-    """Return the failure domains of a node, by kind from narrow to wide; the last one is the cluster.
+    """Return the failure domains of a node by kind, narrowest first. The cluster is the last.
 
-    `domain` is the narrowest one by name. If no domain of the inventory has this name, it counts as a rack.
+    `domain` is the name of the narrowest one. If no failure domain of the inventory has this name, it counts as a rack.
     """
     found = _of_inventory(cluster, domain, tuple(domains.items()))
     if not declared:
@@ -55,7 +55,7 @@ def failure_domains(
 
 @lru_cache(maxsize=1024)
 def _of_inventory(cluster: str, domain: str | None, domains: tuple[tuple[str, str], ...]) -> tuple[FailureDomain, ...]:
-    """Return the cluster, and the domains of the inventory; many rows and calls of one sweep have the same ones."""
+    """Return a node's failure domains from the inventory and its cluster. The result is cached."""
     names = dict(domains)
     found = {FailureDomain(kind, names[kind]) for kind in _KINDS if names.get(kind)}
     if domain and domain not in names.values():
@@ -68,7 +68,7 @@ def _ordered(found: set[FailureDomain]) -> tuple[FailureDomain, ...]:
 
 
 def is_placed(domains: Collection[FailureDomain]) -> bool:
-    """Return whether a node has a known failure domain besides its cluster."""
+    """Return whether the node has a known failure domain other than its cluster."""
     return any(one.kind is not DomainKind.CLUSTER for one in domains)
 
 

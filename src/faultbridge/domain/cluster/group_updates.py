@@ -1,4 +1,4 @@
-"""Group updates: a group whose owner replaces or reboots its nodes on purpose, and how long repairs wait for that."""
+"""Group updates: a group whose owner replaces or reboots its nodes, and how long repairs wait."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class GroupUpdate:
-    """An update of a group that its provider reports now; `since` is when it started, None if that is unknown."""
+    """An update of a group of nodes that its provider reports now.
+
+    `since` is when the update started, or None if that time is unknown.
+    """
 
     text: str
     since: datetime | None = None
@@ -16,9 +19,10 @@ class GroupUpdate:
 
 @dataclass(frozen=True, slots=True)
 class UpdateHold:
-    """Lets the repairs of a group wait while the group is updated, at the latest until `until`.
+    """A pause of the repairs of a group while its owner updates it, until `until` at the latest.
 
-    `since` is when the update started. After its end `running` is False, and `until` is the end of the grace period.
+    `since` is when the update started. After the update ends, `running` is False and `until` is the end of the grace
+    period.
     """
 
     group: str

@@ -1,4 +1,4 @@
-"""Incidents: one shared cause behind the faults of many nodes, and the repairs that wait for it."""
+"""Incidents: a shared cause of faults of many nodes, such as a dead switch, and the waiting repairs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ MAX_NODES = 2_000
 
 
 class IncidentStatus(StrEnum):
-    """The status of an incident.
+    """The status of a cluster incident.
 
-    `open` and `recovering` hold repairs; `recovering` has no affected node, and closes after a quiet period. `expired`
-    reached the maximum age: it holds nothing, and closes when its nodes are healthy.
+    While an incident is `open` or `recovering`, repairs wait for it. A `recovering` incident has no affected node, and
+    closes after a quiet period. An `expired` incident has reached its maximum age: repairs no longer wait for it, and
+    it closes when its nodes are healthy.
     """
 
     OPEN = "open"
@@ -32,12 +33,12 @@ class IncidentStatus(StrEnum):
 
     @property
     def holds(self) -> bool:
-        """Return whether repairs wait for an incident with this status."""
+        """Return whether repairs wait for a cluster incident with this status."""
         return self in {IncidentStatus.OPEN, IncidentStatus.RECOVERING}
 
 
 class IncidentChangeKind(StrEnum):
-    """What happened to an incident, for example that it opened or that more nodes joined it."""
+    """The kind of a change of an incident, for example that it opened or that more nodes joined it."""
 
     OPENED = "opened"
     GROWN = "grown"
@@ -48,12 +49,12 @@ class IncidentChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CorrelationLimits:
-    """When the faults of many nodes are one incident, and how long the incident delays their repairs.
+    """The limits by which the faults of many nodes become one incident, and how long it delays repairs.
 
-    An incident opens if at least `nodes` nodes, and at least `percent` percent of a failure domain, begin to show
-    faults of one family within `window`, and if the domain's own history makes that less likely than one in `odds`. The
-    incident belongs to the narrowest domain that contains `explains` percent of these nodes. It closes when no node has
-    been affected for `quiet`. After `max_age` repairs no longer wait for it.
+    An incident opens if at least `nodes` nodes, and at least `percent` percent of a failure domain, start to show
+    faults of one family within `window`. The recorded history of the domain must also make this less likely than one in
+    `odds`. The incident belongs to the narrowest domain that contains `explains` percent of these nodes. It closes when
+    no node has been affected for `quiet`. After `max_age`, repairs no longer wait for it.
     """
 
     nodes: int = 3
@@ -67,12 +68,12 @@ class CorrelationLimits:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The part of an incident that decides whether a repair waits.
+    """The part of an incident that decides whether the repair of a node waits for it.
 
-    It covers the nodes of the failure domain that show a fault of the family, and nodes without a known failure domain,
-    such as one that an operator registered before the inventory. `holding` is False after the maximum age.
-    `ended_at` is when the incident was closed: faults that began before it open no further incident. No incident of the
-    family delays the repairs of the nodes in `exempt`, even if their faults begin again.
+    The incident delays repairs of nodes in the failure domain that show a fault of the family. It also delays repairs
+    of nodes without a known failure domain, such as a node that was registered before the inventory was read. `holding`
+    is False after the maximum age. `ended_at` is when the incident was closed: faults that started before then open no
+    further incident. The nodes in `exempt` wait for no incident of this family, even if their faults start again.
     """
 
     family: Family
@@ -82,10 +83,10 @@ class Hold:
     exempt: tuple[str, ...] = ()
 
     def covers(self, domains: Collection[FailureDomain], families: Collection[Family]) -> bool:
-        """Return whether a node in these failure domains, with faults of these families, waits for the incident.
+        """Return whether the repair of a node waits for the incident, by its failure domains and families.
 
-        An incident of the intake, while no records arrive, lets every node wait. A node whose failure domains are not
-        known yet may share the cause, so it waits too.
+        While no records arrive, an incident of the intake (the path from the queue to the table) makes every node wait.
+        A node without a known failure domain may share the cause, so it waits too.
         """
         every_node = self.domain.kind is DomainKind.INTAKE
         inside = self.domain in domains or not is_placed(domains)
@@ -94,12 +95,12 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """One incident of a cluster.
+    """One cluster incident: a shared cause of the faults of many nodes.
 
-    `nodes` are the names of the affected nodes, `affected` is their number, and `of` the number of nodes of the failure
-    domain. `left` says when nodes became healthy, for those that have not been healthy for the quiet period yet. `code`
-    is the most frequent fault code. `subject` is the remote object, such as a switch or a file server, that most faults
-    name. Faults that began before `evidence_since` do not belong to the incident.
+    `nodes` are the names of the affected nodes, `affected` is their number, and `of` is the number of all nodes of the
+    failure domain. `left` maps each node that became healthy to the time when it did, until its quiet period has
+    passed. `code` is the most frequent fault code. `subject` is the remote object, such as a switch or a file server,
+    that most of the faults name. Faults that started before `evidence_since` do not belong to the incident.
     """
 
     id: str
@@ -123,14 +124,14 @@ class Incident:
 
     @property
     def hold(self) -> Hold:
-        """Return the part of the incident that decides which repairs wait."""
+        """Return the part of the incident that decides which repairs wait for it."""
         return Hold(self.family, self.domain, self.status.holds, self.closed_at, self.exempt)
 
     @property
     def exempt(self) -> tuple[str, ...]:
-        """Return the nodes of an expired incident, whose repairs no further incident of the family delays.
+        """Return the nodes of an expired incident, whose repairs no further incident of its family delays.
 
-        A failed intake exempts none: it affects all nodes.
+        An incident of the intake returns no node, because a failed intake affects all nodes.
         """
         expired = self.status is IncidentStatus.EXPIRED and self.domain.kind is not DomainKind.INTAKE
         return tuple(sorted({*self.nodes, *self.left})) if expired else ()

@@ -27,10 +27,10 @@ STOP = "STOP"
 
 @dataclass(frozen=True, slots=True)
 class JobVerdict:
-    """The recorded verdict on a job: the outlook (`RESTART`, `RESTART_WITHOUT`, `STOP`) and what it rests on.
+    """The recorded verdict on a job: whether it may restart, why, and without which nodes.
 
-    `nodes` are left out of a restart. `mechanism` is None for an unknown cause. `hardware` is `blamed`, `acquitted` or
-    `not_shown`.
+    The outlook is `RESTART`, `RESTART_WITHOUT` or `STOP`. `nodes` must be left out of a restart. `mechanism` is the way
+    in which the job failed, or None if it is unknown. `hardware` is `blamed`, `acquitted` or `not_shown`.
     """
 
     outlook: str
@@ -41,15 +41,14 @@ class JobVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it was reported: `ended_at` and `outcome` are None while it runs.
+    """A training job as its scheduler reported it; `ended_at` and `outcome` are None while it runs.
 
-    `hits` identifies the latest faults of its nodes that were already reported for the job. `affected` names the nodes
-    of these faults, each with its instance id at its first fault. `verdict` is the one that was recorded last.
-    `callbacks` names the callbacks that have not been delivered since the job became resumable.
-    `to_mark` are nodes whose states do not name the running job yet, or still name the ended one.
-    `ranks` are the global ranks of nodes, such as `0-7`, if they are known.
-    A running job is stalled since `stalled_at` if its step did not advance for `stall_after`. `alarm` is what is wrong
-    with its last loss: `not_finite` or `spike`.
+    `hits` identifies the latest faults of its nodes that were already published for the job. `affected` maps each node
+    with a fault to its instance id at the first one. `verdict` is the latest recorded verdict. `callbacks` names the
+    callbacks that have not been delivered since the job became resumable. `to_mark` lists the nodes whose stored job
+    list must still be updated. `ranks` are the global ranks of nodes, such as `0-7`, if they are known. A running job
+    has been stalled since `stalled_at` if its step did not advance for `stall_after`. `alarm` is the problem with its
+    latest loss: `not_finite` or `spike`.
     """
 
     cluster: str
@@ -78,7 +77,10 @@ class Job:
 
     @property
     def may_resume(self) -> bool:
-        """Return whether the job ended, but not by success or a user, and was not reported as resumable yet."""
+        """Return whether the job failed and was not reported as resumable yet.
+
+        A job that succeeded, or that a user ended, cannot resume.
+        """
         return self.ended_at is not None and self.resumable_at is None and self.outcome in RESUMABLE_OUTCOMES
 
     @property
@@ -96,9 +98,9 @@ class Job:
         return self.verdict is not None and self.verdict.outlook == STOP
 
     def takes_hit(self, since: datetime, *, ordered: bool = False) -> bool:
-        """Return whether a fault, or an operator's order, that began at this time can have affected the job.
+        """Return whether a fault or an operator's order that started at `since` can have affected the job.
 
-        A fault may be noticed some minutes after it ended the job; an order takes effect when it is given.
+        Monitoring can report a fault some minutes after the fault ended the job. An order has effect when it is given.
         """
         late = timedelta() if ordered else LATE_FAULTS
         return self.runs or (self.may_resume and self.ended_at is not None and since <= self.ended_at + late)

@@ -1,4 +1,4 @@
-"""Progress of a job: its last step, when the step advanced, and its last losses."""
+"""Progress of a training job: its last step, when the step advanced, and its last losses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ NOT_FINITE, LOSS_SPIKE = "not_finite", "spike"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the heartbeats of one run of a job reported; `run` is the start of the run, `losses` are finite."""
+    """The training progress that the heartbeats of one run of a job reported.
+
+    `run` is the start time of the run. `losses` holds only finite numbers.
+    """
 
     run: datetime
     step: int
@@ -32,14 +35,15 @@ class Progress:
 
     @property
     def last_step(self) -> int:
-        """Return the step that the job reached: after a rollback, the highest since then."""
+        """Return the latest step that the job has reached. After a rollback, earlier steps do not count."""
         return self.rollback[1] if self.rollback else self.step
 
     def reported(self, step: int, now: datetime) -> tuple[Progress, bool]:
-        """Return the progress after a heartbeat, and whether the step advanced.
+        """Return the progress after a heartbeat, and whether the training step advanced.
 
-        A step below all earlier ones of a rollback begins a rollback; then each step above the highest since advances.
-        Processes that hang at different steps repeat them, so they soon advance no more.
+        A heartbeat with a lower step than any since the last rollback starts a new rollback, which is no advance.
+        During a rollback, a step advances if it is above all steps since the rollback. Processes that hang at different
+        steps repeat these steps, and therefore do not advance.
         """
         seen = replace(self, seen_at=now)
         if step > self.step:
@@ -52,19 +56,19 @@ class Progress:
         return seen, False
 
     def is_old(self, now: datetime, stall_after: timedelta) -> bool:
-        """Return whether the last stored heartbeat is older than a quarter of the stall limit."""
+        """Return whether the last stored heartbeat is older than a quarter of the stall limit `stall_after`."""
         return now - self.seen_at >= stall_after / 4
 
     def is_stalled(self, now: datetime, stall_after: timedelta) -> bool:
-        """Return whether the step has not advanced for the whole stall limit."""
+        """Return whether the step has not advanced for the whole stall limit `stall_after`."""
         return now >= self.advanced_at + stall_after
 
 
 def loss_alarm(before: tuple[float, ...], loss: float, alarm: str | None = None) -> str | None:
-    """Return `not_finite`, `spike`, or None for an ordinary loss.
+    """Return the alarm for a training loss: `not_finite`, `spike`, or None for an ordinary loss.
 
-    A loss below the highest earlier one raises no alarm. An alarm that is already raised (`alarm`) ends only when the
-    loss is at most twice the median of the earlier ones.
+    `before` holds the earlier losses. A loss that is not above all of them starts no alarm. A current `alarm` ends only
+    when the loss is at most twice their median.
     """
     if not math.isfinite(loss):
         return NOT_FINITE

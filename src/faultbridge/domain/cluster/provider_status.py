@@ -11,7 +11,7 @@ from faultbridge.domain.cluster.group_updates import GroupUpdate
 
 
 class ConditionKind(StrEnum):
-    """The kind of a provider condition."""
+    """The kind of a condition that a provider reports about a cluster or a group."""
 
     CLUSTER_FAILED = "cluster_failed"
     ROLLING_BACK = "rolling_back"
@@ -48,7 +48,7 @@ An update that takes too long needs an operator as well, because repairs no long
 
 @dataclass(frozen=True, slots=True)
 class RepairSetting:
-    """Whether an automation of the provider repairs nodes, the automation's name, and the command that changes it."""
+    """Whether a provider's automation repairs nodes, its name, and the command that changes the setting."""
 
     repairs: bool
     name: str
@@ -72,9 +72,9 @@ class ProviderCondition:
 class GroupStatus:
     """What the provider reports about one group of instances.
 
-    `desired` is the desired number of instances, and `complete` is true if that many are in service. `update` is an
-    update of the group that its owner started. `occupied` contains the ids of the instances on which no job runs,
-    because the provider starts, updates or tests them.
+    `desired` is the desired number of instances. `complete` is True if that many are in service. `update` is an update
+    that the owner of the group started. `occupied` contains the ids of the instances on which no job runs, because the
+    provider starts, updates or tests them.
     """
 
     desired: int
@@ -85,9 +85,9 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class ProviderStatus:
-    """What the provider reports about a cluster now; groups that do not exist are left out.
+    """What the provider reports about a cluster now. Groups that do not exist are not included.
 
-    `repair` is the setting of its own repair automation, or None if it reports no such setting.
+    `repair` is the setting of the provider's own repair automation, or None if it reports no such setting.
     """
 
     conditions: tuple[ProviderCondition, ...] = ()
@@ -95,6 +95,9 @@ class ProviderStatus:
     repair: RepairSetting | None = None
 
     def is_complete(self, group: str | None) -> bool:
-        """Return whether a group has its desired number of serving instances; without a name, every group."""
+        """Return whether a group has its desired number of instances in service.
+
+        Without a group name, every group is checked.
+        """
         named = [status for name, status in self.groups.items() if group in {None, name}]
         return all(status.complete for status in named)

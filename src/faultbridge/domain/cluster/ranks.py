@@ -1,4 +1,4 @@
-"""Ranks of a job: which global ranks run on which node, stored as short texts such as `0-7` or `0,2-3`."""
+"""Ranks of a job: which global ranks run on which node, stored as short text such as `0-7`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ MAX_RANKS = 100_000
 
 
 def ranks_in_order(nodes: Sequence[str], per_node: int) -> dict[str, str]:
-    """Return the ranks of each node, `per_node` for each, in the order of the nodes, as `torchrun` assigns them."""
+    """Return the ranks of each node: `per_node` consecutive ranks each, in node order, as in `torchrun`."""
     return {node: rank_text(range(number * per_node, (number + 1) * per_node)) for number, node in enumerate(nodes)}
 
 
 def rank_text(ranks: Iterable[int]) -> str:
-    """Return ranks as text, such as `0,2-3`."""
+    """Return the sorted list of ranks as short text, such as `0,2-3`."""
     parts: list[list[int]] = []
     for rank in sorted(set(ranks)):
         if parts and parts[-1][-1] == rank - 1:
@@ -27,12 +27,15 @@ def rank_text(ranks: Iterable[int]) -> str:
 
 
 def ranks_of(text: str) -> tuple[int, ...]:
-    """Return the ranks in a text in ascending order: the position of a rank is its local rank on the node."""
+    """Return the global ranks in a text such as `0,2-3`, in ascending order.
+
+    The position of a rank in the result is its local rank on the node.
+    """
     return tuple(_ranks_of(text))
 
 
 def node_of_rank(ranks: Mapping[str, str]) -> dict[int, str]:
-    """Return the node of each rank."""
+    """Return a map from each global rank to the node on which it runs."""
     return {rank: node for node, text in ranks.items() for rank in ranks_of(text)}
 
 
@@ -43,9 +46,9 @@ def _ranks_of(text: str) -> Iterator[int]:
 
 
 def gpu_of(devices: Iterable[Component], index: int) -> Component | None:
-    """Return the GPU with an index.
+    """Return the GPU that has this index in the devices of a node, or None.
 
-    If each rank uses one GPU in the order of the bus, it is the GPU of the local rank with this number.
+    If each rank uses one GPU in PCI bus order, the index is also the local rank that uses the GPU.
     """
     return next((one for one in devices if one.type is ComponentType.GPU and one.index == index), None)
 

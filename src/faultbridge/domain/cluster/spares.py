@@ -14,7 +14,7 @@ VERIFIED_FOR = timedelta(hours=24)
 
 
 class SpareStatus(StrEnum):
-    """The status of one slot of the spare pool."""
+    """The status of one slot of the pool of spare instances."""
 
     EMPTY = "empty"
     LAUNCHING = "launching"
@@ -28,8 +28,9 @@ class SpareStatus(StrEnum):
 class Spare:
     """One slot of a cluster's spare pool and its current instance.
 
-    `round` counts the instances of this slot, `verifications` those of the current instance. A `ready` spare passed
-    its verification at `verified_at`. A `taken` spare belongs to `case` until it is attached to a node.
+    `round` counts the instances that this slot has had. `verifications` counts the verifications of the current
+    instance. A `ready` spare passed its verification at `verified_at`. A `taken` spare belongs to the case with the id
+    in `case` until it is attached to a node.
     """
 
     cluster: str
@@ -49,10 +50,10 @@ class Spare:
 
     @property
     def owner(self) -> str:
-        """Return the name that identifies the launch of this spare. A launch for a repair has the case id instead."""
+        """Return the name that marks a launch as made for this spare; a launch for a repair has a case id."""
         return f"{SPARE}{self.cluster}-{self.number}-{self.round}"
 
     def serves(self, group: str, now: datetime) -> bool:
-        """Return whether this spare can replace an instance of a group now."""
+        """Return whether this spare of the group is ready and was verified recently enough to use now."""
         fresh = self.verified_at is not None and now - self.verified_at < VERIFIED_FOR
         return self.status is SpareStatus.READY and self.group == group and fresh

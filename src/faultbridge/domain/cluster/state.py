@@ -1,4 +1,4 @@
-"""Cluster state: the recorded status of a cluster, its repair slots, and the cases that wait for a slot."""
+"""Cluster state: the recorded status of a cluster, its repair slots, and its queue of cases."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ class ClusterStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The last recorded status of a cluster, the number of its nodes in each status, and its open incidents.
+    """The last recorded status of a cluster, its nodes in each status, and its open incidents.
 
     `provider` are the open conditions that its provider reports. `target` is how many nodes its groups should have; it
-    is 0 until the provider was asked. `verified` is how many of the nodes in service Faultbridge has verified.
-    `occupied` are nodes in service that the provider itself keeps work off, each with whether it was never verified.
+    is 0 until the provider first reported it. `verified` is the number of nodes in service that Faultbridge has
+    verified. `occupied` maps each node in service from which the provider keeps work away to whether it was never
+    verified.
     """
 
     cluster: str
@@ -49,12 +50,12 @@ class ClusterState:
 class Control:
     """The repair slots of a cluster, and everything that blocks new repairs.
 
-    Every admission is written under the condition that `version` is unchanged.
-    `holders` maps each case with a slot to the time since which it holds the slot. `starts` are recent repair starts.
-    `breakers` holds every breaker that has opened before, by name. `no_capacity_until` maps each group without
-    provider capacity to the time of the next try. `events` maps each breaker, `budget`, `pause` and hold to the id of
-    its last entry, which causes the next one. `holds` has an entry for each incident that is not closed, and for a
-    recently closed one, by incident id. `unverified` counts the registered nodes that were never verified.
+    Every admission is written under the condition that `version` is unchanged. `holders` maps each case that has a
+    repair slot to the time at which it took the slot. `starts` are the times of recent repair starts. `breakers` holds,
+    by name, every breaker that has ever opened. `no_capacity_until` maps each group without provider capacity to the
+    time of the next try. `events` maps each breaker, `budget`, `pause` and hold to the id of its last entry, which the
+    next entry names as its cause. `holds` has a row, by incident id, for each incident that is open or was closed
+    recently. `unverified` counts the registered nodes that were never verified.
     """
 
     cluster: str
@@ -70,7 +71,7 @@ class Control:
     unverified: int = 0
 
     def breaker(self, domain: str | None) -> Breaker | None:
-        """Return the strictest open or half-open breaker for nodes of a failure domain, or None."""
+        """Return the strictest breaker that is not closed, for a node of a failure domain, or None."""
         if not self.breakers:
             return None
         names = [breaker_name(BreakerScope.CLUSTER)]
@@ -84,10 +85,11 @@ class Control:
     def incident_of(
         self, node: str, domains: Collection[FailureDomain], families: Collection[Family], *, repeated: bool = False
     ) -> str | None:
-        """Return the id of the incident that holds the repair of a node, by its domains and families, or None.
+        """Return the id of the incident for which the repair of a node waits, or None.
 
-        A `repeated` repair, which follows a failed one, waits for an incident of any family: the shared cause explains
-        the failure. After the maximum age it waits for no further incident of the family and the domain.
+        The incident must cover the node's failure domains and fault families. A `repeated` repair follows a failed one.
+        It waits for an incident of any family, because the shared cause may explain the failure. After an incident has
+        reached its maximum age, the node waits for no further incident of this family and domain.
         """
         exempt = {hold.family for hold in self.holds.values() if node in hold.exempt}
         if repeated:
@@ -98,18 +100,18 @@ class Control:
         return next((name for name, hold in sorted(self.holds.items()) if hold.covers(domains, held)), None)
 
     def expired_incident_of(self, domains: Collection[FailureDomain]) -> str | None:
-        """Return the id of an incident of one of these failure domains that has outlasted its maximum age, or None."""
+        """Return the id of an open incident in these failure domains past its maximum age, or None."""
         expired = {name for name, hold in self.holds.items() if not hold.holding and hold.ended_at is None}
         return min((name for name in expired if self.holds[name].domain in domains), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedCase:
-    """One case in the repair queue, as admission reads it.
+    """One case in the repair queue, with the values that decide its admission.
 
-    `priority` 0 is the most urgent; `since` is when the case was first queued. `approved` is set when an operator
-    approved the next attempt, `approval_pending` while the approval request is unanswered. `reason` is why it waits.
-    `repeated` is set if the next attempt follows a failed one.
+    `priority` 0 is the most urgent. `since` is when the case was first queued. `approved` is True if an operator
+    approved the next attempt. `approval_pending` is True while the approval request is unanswered. `reason` is why the
+    case waits. `repeated` is True if the next attempt follows a failed attempt.
     """
 
     key: NodeKey

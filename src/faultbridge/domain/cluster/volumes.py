@@ -1,4 +1,4 @@
-"""EBS volumes that move from the instance of a node to its successor."""
+"""EBS volumes that a repair moves from the old instance of a node to its successor."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ VOLUME_TAG = "faultbridge:volume"
 
 @dataclass(frozen=True, slots=True)
 class MovingVolume:
-    """A volume that a repair detaches from `instance_id` and attaches to the instance that returns to service.
+    """A volume that a repair detaches from `instance_id` and attaches to the node's next instance.
 
-    `device` is None where the provider selects the device name.
+    That instance can also be the same one, if it returns to service. `device` is None if the provider selects the
+    device name.
     """
 
     volume_id: str
@@ -23,10 +24,11 @@ class MovingVolume:
 
 
 def left_behind(names: Sequence[str], recorded: Sequence[MovingVolume]) -> str:
-    """Return what a reason adds about the volumes of an instance that another controller terminated.
+    """Return a sentence about the volumes of an instance that another controller terminated.
 
-    `names` are the values of the tag in the policy. The text is empty without them, or if a repair has recorded the
-    volumes, which it then attaches to the successor.
+    It is appended to the reason for an operator. `names` are the values of the volume tag in the policy. The text is
+    empty if the policy names none. It is also empty if a repair recorded the volumes, because the repair then attaches
+    them.
     """
     if not names or recorded:
         return ""

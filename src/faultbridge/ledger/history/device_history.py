@@ -1,6 +1,6 @@
-"""Device history: where a device was, its faults, and the repairs and diagnostics of their cases, across nodes.
+"""Device history: where a device was, its faults, and the repairs and diagnostics of its cases.
 
-A device (a card) is recognized by its serial number or UUID, also on another node.
+It covers all nodes. A device (a card) is recognized by its serial number or UUID, also on another node.
 """
 
 from __future__ import annotations
@@ -40,12 +40,15 @@ class DeviceEvent:
 
 @dataclass(frozen=True, slots=True)
 class DeviceHistory:
-    """Reads the history of devices from sightings and timeline entries; writes nothing."""
+    """Reads the history of devices from sightings and timeline entries.
+
+    It writes nothing.
+    """
 
     table: Table
 
     def __call__(self, device: str) -> tuple[DeviceEvent, ...]:
-        """Return the history of a device, oldest first; empty for an unknown device."""
+        """Return the history of a device, oldest line first; empty for an unknown device."""
         events = [_seen(row) for row in self._sightings(device)]
         cases: dict[str, set[str]] = {}
         for line in Timeline(self.table).entries(TimelineQuery(device=device)):
@@ -60,7 +63,7 @@ class DeviceHistory:
     def offenders(self, cluster: str, odds: Odds, since: datetime | None = None) -> tuple[Offender, ...]:
         """Return the cards and slots of a cluster with repeated faults of severity error or worse.
 
-        A slot is a PCI address in an instance: EC2 and HyperPod hide the host of an instance.
+        A slot is a PCI address in an instance, because EC2 and HyperPod hide the host of an instance.
         """
         stays: list[Stay] = []
         instances: dict[str, set[str]] = {}
@@ -89,7 +92,7 @@ class DeviceHistory:
                     yield Stay(card, _place(data["facts"]["instance_id"], seen["pci"], card))
 
     def _faulty(self, cluster: str) -> list[str]:
-        """Return the devices that had a fault in a cluster, each once: by its serial number if that is stored."""
+        """Return the serial number, or else the stored name, of each device with a fault in a cluster."""
         partitions = (devices.faulty_partition(cluster, shard) for shard in range(devices.FAULTY_SHARDS))
         rows = (row for partition in partitions for row in query_all(self.table, partition))
         return sorted({self._name(str(row["device"])) for row in rows})
@@ -99,14 +102,14 @@ class DeviceHistory:
         return device if link is None else str(link["serial"])
 
     def _sightings(self, device: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the sightings of a device, also those that are stored under its serial number."""
+        """Yield the sightings of a device, including those stored under its serial number."""
         for name in dict.fromkeys((device, self._name(device))):
             for row in query_all(self.table, keys.device(name), up_to=devices.LAST_SIGHTING):
                 if device == name or row["uuid"] in {None, device}:
                     yield row
 
     def _repairs(self, case_id: str, instances: set[str]) -> Iterator[DeviceEvent]:
-        """Yield the repairs of a case, and the diagnostics results of the instances that contained the device."""
+        """Yield a case's repairs and the diagnostics results of the instances with the device."""
         query = TimelineQuery(case=case_id, types=(EntryType.REPLACEMENT_STEP.value,))
         for event in (line.event for line in Timeline(self.table).entries(query)):
             data = event["data"]
@@ -117,7 +120,7 @@ class DeviceHistory:
 
 
 def _place(instance_id: object, pci: object, card: str) -> Place:
-    """Return the slot of a card; an unknown slot gets a placeholder that is unique to the card."""
+    """Return the slot of a card. A card without a known slot gets a placeholder that no other card has."""
     return Place(str(instance_id), str(pci or f"unknown slot of {card}"))
 
 
@@ -127,7 +130,10 @@ def _seen(row: Mapping[str, Any]) -> DeviceEvent:
 
 
 def event_of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
-    """Return the line of a fault, or of a case that opened, was escalated or closed; None for any other entry."""
+    """Return the history line of an entry, or None if the entry is of another kind.
+
+    Lines exist for a fault, and for a case that opened, was escalated or closed.
+    """
     data, kind = event["data"], event["metadata"]["event_type"]
     if kind in _KINDS:
         instance = (data["incarnation"] or {}).get("instance_id") if _KINDS[kind] == "fault" else None
@@ -139,7 +145,10 @@ def event_of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
 
 
 def _event(event: Mapping[str, Any], kind: str, text: str, instance_id: str | None = None) -> DeviceEvent:
-    """Return a line of the history; `instance_id` is None if the entry may also be about the node's next instance."""
+    """Return a line of a device's history.
+
+    `instance_id` is None if the entry may also be about the node's next instance.
+    """
     metadata, data = event["metadata"], event["data"]
     slot = devices.component_of(data).get("pci")
     return DeviceEvent(

@@ -30,12 +30,15 @@ class NodeEvent:
 
 @dataclass(frozen=True, slots=True)
 class NodeHistory:
-    """Reads the history of nodes from timeline entries; writes nothing."""
+    """Reads the history of nodes from timeline entries.
+
+    It writes nothing.
+    """
 
     table: Table
 
     def __call__(self, node: NodeKey) -> Iterator[NodeEvent]:
-        """Yield the history of a node, in the order of recording."""
+        """Yield the lines of a node's history, in the order of recording."""
         instance: str | None = None
         for event in (line.event for line in Timeline(self.table).entries(TimelineQuery(node.cluster, node.node))):
             data, kind = event["data"], event["metadata"]["event_type"]

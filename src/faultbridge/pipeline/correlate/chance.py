@@ -1,6 +1,6 @@
-"""Chance: whether a number of faults within a time window is unlikely by the history of a failure domain.
+"""Chance: whether a number of faults in a time window is unlikely, given a failure domain's history.
 
-The history counts the nodes that began to show faults of a family, per failure domain. Counts decay with a half-life,
+The history counts the nodes that started to show faults of a family, per failure domain. Counts decay with a half-life,
 so that recent faults weigh more than old ones. Faults that belong to an incident are not counted.
 """
 
@@ -25,7 +25,10 @@ _SCALE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class OnsetCount:
-    """The decayed number of onsets in one failure domain, in thousandths, as of `at`."""
+    """The number of faults that started in one failure domain, in thousandths, as of `at`.
+
+    The number decays over time, so that recent faults weigh more than old ones.
+    """
 
     thousandths: int
     at: datetime
@@ -33,7 +36,10 @@ class OnsetCount:
 
 @dataclass(frozen=True, slots=True)
 class OnsetHistory:
-    """The onsets (starts of faults) in a cluster since `since`, counted up to `until`, by `family/kind/name`."""
+    """How many faults started per failure domain of a cluster, from `since` up to `until`.
+
+    The counts are keyed by `family/kind/name` of the failure domain.
+    """
 
     since: datetime | None = None
     until: datetime | None = None
@@ -41,7 +47,10 @@ class OnsetHistory:
     version: int = 0
 
     def expected(self, family: Family, domain: FailureDomain, nodes: int, window: timedelta, now: datetime) -> float:
-        """Return how many onsets the history predicts for a window: at least the number for a domain without onsets."""
+        """Return how many faults the history predicts to start within a window.
+
+        The result is at least the number for a failure domain without any recorded fault.
+        """
         prior = nodes * (window / PRIOR_PER_NODE)
         counted = self.counts.get(_key(family, domain))
         if counted is None or self.since is None:
@@ -52,9 +61,9 @@ class OnsetHistory:
         return max(prior, _decayed(counted, now) / _SCALE * (window / weight))
 
     def counting(self, onsets: Iterable[tuple[Family, FailureDomain, datetime]], until: datetime) -> OnsetHistory:
-        """Return the history with the onsets after `self.until` and up to `until` added.
+        """Return the history with the faults that started after `self.until` and up to `until` added.
 
-        Only the domains with the highest counts are kept, at most `MAX_DOMAINS`.
+        It keeps only the `MAX_DOMAINS` failure domains with the highest counts.
         """
         counts = dict(self.counts)
         for family, domain, at in onsets:

@@ -1,6 +1,7 @@
-"""Exempt nodes: after its maximum age, an incident passes its nodes to no other incident until they are healthy.
+"""Exempt nodes: nodes of an incident past its maximum age, which wait for no further incident.
 
-Otherwise a fault that comes and goes would open one incident after another, each with a maximum age of its own.
+They stay exempt until they are healthy. Otherwise a fault that comes and goes would open one incident after another,
+each with a maximum age of its own.
 """
 
 from __future__ import annotations
@@ -16,13 +17,19 @@ from faultbridge.domain.faults import Family
 def exempt_nodes(
     incidents: Iterable[Incident], limits: CorrelationLimits, now: datetime
 ) -> frozenset[tuple[Family, str]]:
-    """Return family and name of each node of an expired incident that has not been healthy for `limits.quiet`."""
+    """Return fault family and name of each node of an expired incident that is not healthy yet.
+
+    A node counts as healthy after it had no fault for `limits.quiet`.
+    """
     holds = (hold_of(one, limits, now) for one in incidents)
     return frozenset((hold.family, name) for hold in holds for name in hold.exempt)
 
 
 def hold_of(incident: Incident, limits: CorrelationLimits, now: datetime) -> Hold:
-    """Return the hold of an incident, without the nodes that have been healthy for `limits.quiet`."""
+    """Return the part of an incident that delays repairs, without its recovered nodes.
+
+    A node has recovered if it has been healthy for `limits.quiet`.
+    """
     hold, left = incident.hold, recently_left(incident, incident.nodes, limits, now)
     return replace(hold, exempt=tuple(name for name in hold.exempt if name in left or name in incident.nodes))
 
@@ -30,7 +37,7 @@ def hold_of(incident: Incident, limits: CorrelationLimits, now: datetime) -> Hol
 def recently_left(
     incident: Incident, nodes: Iterable[str], limits: CorrelationLimits, now: datetime
 ) -> Mapping[str, datetime]:
-    """Return the nodes that left an incident less than `limits.quiet` ago, each with when it left.
+    """Return the nodes that left an incident less than `limits.quiet` ago, and when each of them left.
 
     `nodes` are the nodes that the incident affects now.
     """

@@ -1,4 +1,4 @@
-"""Held cases: how a case waits for an incident, and how it is released when the incident no longer holds it."""
+"""Held cases: how a case waits for a cluster incident, and how it is released afterwards."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _ABSORBABLE = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED})
 
 
 def families_of(state: NodeState) -> frozenset[Family]:
-    """Return the families of a node's active conditions."""
+    """Return the fault families of a node's active conditions."""
     return frozenset(condition.family for condition in state.active() if condition.family is not None)
 
 
 def is_absorbable(case: Case | None) -> bool:
-    """Return whether a case may wait for an incident: it is open, queued or escalated without an attempt.
+    """Return whether a case may wait for a cluster incident instead of repairing its node.
 
-    A canceled case may not.
+    The case must be open, queued or escalated, have no attempt, and not be canceled.
     """
     if case is None or case.cancelled:
         return False
@@ -38,11 +38,11 @@ def is_absorbable(case: Case | None) -> bool:
 
 
 def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
-    """Let the case of an affected node wait for this incident, also in place of another; other cases are unchanged.
+    """Let the case of an affected node wait for this incident, even if it waits for another incident now.
 
-    A case whose attempt failed in the incident's failure domain waits too. An unanswered approval request is withdrawn.
-    The isolation of the node does not change. A case that an operator escalated stays escalated: absorbing and
-    releasing it would page for what the operator decided.
+    Other cases are unchanged. A case whose attempt failed in the incident's failure domain waits too. An unanswered
+    approval request is withdrawn. The isolation of the node does not change. A case that an operator escalated stays
+    escalated: absorbing and releasing it would page for what the operator decided.
     """
     case = state.live_case
     affected = incident.family in families_of(state)
@@ -69,11 +69,10 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
 
 
 def release(state: NodeState, policy: Policy, now: datetime, reason: str, holding: Collection[str] = ()) -> Transition:
-    """Release the case of a node, unless it waits for one of the incidents in `holding` and is still faulty.
+    """Release the case of a node, unless it waits for an incident in `holding` and is still faulty.
 
-    A case whose faults are over is resolved, after a verification if the node was isolated: what failed before that may
-    have failed by the shared cause. Any other case is queued
-    with a new waiting period, or escalated again.
+    A case whose faults are over is resolved. If its node was isolated, the node is verified first, because an earlier
+    repair may have failed by the shared cause. Any other case is queued with a new waiting period, or escalated again.
     """
     case = state.live_case
     if case is None or case.status is not CaseStatus.ABSORBED:
@@ -101,7 +100,7 @@ def release(state: NodeState, policy: Policy, now: datetime, reason: str, holdin
 
 
 def _is_kept_by_operator(state: NodeState, case: Case) -> bool:
-    """Return whether an operator escalated the case: by a denied approval, or by an order to quarantine the node."""
+    """Return whether an operator escalated the case: denied an approval or quarantined the node."""
     denied = case.approval is not None and case.approval.granted is False
     ordered = any(condition.code == ORDERED_QUARANTINE for condition in state.active())
     return case.status is CaseStatus.ESCALATED and (denied or ordered)

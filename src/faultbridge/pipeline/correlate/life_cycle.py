@@ -1,4 +1,7 @@
-"""Life cycle: how incidents open, grow, shrink, expire and close, from the affected nodes of a cluster and the time."""
+"""Life cycle: how cluster incidents open, grow, shrink, expire and close.
+
+The input is the time and the affected nodes of a cluster.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _QUIET = "no node has been affected for the quiet period"
 
 @dataclass(frozen=True, slots=True)
 class IncidentChange:
-    """One change of an incident: before and after, and the nodes that joined and left it."""
+    """One change of an incident: its values before and after, and the nodes that joined and left."""
 
     kind: IncidentChangeKind
     before: Incident | None
@@ -35,12 +38,12 @@ class IncidentChange:
 
     @property
     def added(self) -> tuple[str, ...]:
-        """Return the names of the nodes that joined, sorted."""
+        """Return the names of the nodes that joined the incident, sorted."""
         return tuple(sorted(set(self.after.nodes) - set(self.before.nodes if self.before else ())))
 
     @property
     def removed(self) -> tuple[str, ...]:
-        """Return the names of the nodes that left, sorted."""
+        """Return the names of the nodes that left the incident, sorted."""
         return tuple(sorted(set(self.before.nodes if self.before else ()) - set(self.after.nodes)))
 
 
@@ -51,10 +54,10 @@ def correlate(
     limits: CorrelationLimits,
     now: datetime,
 ) -> tuple[IncidentChange, ...]:
-    """Return the changes of a cluster's incidents.
+    """Return the changes of a cluster's incidents that its affected nodes cause now.
 
-    `incidents` are those that are not closed. `ended` are closed ones: faults that began before their end open no
-    further incident. After the changes are applied, a second call at the same time returns no change.
+    `incidents` are those that are not closed. `ended` are closed incidents: faults that started before their end open
+    no further incident. After the changes are applied, a second call at the same time returns no change.
     """
     known = sorted((one for one in incidents if _is_known(one, snapshot)), key=lambda one: (one.opened_at, one.id))
     before = {one.id: one for one in known}
@@ -70,12 +73,15 @@ def correlate(
 
 
 def _is_known(incident: Incident, snapshot: ClusterSnapshot) -> bool:
-    """Return whether a snapshot can change an incident; for `intake` it must state whether records arrive."""
+    """Return whether the snapshot has enough data to change an incident.
+
+    An incident of the intake requires that the snapshot states whether records arrive.
+    """
     return snapshot.knows_intake or incident.domain.kind is not DomainKind.INTAKE
 
 
 def close_incident(incident: Incident, now: datetime, reason: str, operator: str | None = None) -> Incident:
-    """Return the incident as closed, so that no repair waits for it any longer."""
+    """Return the incident with the status `closed`, so that no repair waits for it any longer."""
     return replace(incident, status=IncidentStatus.CLOSED, closed_at=now, reason=reason, operator=operator)
 
 
@@ -86,7 +92,11 @@ def _with_shared_causes(
     limits: CorrelationLimits,
     now: datetime,
 ) -> list[Incident]:
-    """Return the incidents after new ones were added, domains were widened, and merged ones were closed."""
+    """Return a cluster's incidents after a search for shared causes of new faults.
+
+    A shared cause opens a new incident, or extends an open one to a wider failure domain. If one incident now covers
+    others, those are closed.
+    """
     found = {one.id: one for one in live}
     for family in Family:
         fresh = [one for one in snapshot.of_family(family) if not _ignored(one, found.values(), ended)]
@@ -109,7 +119,7 @@ def _contains(incident: Incident, cause: SharedCause) -> bool:
 
 
 def _ignored(node: AffectedNode, incidents: Iterable[Incident], ended: Iterable[Hold]) -> bool:
-    """Return whether a node's fault belongs to an incident that no longer delays repairs."""
+    """Return whether a node's fault belongs to an expired or closed incident, so that it opens none."""
     past = [(one.family, one.domain, one.expired_at) for one in incidents]
     past += [(one.family, one.domain, one.ended_at) for one in ended]
     return any(
@@ -139,9 +149,9 @@ def _open(
 def _evidence_since(
     snapshot: ClusterSnapshot, cause: SharedCause, family: Family, limits: CorrelationLimits
 ) -> datetime:
-    """Return the start of the period whose faults in the domain belong to the incident.
+    """Return the start of the period whose faults in the failure domain belong to the incident.
 
-    The period reaches back as long as each fault began within the window before the next one.
+    The period extends further back while the time from one fault to the next is at most the window of the limits.
     """
     start = min(one.since for one in cause.affected)
     in_domain = (one.since for one in snapshot.of_family(family) if cause.domain in one.domains)
@@ -152,9 +162,10 @@ def _evidence_since(
 
 
 def _close_if_over(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> Incident:
-    """Close an incident whose quiet period ended before its next fault began, if no earlier run has noticed its end.
+    """Close an incident whose quiet period ended before its next fault started.
 
-    The next fault is another incident, with a maximum age of its own.
+    This applies if no earlier run recorded the end. The next fault is then another incident, with a maximum age of its
+    own.
     """
     if incident.quiet_since is None or now < (end := incident.quiet_since + limits.quiet):
         return incident
@@ -166,7 +177,7 @@ def _close_if_over(incident: Incident, snapshot: ClusterSnapshot, limits: Correl
 
 
 def _advance(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> Incident:
-    """Return an incident with its current nodes and status."""
+    """Return the incident with its current affected nodes and its next status."""
     if incident.status is IncidentStatus.CLOSED:
         return incident
     members = tuple(_members(snapshot, incident, limits, now))
@@ -194,9 +205,10 @@ def _advance(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationL
 def _members(
     snapshot: ClusterSnapshot, incident: Incident, limits: CorrelationLimits, now: datetime
 ) -> Iterator[AffectedNode]:
-    """Yield the affected nodes of an incident; an expired incident keeps its nodes and those that left it recently.
+    """Yield the affected nodes of an incident.
 
-    A failed intake affects all nodes, also those that have been added since.
+    An expired incident keeps its nodes, and the nodes that left it recently. A failed intake affects all nodes,
+    including nodes that were added later.
     """
     grows = incident.status.holds or incident.domain.kind is DomainKind.INTAKE
     known = frozenset((*incident.nodes, *recently_left(incident, incident.nodes, limits, now)))
@@ -219,7 +231,7 @@ def _change(before: Incident | None, after: Incident) -> IncidentChange | None:
 
 
 def _content(incident: Incident) -> tuple[object, ...]:
-    """Return the parts of an incident whose change is recorded; a change of its counts alone is not."""
+    """Return the parts of an incident whose change is recorded; a change of the counts alone is not."""
     return incident.nodes, incident.domain, incident.status, incident.subject
 
 

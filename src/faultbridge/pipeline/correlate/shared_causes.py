@@ -1,4 +1,7 @@
-"""Shared causes: the failure domains in which more nodes begin to show faults of one family than chance allows."""
+"""Shared causes: failure domains in which more nodes start to fail than chance allows.
+
+Faults are compared within one fault family.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _KINDS = list(DomainKind)
 
 @dataclass(frozen=True, slots=True)
 class SharedCause:
-    """A failure domain that may have a shared cause, its affected nodes, and the number of all its nodes."""
+    """A failure domain that may have a shared cause, its affected nodes, and its total number of nodes."""
 
     domain: FailureDomain
     affected: tuple[AffectedNode, ...]
@@ -31,7 +34,7 @@ class SharedCause:
 
 
 def needs_sizes(affected: Iterable[AffectedNode], limits: CorrelationLimits) -> bool:
-    """Return whether a domain has the minimum number of affected nodes, so that the sizes of domains are needed."""
+    """Return whether any failure domain has enough affected nodes that the domains' sizes must be read."""
     families: dict[Family, list[AffectedNode]] = {}
     for one in affected:
         families.setdefault(one.family, []).append(one)
@@ -44,8 +47,9 @@ def find_shared_causes(
 ) -> tuple[SharedCause, ...]:
     """Return the failure domains that explain the faults of these nodes, all of one fault family.
 
-    Starts with the widest suspicious domain and replaces it by the narrowest one that contains `limits.explains`
-    percent of its affected nodes. Domains whose nodes are already explained are skipped.
+    The search starts with the widest failure domain that exceeds the limits. It replaces that domain by the narrowest
+    one that contains `limits.explains` percent of its affected nodes. Domains whose nodes are already explained are
+    skipped.
     """
     found = (
         SharedCause(domain, burst, max(snapshot.sizes.get(domain, 0), len(members)))
@@ -65,7 +69,7 @@ def find_shared_causes(
 
 
 def _largest_burst(members: Iterable[AffectedNode], limits: CorrelationLimits) -> tuple[AffectedNode, ...]:
-    """Return the largest group of nodes whose faults began within one window; of equal groups the latest."""
+    """Return the largest group of nodes whose faults started within one window; of equals, the latest."""
     ordered = sorted(members, key=lambda one: (one.since, one.node))
     largest: tuple[int, int] = (0, 0)
     first = 0
@@ -78,9 +82,10 @@ def _largest_burst(members: Iterable[AffectedNode], limits: CorrelationLimits) -
 
 
 def _exceeds_limits(cause: SharedCause, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> bool:
-    """Return whether the affected nodes exceed the minimum number, the minimum share and what chance allows.
+    """Return whether enough nodes are affected for an incident.
 
-    Always True for the intake.
+    Their number and their share must reach the limits and be unlikely by chance. Returns True for every incident of the
+    intake (the path from the queue to the table).
     """
     number = len(cause.affected)
     if cause.domain.kind is DomainKind.INTAKE:
@@ -97,5 +102,5 @@ def _explains(names: frozenset[str], cause: SharedCause, limits: CorrelationLimi
 
 
 def _width(cause: SharedCause) -> tuple[int, int, str]:
-    """Return a sort key: by the number of nodes in the domain, then by kind and name."""
+    """Return the sort key of a failure domain: its number of nodes, then its kind and name."""
     return cause.of, _KINDS.index(cause.domain.kind), cause.domain.name

@@ -1,4 +1,4 @@
-"""Snapshot: the affected nodes of a cluster by fault family, and the number of nodes of each failure domain."""
+"""Snapshot: a cluster's affected nodes by fault family, and the sizes of its failure domains."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from faultbridge.pipeline.correlate.chance import OnsetHistory
 
 @dataclass(frozen=True, slots=True)
 class AffectedNode:
-    """A node with active faults of one family: when the latest began, its code, and the remote object that it names.
+    """A node with faults of one family: when the latest fault started, its code and its remote object.
 
-    `first` is when the oldest of these faults began; None if that is `since`.
+    `first` is when the oldest of these faults started; None if that is `since`.
     """
 
     node: str
@@ -32,11 +32,10 @@ class AffectedNode:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """The state of one cluster that incidents are derived from.
+    """The state of one cluster from which incidents are derived.
 
     `sizes` holds the number of nodes of each failure domain. It may be empty if no family of faults affects enough
-    nodes for an incident.
-    `knows_intake` is set if it is known whether records arrive at all.
+    nodes for an incident. `knows_intake` is True if the snapshot states whether records arrive at all.
     """
 
     stack_id: str
@@ -47,22 +46,22 @@ class ClusterSnapshot:
     knows_intake: bool = False
 
     def of_family(self, family: Family) -> tuple[AffectedNode, ...]:
-        """Return the nodes with a fault of this family."""
+        """Return the nodes that have an active fault of this family."""
         return tuple(one for one in self.affected if one.family is family)
 
     def without(self, exempt: Collection[tuple[Family, str]]) -> ClusterSnapshot:
-        """Return the snapshot without the faults of these families on these nodes."""
+        """Return the snapshot with the faults of these families on these nodes removed."""
         return replace(self, affected=tuple(one for one in self.affected if (one.family, one.node) not in exempt))
 
 
 def without_records(
     affected: Iterable[AffectedNode], cluster: str, overdue: Iterable[str], since: datetime
 ) -> tuple[AffectedNode, ...]:
-    """Add the overdue nodes, and give all missing heartbeats the path of records as their shared failure domain.
+    """Add the nodes with overdue heartbeats, and make the intake their shared failure domain.
 
-    `since` is when the last record arrived; it stays the same for one outage. After an operator closes the incident of
-    an outage, or it reaches its maximum age, another incident therefore opens only if records arrive and then fail
-    again.
+    The intake is the path of records from the queue to the table. `since` is when the last record arrived; it stays the
+    same during one outage. After an operator closes the incident of an outage, or it reaches its maximum age, another
+    one therefore opens only if records arrive and then stop again.
     """
     intake = FailureDomain(DomainKind.INTAKE, cluster)
     nodes = tuple(
@@ -74,7 +73,7 @@ def without_records(
 
 
 def by_domain(affected: Iterable[AffectedNode]) -> dict[FailureDomain, list[AffectedNode]]:
-    """Return the affected nodes of each failure domain."""
+    """Return the affected nodes by failure domain."""
     found: dict[FailureDomain, list[AffectedNode]] = {}
     for one in affected:
         for domain in one.domains:
@@ -83,13 +82,13 @@ def by_domain(affected: Iterable[AffectedNode]) -> dict[FailureDomain, list[Affe
 
 
 def most_frequent(values: Iterable[str]) -> str:
-    """Return the most frequent value; among equally frequent ones, the first by name."""
+    """Return the most frequent value; of equally frequent values, the first in sort order."""
     counts = Counter(values)
     return min(counts, key=lambda value: (-counts[value], value))
 
 
 def shared_subject(affected: Iterable[AffectedNode], percent: int) -> str | None:
-    """Return the remote object, such as a switch, that at least `percent` of the affected nodes name, or None."""
+    """Return the remote object, such as a switch, that `percent` of the affected nodes name, or None."""
     affected = tuple(affected)
     named = [one.subject for one in affected if one.subject]
     if not named:

@@ -3,7 +3,7 @@
 Rules for one node, in reading order:
 
 - `decide`: the entry point after every change of a node's conditions.
-- `opt_out`: until when no case opens: an ignored node, a maintenance, or an absence during an update.
+- `opt_out`: until when no case opens: for an ignored node, a maintenance, or an absence during an update.
 - `open_case`: creates a case.
 - `escalation`: raises the repair action of a waiting case when a worse fault joins it.
 - `governing_rules`: the rules whose approvals and windows apply to a repair action.
@@ -11,8 +11,8 @@ Rules for one node, in reading order:
 - `relapse`: the repair action for a fault that comes back after its repair.
 - `case_moves`: changes the status of a case and computes the node's next timer.
 - `approval_timeout`: escalates a case whose approval request was not answered in time.
-- `shadow`: what a second policy would have decided, as a note.
-- `required_order`: the command that a node or its case waits for.
+- `shadow`: records as a note what a second policy would have decided.
+- `required_order`: the operator command without which a node or its case cannot continue.
 - `no_repair`: why a node with faults has no case, as a text for operators.
 - `phase_durations`: the durations that the closing entry reports.
 - `orchestrator_unreachable`: whether a repair may proceed without the orchestrator.
@@ -23,8 +23,7 @@ Rules for a cluster:
 - `admit`: which queued cases may start.
 - `breaker`: when too many failing nodes stop new repairs.
 - `cluster_status`: the cluster's status from the statuses of its nodes.
-- `provider_conditions`: which conditions that the provider reports are open, how many nodes there should be, and which
-  updates hold repairs.
+- `provider_conditions`: the provider's open conditions, the desired number of nodes, and pauses for updates.
 - `instance_pairing`: which unassigned instance belongs to which node.
 
 The packages `repair` and `registry` apply these rules to the table. Tests: tests/pipeline.

@@ -1,6 +1,7 @@
 """Admit: decide which queued cases may start a repair now, and why each other case must wait.
 
-The pure rule: its input is the cluster's slots, the policy, the queue and the time. `repair/admission.py` applies it.
+The rule is pure. Its input is the cluster's repair slots, the policy, the queue and the time. `repair/admission.py`
+applies it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ WITH_SEVERAL_REASONS = frozenset({WaitingFor.BUDGET, WaitingFor.BREAKER, Waiting
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A case that must wait, and why; the text of the reason changes only when the reason changes."""
+    """A case that must wait for its repair, and the reason as a stable text.
+
+    The text changes only when the reason changes.
+    """
 
     queued: QueuedCase
     waiting_for: WaitingFor
@@ -38,10 +42,10 @@ class Refused:
 
     @property
     def recorded(self) -> bool:
-        """Return whether the queued case already records this refusal, so that nothing needs to be written.
+        """Return whether the queued case already records this refusal, so that nothing must be written.
 
-        A missing approval is recorded once it was requested. For a wait of `WITH_SEVERAL_REASONS`, the reason must be
-        the same too.
+        A missing approval counts as recorded once it was requested. A wait that can have several reasons, such as a
+        breaker or an incident (`WITH_SEVERAL_REASONS`), counts as recorded if the reason is the same.
         """
         queued = self.queued
         same = queued.waiting_for is self.waiting_for
@@ -52,7 +56,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The cases to admit, most urgent first, and the refused ones; the rest wait for the next run."""
+    """The cases to admit, most urgent first, and the refused cases. All others wait for the next run."""
 
     picks: tuple[QueuedCase, ...] = ()
     refusals: tuple[Refused, ...] = ()
@@ -62,8 +66,8 @@ class Admission:
 class AdmissionRequest:
     """The input of every admission check for one case.
 
-    `picks` are the cases picked before it in the same run; `started` is the number of repairs of the last hour.
-    `holds` are the update holds of the cluster's groups.
+    `picks` are the cases that this run has already admitted. `started` is the number of repairs started within the last
+    hour. `holds` are the groups whose repairs wait because their owner updates them.
     """
 
     control: Control
@@ -77,12 +81,15 @@ class AdmissionRequest:
 
     @property
     def picked_slots(self) -> int:
-        """Return how many repair slots the cases that this run has picked before will hold."""
+        """Return the number of repair slots for the cases that this run has already admitted."""
         return sum(pick.repair_action.needs_slot for pick in self.picks)
 
     @property
     def breaker(self) -> Breaker | None:
-        """Return the strictest open or half-open breaker for the case's node, or None."""
+        """Return the strictest breaker that limits repairs of the case's node, or None.
+
+        A breaker limits repairs while it is open or half open.
+        """
         return self.control.breaker(self.queued.domain)
 
 
@@ -93,9 +100,9 @@ def admit(
     now: datetime,
     holds: Iterable[UpdateHold] = (),
 ) -> Admission:
-    """Pick the most urgent and oldest cases that no check refuses, at most `MAX_PICKS`.
+    """Admit the most urgent and oldest cases that no check refuses, at most `MAX_PICKS`.
 
-    `holds` are the update holds of the cluster's groups.
+    `holds` are the groups whose repairs wait because their owner updates them.
     """
     in_force = tuple(one for one in holds if one.until > now)
     picks: list[QueuedCase] = []
@@ -139,7 +146,10 @@ def _check_incident(request: AdmissionRequest) -> Refused | None:
 
 
 def _check_update(request: AdmissionRequest) -> Refused | None:
-    """Refuse a repair in a group that its owner updates; a verification is admitted, because it changes no instance."""
+    """Refuse a repair in a group that its owner updates now.
+
+    A verification is admitted, because it changes no instance.
+    """
     queued = request.queued
     hold = next((one for one in request.holds if one.group == queued.group), None)
     if hold is None or not queued.repair_action.needs_slot:
@@ -186,9 +196,9 @@ def _check_window(request: AdmissionRequest) -> Refused | None:
 
 
 def closed_window(rules: Iterable[Rule], action: RepairAction, now: datetime) -> str | None:
-    """Return why a repair may not start now: a rule has maintenance windows, and none of them is open.
+    """Return why a repair may not start now: none of a rule's maintenance windows is open.
 
-    None if every rule with windows has an open one, and always for a verification, which waits for no window.
+    Returns None if each rule with windows has an open one. Returns None for a verification, which needs no window.
     """
     for rule in rules:
         if action.needs_slot and rule.windows and not any(is_open(one, now) for one in rule.windows):
@@ -197,7 +207,7 @@ def closed_window(rules: Iterable[Rule], action: RepairAction, now: datetime) ->
 
 
 def _check_capacity(request: AdmissionRequest) -> Refused | None:
-    """Refuse replacements in a group without capacity; after the waiting time, one replacement may try again."""
+    """Refuse replacements in a group without capacity; one may try again after the waiting time."""
     group, no_capacity_until = request.queued.group, request.control.no_capacity_until
     if request.queued.repair_action is not RepairAction.REPLACE_NODE or group is None or group not in no_capacity_until:
         return None

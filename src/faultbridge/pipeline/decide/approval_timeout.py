@@ -1,4 +1,4 @@
-"""Approval timeout: a case whose approval request gets no answer by its deadline is escalated to an operator."""
+"""Approval timeout: escalates a case to an operator if its approval request was not answered in time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from faultbridge.pipeline.decide.case_moves import escalate_case
 
 
 def expire_approval(decided: Transition, now: datetime) -> Transition:
-    """Escalate the live case when its approval request was not answered by the deadline."""
+    """Escalate the live case if its approval request was not answered by the deadline."""
     case = decided.state.live_case
     request = case.pending_approval if case else None
     if case is None or request is None or request.answer_by > now:

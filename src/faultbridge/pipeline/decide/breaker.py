@@ -1,7 +1,7 @@
-"""Circuit breaker rule: whether too many nodes fail at once for further repairs.
+"""Circuit breaker rule: whether so many nodes fail at once that new repairs must stop.
 
-This is the pure rule. `repair/breakers.py` applies it and takes no more nodes out of service while a breaker is open.
-Nodes that are not in service yet are not failing, so a growing cluster opens no breaker.
+The rule is pure. `repair/breakers.py` applies it, and takes no more nodes out of service while a breaker is open. Nodes
+that are not in service yet are not failing, so a growing cluster opens no breaker.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DAY = timedelta(days=1)
 class FailingNode:
     """A node with a live case: its status, its failure domain and when the case was opened.
 
-    `failed_step_at` is the start of the step that failed its repair, or None.
+    `failed_step_at` is the start of the step that failed the node's repair, or None if no repair failed.
     """
 
     status: NodeStatus
@@ -42,7 +42,7 @@ class FailingNode:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The nodes with a live case that count for one breaker, and the number of all nodes that it watches."""
+    """The failing nodes that count for one breaker, and the number of all nodes that the breaker counts."""
 
     failing: tuple[FailingNode, ...]
     of: int
@@ -50,7 +50,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class BreakerChange:
-    """A breaker whose state changed, and why; `before` is None when it never opened before."""
+    """A breaker whose state changes, and why; `before` is None if it has never opened before."""
 
     name: str
     before: BreakerState | None
@@ -67,7 +67,7 @@ def evaluate_breakers(
 ) -> tuple[BreakerChange, ...]:
     """Return the breakers of a cluster whose state changes now.
 
-    `node_counts` holds the number of nodes of each failure domain, and under None that of the cluster.
+    `node_counts` maps each failure domain to its number of nodes. The key None holds the number of the whole cluster.
     """
     failing, limits = list(failing), tuple(limits)
     changes = (
@@ -80,19 +80,19 @@ def evaluate_breakers(
 
 
 def failing_node(state: NodeState, case: Case) -> FailingNode:
-    """Return a node with a live case as breakers count it."""
+    """Return the failing node that breakers count for a node with a live case."""
     return FailingNode(state.status or NodeStatus.FAILED, state.placement.domain, case.opened_at, state.failed_step_at)
 
 
 def close_manually(breaker: Breaker, now: datetime) -> Breaker:
-    """Return a breaker closed by an operator: only cases opened later count for it."""
+    """Return the breaker after an operator closed it; only cases that open later count for it."""
     return replace(breaker, state=BreakerState.CLOSED, since=now, ignored_before=now, opened=(), stays_open=False)
 
 
 def _without_limit(
     breakers: Mapping[str, Breaker], limits: Iterable[BreakerLimit], now: datetime
 ) -> Iterator[BreakerChange]:
-    """Yield the closing of each breaker that the policy no longer has."""
+    """Yield a change that closes each breaker whose limit is no longer in the policy."""
     scopes = {limit.scope for limit in limits}
     for name, before in breakers.items():
         scope = BreakerScope.CLUSTER if domain_of(name) is None else BreakerScope.DOMAIN
@@ -107,7 +107,7 @@ def _tallies(
     node_counts: Mapping[str | None, int],
     breakers: Mapping[str, Breaker],
 ) -> Iterator[tuple[str, Tally]]:
-    """Yield name and tally of each breaker of a limit: one for the cluster or one per failure domain."""
+    """Yield the name and node counts of each breaker of a limit: the cluster's, or one per failure domain."""
     if limit.scope is BreakerScope.CLUSTER:
         yield breaker_name(limit.scope), Tally(tuple(failing), node_counts.get(None, 0))
         return
@@ -142,9 +142,10 @@ def _change(
 
 
 def _count_opening(breaker: Breaker, limit: BreakerLimit) -> tuple[Breaker, str]:
-    """Record that a breaker opened; return it with a text that states what closes it.
+    """Record that a breaker opened; return the breaker, and a text that states what closes it.
 
-    After `limit.openings` within a day the breaker stays open: each further trial would only lose another node.
+    After `limit.openings` openings within a day the breaker stays open, because each further trial repair would only
+    lose another node.
     """
     openings = (*(at for at in breaker.opened if at > breaker.since - _DAY), breaker.since)
     stays_open = len(openings) >= limit.openings

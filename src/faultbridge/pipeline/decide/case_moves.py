@@ -1,4 +1,4 @@
-"""Case moves: change the status of a live case, draft the entry and compute the node's timer."""
+"""Case moves: change the status of a live case, draft its timeline entry and set the node's timer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MAX_WAIT = timedelta(minutes=3)
 
 
 def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None = None) -> datetime | None:
-    """Return when the sweep must process the node even if no record arrives, or None.
+    """Return when the minutely sweep must process the node even if no record arrives, or None.
 
-    With `now`, a node that only a sweep may return to `healthy` or whose case only a sweep may close is due now.
-    `case` takes the place of the node's live case.
+    With `now`, a node is due now if only the sweep may return it to `healthy` or close its case. `case` replaces the
+    node's live case in the computation.
     """
     case = case or state.live_case
     timers = [condition.quiet_until for condition in state.active()]
@@ -45,7 +45,7 @@ def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None =
 
 
 def _recovered(state: NodeState) -> bool:
-    """Return whether a node in service may return to healthy, or its waiting case may close, because faults ended."""
+    """Return whether faults ended, so that the node may return to healthy or its waiting case may close."""
     if state.status is None or not state.status.in_service or state.isolation is not Isolation.NONE:
         return False
     impaired = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
@@ -69,7 +69,7 @@ def move_case(decided: Transition, case: Case, now: datetime, reason: str) -> Tr
 
 
 def resolve_case(decided: Transition, case: Case, now: datetime) -> Transition:
-    """Close a case because all conditions ended before a repair."""
+    """Close a case because all of the node's faults ended before a repair."""
     resolved = replace(
         case, status=CaseStatus.RESOLVED, resolution=Resolution.RECOVERED, waiting_for=None, closed_at=now
     )
@@ -77,20 +77,20 @@ def resolve_case(decided: Transition, case: Case, now: datetime) -> Transition:
 
 
 def escalate_case(decided: Transition, case: Case, now: datetime, reason: str) -> Transition:
-    """Escalate a case to the operators."""
+    """Escalate a case to the operators, because it cannot continue by itself."""
     escalated = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, reason=reason)
     return move_case(decided, escalated, now, reason)
 
 
 def may_be_shared(state: NodeState) -> bool:
-    """Return whether an incident may explain a fault for which the node needs an operator."""
+    """Return whether an incident may explain a fault of the node that otherwise requires an operator."""
     return any(condition.family is not None for condition in state.active())
 
 
 def continue_alone(decided: Transition, now: datetime, *, after: timedelta) -> Transition:
-    """Escalate a case that no incident took over, if it waited long enough.
+    """Escalate a case if no incident has explained its fault within the waiting time.
 
-    A case whose faults ended meanwhile is queued at once, so that the node is verified.
+    A case whose faults ended in the meantime is queued at once, so that the node is verified.
     """
     case = decided.state.live_case
     if case is None or not case.awaits_correlation:
@@ -105,9 +105,10 @@ def continue_alone(decided: Transition, now: datetime, *, after: timedelta) -> T
 
 
 def drop_approval(case: Case, now: datetime, text: str) -> tuple[Case, tuple[Draft, ...]]:
-    """Return a case without its approval or approval request; `text` is the note that ends an unanswered request.
+    """Return the case without its approval or approval request.
 
-    A case that waited for the answer waits for admission, which asks again if the next attempt requires approval.
+    `text` is the note that ends an unanswered request. A case that waited for the answer then waits for admission,
+    which requests approval again if the next attempt requires it.
     """
     drafts = () if case.pending_approval is None else (_approval_over(case, now, text),)
     if case.waiting_for is WaitingFor.APPROVAL:
@@ -116,7 +117,7 @@ def drop_approval(case: Case, now: datetime, text: str) -> tuple[Case, tuple[Dra
 
 
 def _withdraw_approval_request(before: Case | None, case: Case, now: datetime) -> tuple[Draft, ...]:
-    """Draft the note that an unanswered approval request is no longer valid, if the case leaves the queue."""
+    """Draft the note that withdraws an unanswered approval request if the case leaves the queue."""
     if before is None or before.pending_approval is None or case.status is CaseStatus.QUEUED:
         return ()
     return (_approval_over(case, now, "Approval no longer required: the case continued without an answer."),)

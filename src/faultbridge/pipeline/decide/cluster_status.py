@@ -1,6 +1,6 @@
 """Cluster status rule: derive a cluster's status from the number of its nodes in each status.
 
-The pure rule; `repair/cluster_status.py` records the result on the cluster's stream.
+The rule is pure. `repair/cluster_status.py` records the result on the cluster's timeline.
 """
 
 from __future__ import annotations
@@ -33,14 +33,20 @@ IN_SERVICE, PROVIDER_RECOVERS, ACTION_REQUIRED = "in_service", "recovering", "ac
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """A cluster is critical when at least this percentage and this number of its nodes are out of service."""
+    """The percentage and the number of nodes out of service that make a cluster critical.
+
+    Both must be reached.
+    """
 
     critical_percent: int = 20
     critical_nodes: int = 2
 
 
 def nodes_by_status(bad: Mapping[NodeStatus, int], expected: int) -> dict[str, int]:
-    """Return the number of nodes by status; expected nodes that are not in `bad` count as healthy."""
+    """Return the number of nodes by status. `bad` counts all except healthy nodes.
+
+    Expected nodes that are not in `bad` count as healthy.
+    """
     healthy = max(expected - sum(bad.values()), 0)
     counts = {NodeStatus.HEALTHY.value: healthy} | {status.value: number for status, number in bad.items()}
     return {status: counts[status] for status in sorted(counts) if counts[status]}
@@ -52,7 +58,10 @@ def in_service(counts: Mapping[str, int]) -> int:
 
 
 def provider_health(conditions: Iterable[ProviderCondition]) -> str:
-    """Return `action_required` if an operator must act, else `recovering` with any condition, else `in_service`."""
+    """Return the provider's health: `action_required`, `recovering` or `in_service`.
+
+    `action_required` means that an operator must act. `recovering` means that any other condition is open.
+    """
     kinds = {one.kind for one in conditions}
     if kinds & NEEDS_OPERATOR:
         return ACTION_REQUIRED
@@ -60,7 +69,7 @@ def provider_health(conditions: Iterable[ProviderCondition]) -> str:
 
 
 def provider_stage(before: Iterable[ProviderCondition], after: Iterable[ProviderCondition]) -> str | None:
-    """Return `begun` if conditions start to need an operator, `over` if none does any more, else None."""
+    """Return `begun` if provider conditions start to need an operator, `over` if they stop, else None."""
     needed, needs = (provider_health(one) == ACTION_REQUIRED for one in (before, after))
     return None if needed == needs else "begun" if needs else "over"
 
@@ -72,10 +81,10 @@ def cluster_status(
     provider: Iterable[ProviderCondition] = (),
     occupied: int = 0,
 ) -> ClusterStatus:
-    """Return the status of a cluster; without an expected number of nodes it is never critical.
+    """Return the status of a cluster. A cluster without an expected number of nodes is never critical.
 
-    `bad` holds the number of nodes in each status other than healthy. A cluster with open conditions of its provider is
-    not healthy, nor is one with nodes that the provider keeps work off (`occupied`).
+    `bad` holds the number of nodes in each status other than healthy. A cluster is not healthy while its provider
+    reports open conditions, or while the provider keeps work away from any of its nodes (`occupied`).
     """
     health = provider_health(provider)
     present = {status for status, number in bad.items() if number}

@@ -1,7 +1,6 @@
 """Decide: derive node status, case transitions and timers from conditions, policy and time.
 
-No earlier stage reads the policy's rules. Running the stage twice on the same state
-changes nothing the second time.
+This is the first stage that reads the policy's rules. Running the stage again on its own result changes nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from faultbridge.pipeline.fold.expire import ORDERED
 
 
 def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datetime) -> Transition:
-    """Return the next state and entries of a node after these changes of its conditions."""
+    """Return the next state and the timeline entries of a node after these changes of its conditions."""
     changes = tuple(changes)
     state, overridden = _apply_policy(state, changes, rules.policy)
     changes += overridden
@@ -53,11 +52,11 @@ def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datet
 
 
 def _apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) -> tuple[NodeState, tuple[Change, ...]]:
-    """Apply the policy's severities and actions to a node; return the node and the additional changes to record.
+    """Apply the policy to a node's conditions. Return the node and the additional changes to record.
 
     `changes` are the changes of this commit; their conditions need no additional change. Any other condition may now
     match another rule, for example because it was observed often enough. At most 8 such conditions change in one
-    commit, the worst first; the others change with the next observation of the node.
+    commit, the worst first. The others change with the next observation of the node.
     """
     changed = {(change.condition.code, change.condition.component) for change in changes if change.condition}
     conditions: dict[str, Condition] = dict(state.conditions)
@@ -86,7 +85,10 @@ def _apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) -
 
 
 def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, now: datetime) -> Transition:
-    """Open a case for the worst actionable condition, or defer it while the node is excluded or leaves in an update."""
+    """Open a case for the worst actionable condition, or defer it while the node is excluded from repairs.
+
+    It is also deferred while a node is absent because the owner of its group updates the group.
+    """
     condition = _case_condition(decided.state, changes, rules, now)
     deferred = deferred_until(decided.state, condition, rules.config, now) if condition else None
     decided = replace(decided, state=replace(decided.state, case_deferred_until=deferred))
@@ -127,7 +129,7 @@ def _gpu_count(state: NodeState, rules: Rules) -> int | None:
 
 
 def _case_condition(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: datetime) -> Condition | None:
-    """Return the worst condition that may open a case now, or None."""
+    """Return the worst condition that may open a case now, or None if there is none."""
     if not rules.config.opens_cases or state.status is None or not state.status.in_service:
         return None
     found = _actionable(state, changes, rules, now)
@@ -144,7 +146,7 @@ def _severity_and_action(condition: Condition) -> tuple[int, int]:
 def _actionable(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: datetime) -> list[Condition]:
     """Return the active conditions that changed now, need a case and are recent enough to act on.
 
-    While a case is deferred, these are all active conditions that need a case.
+    While opening a case is deferred, the result contains all active conditions that need a case.
     """
     needing_case = [one for one in state.active() if one.action.opens_case and one.known_incarnation]
     if state.case_deferred_until is not None:
@@ -170,7 +172,7 @@ def _escalation_reason(condition: Condition, rule: Rule, response: Response) -> 
 
 
 def _record_changes(decided: Transition, changes: tuple[Change, ...], rules: Rules) -> Transition:
-    """Draft the entries of the changed conditions, before the entry of the case that they open."""
+    """Draft the entries of the changed conditions, which precede the entry of the case that they open."""
     drafts = tuple(
         entry_builder.fault_change(
             _with_policy_severity(change, decided.state), decided.state, rules.catalog, rules.policy
@@ -181,7 +183,7 @@ def _record_changes(decided: Transition, changes: tuple[Change, ...], rules: Rul
 
 
 def _with_policy_severity(change: Change, state: NodeState) -> Change:
-    """Give a change the severity and action that the policy set for its condition, as its entry records them."""
+    """Return the change with the severity and action that the policy set, for its timeline entry."""
     condition = change.condition
     if condition is None or change.kind is ChangeKind.ENDED:
         return change
@@ -197,7 +199,7 @@ def _with_policy_severity(change: Change, state: NodeState) -> Change:
 
 
 def _move_node(decided: Transition, now: datetime) -> Transition:
-    """Move the node between healthy and degraded when its worst condition requires it."""
+    """Change the node's status between healthy and degraded if its worst condition requires it."""
     state = decided.state
     impaired = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
     if state.status is NodeStatus.HEALTHY and impaired:
@@ -214,7 +216,7 @@ def _set_node_status(decided: Transition, target: NodeStatus, now: datetime, rea
 
 
 def _move_case(decided: Transition, now: datetime) -> Transition:
-    """Resolve a case whose faults ended before isolation, or continue a case after its waiting period."""
+    """Close a case whose faults ended before isolation, or continue a case after its waiting period."""
     state = decided.state
     case = state.live_case
     if case is None or case.status not in {CaseStatus.OPEN, CaseStatus.QUEUED}:

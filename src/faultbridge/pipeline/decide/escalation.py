@@ -23,9 +23,10 @@ WAITING = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.ABSORBED})
 def raise_repair_action(
     state: NodeState, joined: Iterable[Condition], policy: Policy, now: datetime
 ) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Raise the repair action of a waiting case to the strongest that the joined conditions require.
+    """Raise the repair action of a waiting case if a condition that joined it needs a stronger one.
 
-    A running attempt is not changed: it reads the conditions before its intent and after its verification.
+    A running attempt is not changed. It reads the conditions itself, before its intent (the point of no return) and
+    after its verification.
     """
     case = state.live_case
     if case is None or case.status not in WAITING or case.cancelled:
@@ -59,7 +60,7 @@ def _response(state: NodeState, condition: Condition, rule: Rule, now: datetime)
 
 
 def _note(before: Case, raised: Case, condition: Condition, policy: Policy, now: datetime) -> Draft:
-    """Draft the note of the raised repair action."""
+    """Draft the timeline note that the repair action was raised."""
     new, old = raised.repair_action.value, before.repair_action.value
     text = f"{condition.code} joined the case: {new} replaces {old}"
     facts = {

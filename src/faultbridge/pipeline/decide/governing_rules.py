@@ -1,8 +1,8 @@
-"""Governing rules: the rules that decide whether a repair action of a case may start.
+"""Governing rules: the policy rules that decide whether a repair action of a case may start.
 
 A case keeps the rule of one condition. Each other active condition that requires the same repair action has a rule of
-its own, whose approvals and maintenance windows apply too. The rules of the attempts before apply as well: a reboot
-ends conditions, and the node may still fail its verification.
+its own, whose approvals and maintenance windows apply too. The rules of earlier attempts apply as well, because a
+reboot can end a condition although the node may still fail its verification.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WITHOUT_POLICY = frozenset({DEFAULT_RULE.name, INVENTORY_RULE})
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """An active condition that needs a case, its rule, and the repair action that the rule gives it, if any."""
+    """An active condition that needs a case, its rule, and the repair action of that rule, if any."""
 
     condition: Condition
     rule: Rule
@@ -29,7 +29,7 @@ class Requirement:
 
 
 def requirements(state: NodeState, policy: Policy) -> tuple[Requirement, ...]:
-    """Return the requirement of each active condition that is certainly about the node's current instance."""
+    """Return the requirement of each active condition that is certainly about the current instance."""
     found = []
     for condition in state.active():
         if condition.action.opens_case and condition.known_incarnation:
@@ -39,16 +39,16 @@ def requirements(state: NodeState, policy: Policy) -> tuple[Requirement, ...]:
 
 
 def strongest_requirement(state: NodeState, policy: Policy) -> Requirement | None:
-    """Return the requirement with the strongest repair action, or None.
+    """Return the requirement with the strongest repair action, or None if there is none.
 
-    Of several, one whose rule is no dry run comes first, then the one with the worst fault.
+    Of several, a requirement whose rule is not a dry run comes first, then the one with the worst fault.
     """
     found = (one for one in requirements(state, policy) if one.repair_action is not None)
     return max(found, key=_strength, default=None)
 
 
 def requirement_for(state: NodeState, policy: Policy, action: RepairAction) -> Requirement | None:
-    """Return the strongest requirement if it needs at least this repair action, else None."""
+    """Return the strongest requirement of a condition, if it needs this repair action or more, else None."""
     found = strongest_requirement(state, policy)
     enough = found is not None and _strength(found)[0] >= _ORDER.index(action)
     return found if enough else None
@@ -60,10 +60,10 @@ def _strength(one: Requirement) -> tuple[int, bool, int]:
 
 
 def rule_of_case(state: NodeState, case: Case, policy: Policy) -> Rule:
-    """Return the rule of a case.
+    """Return the policy rule that applies to a case.
 
-    If the policy in force has no rule of this name, its conditions are matched again. Without any condition, each
-    repair of the node requires approval, because what the former rule required is unknown.
+    If the current policy has no rule of this name, the conditions of the case are matched again. If there is no
+    condition, each repair of the node requires approval, because what the former rule required is unknown.
     """
     if _is_known(case.rule, policy):
         return policy.rule_named(case.rule)
@@ -81,15 +81,18 @@ def _is_known(rule: str, policy: Policy) -> bool:
 
 
 def _asking_rule(name: str) -> Rule:
-    """Return a rule that requires approval of each repair, because what the rule of this name required is unknown."""
+    """Return a rule that requires approval of each repair.
+
+    It replaces a rule of this name that the policy no longer contains, because what that rule required is unknown.
+    """
     return Rule(name, approval=tuple(action for action in RepairAction if action.needs_slot))
 
 
 def governing_rules(state: NodeState, case: Case, policy: Policy, action: RepairAction) -> tuple[Rule, ...]:
-    """Return the rule of the case and those of the active conditions that require this repair action.
+    """Return the rule of the case and the rules of the conditions that require this repair action.
 
-    A stronger action than any condition requires, such as the one after a failed attempt, is required by all of them.
-    The rules that governed the attempts before are among them, also if their conditions have ended.
+    An action may be stronger than any condition requires, for example after a failed attempt. The rules of all
+    conditions then apply. The rules of earlier attempts are included too, even if their conditions have ended.
     """
     found = requirements(state, policy)
     least = _ORDER.index(action)
@@ -102,20 +105,20 @@ def governing_rules(state: NodeState, case: Case, policy: Policy, action: Repair
 
 
 def with_governing_rules(state: NodeState, case: Case, policy: Policy) -> Case:
-    """Return a case that keeps the names of the rules that govern its repair action now."""
+    """Return the case with the names of the rules that govern its repair action now stored in it."""
     rules = governing_rules(state, case, policy, case.repair_action)
     return replace(case, governed_by=tuple(rule.name for rule in rules))
 
 
 def rule_to_ask(state: NodeState, case: Case, policy: Policy, action: RepairAction, attempt: int) -> Rule | None:
-    """Return the rule whose approval this attempt still needs for its repair action, or None."""
+    """Return the rule that still requires an operator's approval of this attempt's action, or None."""
     if case.approves(action, attempt):
         return None
     return next((rule for rule in governing_rules(state, case, policy, action) if action in rule.approval), None)
 
 
 def with_requirement(case: Case, requirement: Requirement) -> Case:
-    """Return a case under the rule of a condition that requires a stronger repair action than the case had."""
+    """Return the case under the rule of a condition that requires a stronger repair action."""
     condition = requirement.condition
     return replace(
         case,

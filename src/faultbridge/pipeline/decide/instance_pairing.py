@@ -1,8 +1,8 @@
 """Instance pairing: decide which unassigned instance of a group belongs to which of its nodes.
 
-A repair launches the successor of its node and attaches it. Pairing must not assign that instance to another node, so
-it leaves the youngest instances unassigned: one for each vacant node that is under repair, or whose instance may still
-exist. A successor is always launched after the old instance was released, so it is among the youngest.
+A repair launches the successor of its node and attaches it. Pairing must not assign that instance to another node. It
+therefore leaves the youngest instances unassigned: one for each vacant node that is under repair, or whose old instance
+may still exist. A successor is launched after the old instance was released, so it is among the youngest.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _CONTROLLED_BY_REPAIR = frozenset({CaseStatus.IN_PROGRESS})
 class VacantNode:
     """A node whose instance is not running.
 
-    `confirmed_gone` is set when the provider no longer knows the instance, `under_repair` while an attempt controls
-    the node.
+    `confirmed_gone` is True if the provider no longer lists the instance. `under_repair` is True while an attempt
+    controls the node.
     """
 
     node: str
@@ -38,13 +38,13 @@ class VacantNode:
 
     @property
     def open(self) -> bool:
-        """Return whether the inventory may attach an instance to the node."""
+        """Return whether the inventory may attach another instance to the node."""
         return self.confirmed_gone and not self.under_repair
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """The result of pairing: (node, instance) pairs, instances for new nodes, and unassigned ones."""
+    """The result of pairing: (node, instance) pairs, instances for new nodes, and unassigned instances."""
 
     assigned: tuple[tuple[str, str], ...] = ()
     added: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Pairing:
 
 
 def may_change_instance(state: NodeState) -> bool:
-    """Return whether the inventory may change a node's instance: no attempt controls the node."""
+    """Return whether the inventory may change a node's instance: no repair attempt controls the node."""
     if state.status in {None, NodeStatus.RETIRED, NodeStatus.REPLACING}:
         return False
     case = state.live_case
@@ -60,7 +60,7 @@ def may_change_instance(state: NodeState) -> bool:
 
 
 def waits_for_provider(state: NodeState) -> bool:
-    """Return whether the current attempt only waits for the provider's own repair of the node."""
+    """Return whether the current attempt only waits while the provider itself repairs the node."""
     attempt = state.live_case.attempt if state.live_case else None
     return attempt is not None and attempt.step == FOLLOW_STEP and FOLLOW_STEP not in attempt.steps
 
@@ -68,8 +68,9 @@ def waits_for_provider(state: NodeState) -> bool:
 def pair(vacant: Collection[VacantNode], unassigned: Iterable[Instance]) -> Pairing:
     """Pair the unassigned instances of one group with its vacant nodes.
 
-    An instance with a provider slot goes only to the node of that slot. The others go, oldest first, to the open nodes
-    in order of their names, preferably in the same zone.
+    An instance with a provider slot (the provider's permanent id of a node) is paired only with the node of that slot.
+    The other instances are paired, oldest first, with the nodes that may get an instance. These nodes are taken in
+    order of their names, preferably in the same zone.
     """
     oldest_first = sorted(
         unassigned, key=lambda instance: (instance.launched_at or _UNKNOWN_LAUNCH, instance.instance_id)

@@ -1,7 +1,7 @@
 """Maintenance windows: whether a window is open at a time, in the window's own time zone.
 
-`cronsim` evaluates the cron expression, with the rules of Debian's cron for changes to and from daylight saving time.
-It is imported when the first window is evaluated, because most policies have none.
+The package `cronsim` evaluates the cron expression, with the rules of Debian's cron for changes to and from daylight
+saving time. It is imported when the first window is evaluated, because most policies have no window.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FIELDS = "minute, hour, day of month, month, day of week"
 def is_open(window: Window, now: datetime) -> bool:
     """Return whether a maintenance window is open at `now`.
 
-    A window is open from its start until its duration has passed. At the exact end, the window is closed.
+    A window is open from its start until its duration has passed. It is closed at exactly that end.
     """
     from cronsim import CronSim
 
@@ -28,7 +28,10 @@ def is_open(window: Window, now: datetime) -> bool:
 
 
 def check_cron(text: str) -> None:
-    """Raise ValueError unless the text is a cron expression with five fields; the error names the wrong field."""
+    """Check that a text is a cron expression of five fields.
+
+    Any other text raises ValueError, which names the wrong field.
+    """
     from cronsim import CronSim, CronSimError
 
     if len(text.split()) != len(FIELDS.split(", ")):

@@ -1,6 +1,6 @@
-"""No repair: why a node with faults has no case, and what would change that.
+"""No repair: explains to operators why a node with faults has no case, and what would change that.
 
-This is the text for operators. `decide` opens cases, and `required_order` names the command that a case waits for.
+`decide` opens cases, and `required_order` names the operator command without which a case cannot continue.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class NoRepair:
 
 
 def no_repair(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepair | None:
-    """Return why a node in service has faults and no case; None for every other node."""
+    """Return why a node in service has faults but no case; None if it has no faults or has a case."""
     faults = tuple(state.active())
     if not faults or state.live_case is not None or state.status is None or not state.status.in_service:
         return None
@@ -47,7 +47,7 @@ def no_repair(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepai
 
 
 def _excluded(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepair | None:
-    """Return why the node is not repaired if it is excluded from repairs, or absent during an update; else None."""
+    """Return the reason if a node is excluded from repairs, or absent during an update; else None."""
     until = opted_out_until(state, config, now)
     if until is not None and until != FOREVER:
         end = f"{until:%Y-%m-%dT%H:%MZ}"

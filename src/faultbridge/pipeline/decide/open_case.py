@@ -1,4 +1,4 @@
-"""Open case: the only place that creates a `Case`, for faults and for orders of operators alike."""
+"""Open case: the only place that creates a `Case`, both for faults and for operators' orders."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ DETECTED = "detected"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The input of a decision besides the node's state; `gpus` holds the GPU count of each instance type.
+    """The input of a decision besides the node's state, such as the policy.
 
-    What the `shadow` policy would have decided is recorded and has no effect.
+    `gpus` holds the GPU count of each instance type. What the policy `shadow` would have decided is recorded and has no
+    effect.
     """
 
     policy: Policy
@@ -36,7 +37,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The fault or event for which a case is opened; `since` is its first observation, None if unknown."""
+    """The fault or event that opens a case. `since` is its first observation, or None if unknown."""
 
     code: str
     component: Component
@@ -60,7 +61,7 @@ def open_case(
     gpus: int | None = None,
     relapse_of: str | None = None,
 ) -> Transition:
-    """Open a case on a node. It is `waiting_for` something for `wait_seconds`; without these the caller queues it."""
+    """Open a case on a node. If `wait_seconds` is given, it first waits, for the reason `waiting_for`."""
     state = transition.state
     case = Case(
         id=case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, state.head.sequence + 1),

@@ -1,6 +1,7 @@
-"""Opt-out rule: until when no case opens for a node: one that is ignored or under maintenance, or absent in an update.
+"""Opt-out rule: until when no case opens for a node.
 
-The pure rule; `repair/opt_out.py` applies the operator's orders. Faults of an excluded node are still recorded.
+This applies to a node that is ignored, under maintenance, or absent during an update of its group. The rule is pure;
+`repair/opt_out.py` applies the operator's orders. Faults of an excluded node are still recorded.
 """
 
 from __future__ import annotations
@@ -23,16 +24,19 @@ LEAVING_CODES = frozenset({"cloud.instance_gone", "cloud.instance_stopped"})
 
 
 def opted_out_until(state: NodeState, config: ClusterConfig, now: datetime) -> datetime | None:
-    """Return until when a node is excluded from repairs, maybe `FOREVER`, or None when it is not excluded now."""
+    """Return until when a node is excluded from repairs, or None if it is not excluded now.
+
+    The result is `FOREVER` if the exclusion has no end.
+    """
     ignored = (state.ignored.until or FOREVER) if state.ignored else None
     ends = [end for end in (ignored, config.maintenance_until) if end is not None and end > now]
     return max(ends, default=None)
 
 
 def deferred_until(state: NodeState, condition: Condition, config: ClusterConfig, now: datetime) -> datetime | None:
-    """Return the time before which the condition opens no case, or None if it may open one now.
+    """Return the time before which a condition opens no case, or None if it may open a case now.
 
-    The node is excluded from repairs until then, or is absent while the owner updates its group.
+    Until then, the node is excluded from repairs, or it is absent while the owner updates its group.
     """
     hold = config.update_hold(state.placement.group, now) if is_absence(condition) else None
     ends = (opted_out_until(state, config, now), hold.until if hold else None)
@@ -40,16 +44,16 @@ def deferred_until(state: NodeState, condition: Condition, config: ClusterConfig
 
 
 def is_absence(condition: Condition) -> bool:
-    """Return whether a condition only reports that a node is absent, which is expected while its group is updated."""
+    """Return whether a condition only reports an absent node, as expected during an update of its group."""
     return condition.family is Family.HEARTBEAT or condition.code in LEAVING_CODES
 
 
 def start_ignoring(state: NodeState, ignored: Ignored) -> NodeState:
-    """Return a node that is excluded from repairs from now on."""
+    """Return the node with its exclusion from repairs, which starts now."""
     return replace(state, ignored=ignored)
 
 
 def stop_ignoring(state: NodeState, now: datetime) -> NodeState:
-    """Return a node that is no longer ignored; a deferred case becomes due at once."""
+    """Return the node without its exclusion from repairs; a deferred case becomes due at once."""
     due = now if state.case_deferred_until is not None else state.due_at
     return replace(state, ignored=None, due_at=due)

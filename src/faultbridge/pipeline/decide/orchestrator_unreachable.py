@@ -21,7 +21,7 @@ PROOFS: Mapping[str, frozenset[str]] = {
 
 
 def proof_of_failure(state: NodeState) -> str | None:
-    """Return the text that names the proof that the node's instance is unusable, or None without proof."""
+    """Return the report that proves that the node's instance is unusable, or None without proof."""
     for condition in state.active():
         reporters = condition.sources & PROOFS.get(condition.code, frozenset())
         if reporters and condition.known_incarnation and not condition.claimed:
@@ -36,7 +36,7 @@ def orchestrator_timed_out(state: NodeState, policy: Policy, now: datetime) -> b
 
 
 def reason_to_proceed(state: NodeState, policy: Policy, now: datetime) -> str | None:
-    """Return why a repair may proceed without the orchestrator, or None when it must wait."""
+    """Return why a repair may proceed without the orchestrator, or None if it must wait."""
     case = state.live_case
     if case is None or not orchestrator_timed_out(state, policy, now):
         return None

@@ -14,8 +14,8 @@ _PHASE_ORDER = ("detected", CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PR
 def durations(case: Case, end: datetime) -> dict[str, int]:
     """Return the milliseconds that a case spent in each phase until `end`, in the order of the phases.
 
-    The current phase of a live case is included. The status that closes a case is no phase. A case without marks has no
-    phases.
+    The current phase of a live case is included. The status that closes a case is not a phase. A case without recorded
+    times (`marks`) has no phases.
     """
     reached = (mark for mark in case.marks.items() if mark[0] not in _CLOSED)
     marks = sorted(reached, key=lambda mark: (mark[1], _order(mark[0])))
@@ -25,9 +25,9 @@ def durations(case: Case, end: datetime) -> dict[str, int]:
 
 
 def gpu_time_lost(case: Case, end: datetime) -> int | None:
-    """Return the number of GPUs times the milliseconds of the case; None when the number is unknown.
+    """Return the node's number of GPUs times the case's duration in ms; None if that number is unknown.
 
-    The result is 0 when no attempt started, because the node stayed in service.
+    The result is 0 if no attempt started, because the node stayed in service.
     """
     if case.gpus is None:
         return None

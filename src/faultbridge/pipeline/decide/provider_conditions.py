@@ -1,10 +1,10 @@
-"""Provider conditions: which conditions of a cluster the provider's state opens, and which updates hold repairs.
+"""Provider conditions: a provider's open conditions of a cluster, and pauses of repairs for updates.
 
 The provider's current state opens and ends conditions. An event can only open the condition of a failed launch, and
 only while the state shows that its group is not complete.
 
-An update of a group replaces or reboots nodes on purpose. Until it and a grace period are over, an absent node opens no
-case, and no repair starts in its group. Every other fault opens its case, which then waits.
+An update of a group replaces or reboots nodes on purpose. Until the update and a grace period are over, an absent node
+opens no case, and no repair starts in its group. Every other fault opens its case, which then waits.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ def open_conditions(
     status: ProviderStatus,
     now: datetime,
 ) -> tuple[ProviderCondition, ...]:
-    """Return the open conditions of a cluster. Each kind is open at most once per group, with its first message.
+    """Return the open conditions of a cluster, at most one of each kind per group.
 
-    `stored` were open before, `reported` come from events, and `status` is the provider's current state.
+    `stored` were open before, `reported` come from events, and `status` is the provider's current state. A condition
+    keeps its first message.
     """
     stored = tuple(stored)
     launches = [one for one in (*stored, *reported) if one.kind in LAUNCHES and not status.is_complete(one.group)]
@@ -53,15 +54,15 @@ def open_conditions(
 
 
 def target_size(expected: int, registered: Mapping[str, int], status: ProviderStatus) -> int:
-    """Return how many nodes a cluster should have: its registered ones, and those that its groups still lack.
+    """Return how many nodes a cluster should have: its registered nodes, and those that its groups lack.
 
-    A desired size below the number of registered nodes lowers nothing: a node counts until it is retired.
+    A desired size below the number of registered nodes reduces nothing, because a node counts until it is retired.
     """
     return expected + sum(max(status.groups[name].desired - registered.get(name, 0), 0) for name in status.groups)
 
 
 def _message(text: str) -> str:
-    """Return a provider's text on one line, without secrets and of limited length."""
+    """Return a provider's message on one line, without secrets and of limited length."""
     shown = visible_line(mask(text.encode(errors="replace")).decode(errors="replace"))
     return shown if len(shown) <= MAX_MESSAGE else shown[: MAX_MESSAGE - 3] + "..."
 
@@ -69,9 +70,9 @@ def _message(text: str) -> str:
 def next_holds(
     stored: Iterable[UpdateHold], status: ProviderStatus, limits: Limits, now: datetime
 ) -> tuple[UpdateHold, ...]:
-    """Return the holds of a cluster's groups, by group name, after its provider reported `status`.
+    """Return the pauses of repairs for updates, by group name, after the provider reported `status`.
 
-    A hold whose update exceeds the deadline is kept as long as the update lasts, so that it does not begin again.
+    A pause that exceeds its deadline is kept until the update ends, so that it does not start again.
     """
     before = {one.group: one for one in stored}
     updates = {name: group.update for name, group in status.groups.items() if group.update is not None}
@@ -87,7 +88,10 @@ def next_holds(
 def update_conditions(
     holds: Iterable[UpdateHold], status: ProviderStatus, now: datetime
 ) -> Iterator[ProviderCondition]:
-    """Yield a condition for each group that is updated: `updating`, or `update_overdue` once its hold has ended."""
+    """Yield a condition for each group that its owner updates now.
+
+    It is `updating`, or `update_overdue` after the pause of the group's repairs reached its deadline.
+    """
     for hold in holds:
         group = status.groups.get(hold.group)
         if not hold.running or group is None or group.update is None:
@@ -107,6 +111,6 @@ def _running(name: str, update: GroupUpdate, before: UpdateHold | None, limits: 
 
 
 def _ended(before: UpdateHold, limits: Limits, now: datetime) -> UpdateHold | None:
-    """Return how long repairs still wait after an update has ended, or None once its grace period is over."""
+    """Return the pause of repairs after its update ended, or None once the grace period is over."""
     until = now + limits.update_grace if before.running else before.until
     return replace(before, until=until, running=False) if until > now else None

@@ -1,4 +1,4 @@
-"""Relapse: a fault that comes back during probation needs the next stronger repair action, then an operator."""
+"""Relapse: a fault that returns on probation needs the next stronger repair action, then an operator."""
 
 from __future__ import annotations
 
@@ -22,21 +22,24 @@ _ORDER = list(RepairAction)
 
 
 class Response(NamedTuple):
-    """The repair action for a condition, None when an operator must act, and the probation that it violates."""
+    """The repair action for a condition, and the probation that a relapse violates.
+
+    The repair action is None if an operator must act. The probation is the period after an earlier repair of the fault.
+    """
 
     repair_action: RepairAction | None
     probation: Probation | None = None
 
     @property
     def text(self) -> str:
-        """Return in one phrase after which repair the fault came back; empty if it is no relapse."""
+        """Return a phrase that names the repair after which the fault came back; empty if it is no relapse."""
         if self.probation is None:
             return ""
         return f"relapse after {self.probation.repair_action.value} of case {self.probation.case_id}"
 
 
 def respond(state: NodeState, condition: Condition, rule: Rule, now: datetime) -> Response:
-    """Return the repair action of a rule for a condition; for a relapse, a stronger one than the former repair.
+    """Return the repair action for a condition; after a relapse, one stronger than the last repair.
 
     Diagnostics change nothing, so a fault that comes back after them keeps its own repair action. After a replacement
     the cause is probably outside of the instance: another replacement requires an operator.
@@ -54,7 +57,10 @@ def respond(state: NodeState, condition: Condition, rule: Rule, now: datetime) -
 
 
 def start_probation(state: NodeState, case: Case, family: Family | None, limits: Limits, now: datetime) -> NodeState:
-    """Put a node on probation for the fault of a case whose repair was verified."""
+    """Put a node on probation for the fault of a case whose repair was verified.
+
+    During probation, the same fault again needs a stronger repair action.
+    """
     if state.incarnation is None or not limits.probation:
         return state
     until, instance = now + limits.probation, state.incarnation.instance
@@ -64,7 +70,7 @@ def start_probation(state: NodeState, case: Case, family: Family | None, limits:
 def _begin_probation(
     probations: Iterable[Probation], case: Case, family: Family | None, instance: int, until: datetime, now: datetime
 ) -> tuple[Probation, ...]:
-    """Return the probations of a node after a repair, without those of former instances and those that have ended."""
+    """Return a node's probations after a repair, except ended ones and those of former instances."""
     running = [one for one in probations if one.instance == instance and one.until > now and one.code != case.code]
     begun = Probation(case.id, case.code, case.component, case.repair_action, instance, until, family)
     return (*running, begun)[-MAX_PROBATIONS:]
@@ -73,6 +79,9 @@ def _begin_probation(
 def _find_relapse(
     probations: Iterable[Probation], condition: Condition, instance: int | None, now: datetime
 ) -> Probation | None:
-    """Return the probation that a condition violates (if several, that with the strongest action), or None."""
+    """Return the probation that a condition violates, or None.
+
+    If there are several, the one with the strongest repair action is returned.
+    """
     found = [one for one in probations if one.instance == instance and now < one.until and one.is_relapse(condition)]
     return max(found, key=lambda one: _ORDER.index(one.repair_action), default=None)

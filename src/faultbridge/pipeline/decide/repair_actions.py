@@ -1,4 +1,4 @@
-"""Repair actions: choose the repair action of the next attempt, and the next stronger one."""
+"""Repair actions: choose the repair action of the next attempt, and the next stronger repair action."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _NOTHING = _ORDER.index(RepairAction.VERIFY)
 
 
 class Choice(NamedTuple):
-    """The chosen repair action, or None if an operator must act; `reason` says why it is not the requested one."""
+    """The chosen repair action, or None if an operator must act.
+
+    `reason` states why the requested action was not chosen.
+    """
 
     repair_action: RepairAction | None
     reason: str = ""
@@ -26,7 +29,8 @@ def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice
     """Choose the repair action of the next attempt.
 
     A node that recovered before its first attempt is only verified. A repair action that the rule does not permit is
-    replaced by the next stronger permitted one. What only listed senders claim is verified before anything destructive.
+    replaced by the next stronger permitted one. A fault that only listed senders reported is verified before any
+    destructive action.
     """
     if case.attempts == 0 and not any(condition.action.opens_case for condition in state.active()):
         return Choice(RepairAction.VERIFY, "no active condition needs a repair; the node is only verified")
@@ -45,9 +49,9 @@ def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice
 
 
 def required_repair_action(state: NodeState, case: Case, policy: Policy) -> RepairAction:
-    """Return the strongest repair action that the case or an active condition requires, without unconfirmed claims.
+    """Return the strongest repair action that the case or a confirmed active condition requires.
 
-    A claim is a condition that only claimed reports assert.
+    A condition is not confirmed if only claimed reports assert it, whose sender did not prove to be the node.
     """
     return max((case.repair_action, *_required(believed(state, case), policy)), key=_ORDER.index)
 
@@ -55,7 +59,8 @@ def required_repair_action(state: NodeState, case: Case, policy: Policy) -> Repa
 def unconfirmed(state: NodeState, case: Case, policy: Policy) -> bool:
     """Return whether only claimed conditions require the repair action of the next attempt.
 
-    A failed verification of the instance confirms them, and so does the operator who approves that repair action.
+    A claimed condition has only reports whose sender did not prove to be the node. A failed verification of the
+    instance confirms it, and so does the operator who approves that repair action.
     """
     claimed = [_ORDER.index(one) for one in _required(state, policy, claimed=True)]
     if not claimed or case.approved or is_confirmed(state, case):
@@ -65,18 +70,24 @@ def unconfirmed(state: NodeState, case: Case, policy: Policy) -> bool:
 
 
 def is_confirmed(state: NodeState, case: Case) -> bool:
-    """Return whether a verification of the current instance and boot has failed in this case."""
+    """Return whether a verification of the current instance and boot has failed in this case.
+
+    That confirms the case's faults.
+    """
     incarnation = state.incarnation
     return case.confirmed_at is not None and (incarnation is None or case.confirmed_at >= incarnation.since)
 
 
 def believed(state: NodeState, case: Case) -> NodeState:
-    """Return the node without the conditions that are only claimed, unless its case has confirmed them."""
+    """Return the node without its claimed conditions, unless its case has confirmed them.
+
+    A claimed condition has only reports whose sender did not prove to be the node.
+    """
     return state if is_confirmed(state, case) else without_claims(state)
 
 
 def without_claims(state: NodeState) -> NodeState:
-    """Return the node without its claimed conditions, those that only claimed reports assert."""
+    """Return the node without its claimed conditions, whose senders did not prove to be the node."""
     if not any(one.claimed for one in state.active()):
         return state
     return replace(state, conditions={key: one for key, one in state.conditions.items() if not one.claimed})
@@ -85,18 +96,19 @@ def without_claims(state: NodeState) -> NodeState:
 def _required(state: NodeState, policy: Policy, *, claimed: bool | None = None) -> list[RepairAction]:
     """Return the repair actions that the active conditions require.
 
-    With `claimed` True only the claimed conditions count, with False only the others, with None all.
+    If `claimed` is True, only the claimed conditions count. If it is False, only the others count. If it is None, all
+    count. A claimed condition has only reports whose sender did not prove to be the node.
     """
     found = (one for one in requirements(state, policy) if claimed in (None, one.condition.claimed))
     return [one.repair_action for one in found if one.repair_action is not None]
 
 
 def next_repair_action(rule: Rule, *, at_least: RepairAction) -> RepairAction | None:
-    """Return the least disruptive permitted repair action that is at least as strong as `at_least`, or None."""
+    """Return the least disruptive permitted repair action as strong as `at_least`, or None."""
     return next((action for action in _ORDER[_ORDER.index(at_least) :] if action in rule.repair_actions), None)
 
 
 def next_higher(repair_action: RepairAction) -> RepairAction | None:
-    """Return the next stronger repair action, or None after the strongest."""
+    """Return the repair action that is one step stronger, or None for the strongest action."""
     following = _ORDER[_ORDER.index(repair_action) + 1 :]
     return following[0] if following else None

@@ -1,7 +1,7 @@
 """Required order: the command that an operator must run before a node or its case can continue.
 
-This is the pure rule; `ops/required_orders.py` applies it to the nodes of a cluster. A state without a required order
-is final, or ends without an operator.
+The rule is pure. `ops/required_orders.py` applies it to the nodes of a cluster. If the state of a node requires no
+order, the state is final or changes without an operator.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from faultbridge.pipeline.decide.opt_out import FOREVER, LABEL, opted_out_until
 
 @dataclass(frozen=True, slots=True)
 class RequiredOrder:
-    """Why a node or case cannot continue by itself, and the exact command that lets it continue."""
+    """Why a node or case cannot continue by itself, and the exact command that makes it continue."""
 
     reason: str
     command: str
 
 
 def required_order(state: NodeState, config: ClusterConfig, now: datetime, control: Control) -> RequiredOrder | None:
-    """Return the command that a node waits for; None if it can continue without an operator.
+    """Return the command without which a node cannot continue; None if it needs no operator.
 
     `control` holds the pause and the breakers of the cluster.
     """
@@ -43,7 +43,7 @@ def required_order(state: NodeState, config: ClusterConfig, now: datetime, contr
 
 
 def _escalated(state: NodeState, case: Case, config: ClusterConfig) -> RequiredOrder:
-    """Return the order for an escalated case: verify the node, or name the group that a replacement needs."""
+    """Return the command for an escalated case: verify the node, or name the group for its replacement."""
     was_to_be_replaced = case.repair_action is RepairAction.REPLACE_NODE and case.attempts > 0
     if not (was_to_be_replaced and config.acts and state.placement.group is None):
         return _on_node("return", state, f"the case is escalated: {case.reason}")
@@ -87,7 +87,7 @@ def _without_case(state: NodeState, config: ClusterConfig, now: datetime) -> Req
 
 
 def permission_order(config: ClusterConfig) -> RequiredOrder | None:
-    """Return the command that permits actions in the cluster, or None if they are permitted."""
+    """Return the command that permits actions in the cluster, or None if they are permitted already."""
     if config.opens_cases and config.mode is Mode.ACT:
         return None
     owner = "" if config.opens_cases or config.mode is not Mode.ACT else " --repair-owner faultbridge"
@@ -96,7 +96,7 @@ def permission_order(config: ClusterConfig) -> RequiredOrder | None:
 
 
 def inclusion_order(state: NodeState, config: ClusterConfig, now: datetime) -> RequiredOrder | None:
-    """Return the command that ends an unlimited exclusion of the node from repairs, or None."""
+    """Return the command that ends an unlimited exclusion of the node from repairs; None without one."""
     if opted_out_until(state, config, now) != FOREVER or state.ignored is None:
         return None
     if state.ignored.by != LABEL:

@@ -1,7 +1,7 @@
-"""Shadow: what a second policy would have decided about a new fault, recorded as a note where it differs.
+"""Shadow: records a note if a second policy would have decided differently about a new fault.
 
 The second policy sees the same node and has no effect on it. Only the decision to open a case is compared, once for a
-new fault; what would have followed is the subject of `faultbridge policy backtest`.
+new fault. `faultbridge policy backtest` computes what would have followed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from faultbridge.pipeline.fold.expire import ORDERED
 
 @dataclass(frozen=True, slots=True)
 class ShadowDecision:
-    """What a policy decides about a new fault; without a repair action it opens no case."""
+    """What a policy decides about a new fault. Without a repair action it opens no case."""
 
     repair_action: RepairAction | None = None
     escalate: bool = False
@@ -37,12 +37,12 @@ class ShadowDecision:
 
     @property
     def decision(self) -> tuple[object, ...]:
-        """Return what is compared: everything but the name of the rule."""
+        """Return the parts of the decision that are compared: all but the name of the rule."""
         return self.repair_action, self.escalate, self.isolate, self.wait_seconds, self.approval, self.dry_run
 
     @property
     def text(self) -> str:
-        """Return the decision in words."""
+        """Return the decision as a phrase for the timeline note."""
         if self.repair_action is None:
             return "no case"
         parts = ["only reported"] if self.dry_run else []
@@ -56,10 +56,10 @@ class ShadowDecision:
 def note_shadow(
     decided: Transition, before: NodeState, changes: Iterable[Change], rules: Rules, now: datetime
 ) -> Transition:
-    """Add a note about what the shadow policy would have decided, if there is one and it decides otherwise.
+    """Add a note if the shadow policy, a second policy without effect, decides differently.
 
-    `before` and `changes` are the input of the decision in force. The node and its case stay as decided. An operator's
-    order gets no note.
+    `before` and `changes` are the input of the decision of the current policy. The node and its case stay as decided.
+    An operator's order gets no note.
     """
     changes = tuple(changes)
     began = [change.condition for change in changes if change.kind is ChangeKind.BEGAN and change.condition]

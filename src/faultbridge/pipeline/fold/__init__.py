@@ -1,4 +1,4 @@
-"""Fold: merges observations into the conditions of one node.
+"""Fold: merges observations into the conditions (active faults) of one node.
 
 No record is stored for deduplication; the conditions hold enough to ignore duplicates and late observations.
 

@@ -3,9 +3,9 @@
 Example: HyperPod reports that a node must be replaced, its agent reports that some GPU is unhealthy, and the kernel log
 names the Xid and the GPU. These are one condition with three reporters.
 
-A report is unspecific when its code stands for other codes (`stands_for` in the catalog) or when it names no device.
-It belongs to a specific condition of severity error or worse if both were observed within 15 minutes of each other, or
-if the same source reported that condition with the same unspecific key before.
+A report is unspecific if its code is a general one (`stands_for` in the catalog) or if it names no device. It belongs
+to a specific condition of severity error or worse if both were observed within 15 minutes of each other. It also
+belongs to a condition that the same source reported with the same unspecific key before.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ Conditions = Mapping[str, Condition]
 def specific_condition(
     reported_key: str, fault: Fault, at: datetime, conditions: Conditions, catalog: Catalog
 ) -> str | None:
-    """Return the key of the active condition that an unspecific fault belongs to, or None.
+    """Return the key of the active specific condition that an unspecific fault can mean, or None.
 
-    Of several conditions the worst is returned, and of equally bad ones the latest.
+    An unspecific fault names no device or only a general code. Of several conditions the worst is returned, and of
+    equally severe ones the latest.
     """
     code = catalog.canonical(fault.code)
     matching = [
@@ -42,7 +43,10 @@ def specific_condition(
 
 
 def unspecific_conditions(specific: Condition, conditions: Conditions, catalog: Catalog) -> list[str]:
-    """Return the keys of active unspecific conditions that belong to a new specific condition, at most 8."""
+    """Return the keys of at most 8 active unspecific conditions that a new specific one explains.
+
+    An unspecific condition names no device or only a general code.
+    """
     matching = (
         key
         for key, condition in _active(conditions)
@@ -52,7 +56,10 @@ def unspecific_conditions(specific: Condition, conditions: Conditions, catalog: 
 
 
 def belongs_to_ended(fault: Fault, at: datetime, ended: Mapping[str, Tombstone], catalog: Catalog) -> bool:
-    """Return whether an unspecific fault belongs to an ended condition and is therefore stale."""
+    """Return whether an unspecific fault means a condition that has ended, so that the fault is stale.
+
+    An unspecific fault names no device or only a general code.
+    """
     reported_code = catalog.canonical(fault.code)
     if not (catalog.row(reported_code).stands_for or _without_device(fault.component)):
         return False
@@ -95,7 +102,7 @@ def _stands_for(code: str, component: Component, specific: Condition, catalog: C
 
 
 def _covers(code: str, component: Component, specific_code: str, specific_component: str, catalog: Catalog) -> bool:
-    """Return whether an unspecific code and component can mean the specific ones."""
+    """Return whether an unspecific code and component can mean a specific code and component."""
     own = component_key(component)
     if code == specific_code:
         same_type = specific_component.startswith(f"{component.type.value}/")

@@ -1,8 +1,9 @@
-"""Capacity: how many changes one commit takes, and how many bytes of conditions and tombstones a node stores.
+"""Capacity: how many changes one commit takes, and how many bytes of conditions a node stores.
 
 DynamoDB accepts 100 writes in a transaction and 400 KB in an item. With these limits no commit has more than 90 writes,
-and no node more than 200 KB, whatever its sources report. What exceeds a limit is counted, not lost: further changes
-follow in the next commit, and evicted conditions are represented by `host.condition_overflow`.
+and no node more than 200 KB of conditions and tombstones, whatever its sources report. What exceeds a limit is counted,
+not lost: further changes follow in the next commit, and the condition `host.condition_overflow` represents evicted
+conditions.
 """
 
 from __future__ import annotations
@@ -43,12 +44,15 @@ _CONDITION, _REPORTER, _DIGEST, _HOUR, _TIME, _FIELD = 700, 130, 20, 26, 40, 8
 
 
 def weight(changes: Iterable[Change]) -> int:
-    """Return the number of writes for these changes: one entry each, and the rows of a device with a new fault."""
+    """Return the number of table writes for these changes.
+
+    Each change takes one entry. A new fault also takes the rows that index its device.
+    """
     return sum(1 + (_names_of_device(change) if change.kind is ChangeKind.BEGAN else 0) for change in changes)
 
 
 def condition_bytes(key: str, condition: Condition) -> int:
-    """Return an upper bound of the bytes that a condition takes in the item of its node."""
+    """Return an upper bound of the bytes that a condition takes in the table item of its node."""
     texts = _bytes(key, condition.code, condition.message, *condition.ends_on, *_names(condition.component))
     attributes = sum(_bytes(name, value) + _FIELD for name, value in condition.attributes.items())
     reporters = sum(_reporter_bytes(source, reporter) for source, reporter in condition.reporters.items())
@@ -56,13 +60,16 @@ def condition_bytes(key: str, condition: Condition) -> int:
 
 
 def mildest_condition(conditions: Mapping[str, Condition]) -> str:
-    """Return the key of the least severe condition; of equally severe ones, the one with the oldest observation."""
+    """Return the key of the least severe condition; of equals, the one with the oldest observation."""
     others = (key for key, condition in conditions.items() if condition.code != OVERFLOW)
     return min(others, key=lambda key: (conditions[key].severity.rank, conditions[key].last_at))
 
 
 def oversized_conditions(conditions: Mapping[str, Condition]) -> list[str]:
-    """Return the keys of the conditions to evict so that the others fit: the mildest first, of these the largest."""
+    """Return the keys of the conditions to evict so that the rest fits into the node's table item.
+
+    The mildest conditions are evicted first, and of these the largest first.
+    """
     if len(conditions) <= ALWAYS_FITTING:
         return []
     sizes = {key: condition_bytes(key, condition) for key, condition in conditions.items()}
@@ -83,14 +90,18 @@ def oversized_conditions(conditions: Mapping[str, Condition]) -> list[str]:
 
 
 def tombstone_bytes(key: str, tombstone: Tombstone) -> int:
-    """Return an upper bound of the bytes of a tombstone (the times of an ended condition) in the item of its node."""
+    """Return an upper bound of the bytes of a tombstone in its node's table item.
+
+    A tombstone holds the times of an ended condition.
+    """
     return 2 * _TIME + _bytes(key) + sum(_TIME + _bytes(source) for source in tombstone.reporters)
 
 
 def evict_tombstones(tombstones: dict[str, Tombstone], floor: datetime | None) -> datetime | None:
-    """Remove the oldest tombstones (times of ended conditions) above the limits, and return the new `floor`.
+    """Remove the oldest tombstones above the limits, and return the new `floor`.
 
-    The floor is the latest end of all conditions whose tombstone was ever removed, or None.
+    A tombstone holds the times of an ended condition. The floor is the latest end of all conditions whose tombstone was
+    ever removed, or None. Observations before the floor are ignored.
     """
     stored = sum(tombstone_bytes(*ended) for ended in tombstones.items())
     while len(tombstones) > MAX_TOMBSTONES or stored > MAX_TOMBSTONE_BYTES:
@@ -102,9 +113,9 @@ def evict_tombstones(tombstones: dict[str, Tombstone], floor: datetime | None) -
 
 
 def limit_attributes(attributes: Mapping[str, str], limit: int) -> dict[str, str]:
-    """Return the attributes that fit into `limit` bytes, in their order.
+    """Return the fault attributes that fit into `limit` bytes, in their order.
 
-    The longest are dropped, and `attributes_dropped` is added with their number.
+    The longest attributes are removed, and `attributes_dropped` is added with their number.
     """
     sizes = {name: _bytes(name, value) + _FIELD for name, value in attributes.items()}
     if sum(sizes.values()) <= limit:
@@ -120,7 +131,10 @@ def limit_attributes(attributes: Mapping[str, str], limit: int) -> dict[str, str
 
 
 def limit_reporters(reporters: Mapping[str, Reporter], newest: str | None = None) -> dict[str, Reporter]:
-    """Return at most 8 reporters: the oldest are removed, inactive ones before active ones; `newest` always stays."""
+    """Return at most 8 reporters of a condition; the reporter `newest` is always kept.
+
+    Inactive reporters are removed before active ones, and of these the oldest first.
+    """
     kept = dict(reporters)
     while len(kept) > MAX_REPORTERS:
         others = (source for source in kept if source != newest)

@@ -1,4 +1,4 @@
-"""Changes: the input of fold (arrivals) and its output (changes and outcomes of records)."""
+"""Changes: the input of the fold stage (observations) and its output (changes, outcomes of records)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 class ChangeKind(StrEnum):
     """The effect of an observation on a node.
 
-    `noted`: informational, recorded at most once a day. `late`: about an earlier instance or boot.
-    `devices`: devices seen for the first time in this instance.
+    `noted`: an informational fault, recorded at most once a day. `late`: a fault of an earlier instance or boot.
+    `devices`: devices that this instance shows for the first time.
     """
 
     BEGAN = "began"
@@ -32,11 +32,11 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One observation that is ready to be folded into a node.
+    """One observation that is ready to be applied to a node.
 
-    `at` is its time by a corrected clock of the sender. `incarnation` says whether it is about the node's current
-    instance and boot. `instance_id` is the instance that the record names, or else the one on which the authenticated
-    `sender` runs. `claimed` is set when nothing proves that the sender is the node (`Trust.is_claim`).
+    `at` is its time, corrected for an error of the sender's clock. `incarnation` states whether it is about the node's
+    current instance and boot. `instance_id` is the instance that the record names, or else the instance on which the
+    authenticated `sender` runs. `claimed` is True if nothing proves that the sender is the node (`Trust.is_claim`).
     """
 
     observation: Observation
@@ -50,7 +50,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change to record on the timeline: the condition after it, and the fault that caused it.
+    """One change to record on the timeline: the condition after the change, and the fault that caused it.
 
     `changed_parts` names what an update changed: `count`, `severity`, `reporters` or `component`. `facts` are added to
     the note of a change without a condition.
@@ -68,9 +68,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The result of fold: the node's next state, the changes to record, and each record's outcome.
+    """The result of the fold stage: the node's next state, its changes, and each record's outcome.
 
-    `remaining` are the observations whose changes exceed the limits of one commit. Fold them again after the commit.
+    `remaining` are the observations whose changes exceed the limits of one commit. The caller must apply them again
+    after the commit.
     """
 
     state: NodeState

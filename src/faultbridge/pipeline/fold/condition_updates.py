@@ -19,7 +19,7 @@ MAX_DIGESTS = 8
 
 
 def merge_conditions(first: Condition, second: Condition) -> Condition:
-    """Merge two conditions of the same device; code, component and text are those of the first."""
+    """Merge two conditions of the same device. Code, component and text of the first are kept."""
     one, two = first.as_reported, second.as_reported
     hours = sorted({*first.hours, *second.hours})
     return replace(
@@ -37,7 +37,7 @@ def merge_conditions(first: Condition, second: Condition) -> Condition:
 
 
 def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: Tombstone | None) -> Condition:
-    """Create the condition of a first fault; `ended` is the tombstone of its last occurrence, if any."""
+    """Create the condition of a first fault. `ended` holds the times of its last occurrence, if any."""
     former = {source: Reporter(False, at) for source, at in ended.reporters.items()} if ended else {}
     return Condition(
         code=code,
@@ -64,9 +64,10 @@ def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: To
 def repeat_condition(
     condition: Condition, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
 ) -> Condition:
-    """Add one more fault to a condition; `unspecific_key` is the fault's own key when that is unspecific.
+    """Add one more fault to a condition.
 
-    Message and attributes stay those of the first report, except for a clock that has moved since.
+    `unspecific_key` is the fault's own key if the fault names no device or only a general code. Message and attributes
+    stay those of the first report, except for a clock fault whose clock has moved since.
     """
     reporter = condition.reporters.get(fault.source)
     digests = reporter.digests if reporter is not None and reporter.last_at == arrival.at else ()
@@ -93,10 +94,11 @@ def repeat_condition(
 def add_report(
     condition: Condition, row: Row, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
 ) -> Condition:
-    """Add one more fault to a condition; either may be a claim, of which nothing proves that the node sent it.
+    """Add one more fault to a condition. Both can be claimed: no sender proved that it is the node.
 
-    A claim makes a confirmed condition no worse: it only adds a reporter. The first specific report that is no claim
-    replaces severity, action, text and count of a claimed condition. `row` is the catalog's row of the condition.
+    A claimed fault never makes a confirmed condition worse: it only adds a reporter. The first specific report that is
+    not claimed replaces severity, action, text and count of a claimed condition. `row` is the catalog's row of the
+    condition.
     """
     if arrival.claimed and not condition.claimed:
         fault = replace(fault, severity=None, action=None, count=0)
@@ -115,7 +117,10 @@ def add_report(
 
 
 def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key: str) -> Condition:
-    """Merge an unspecific condition into the specific one that it belongs to, with all its reporters."""
+    """Merge an unspecific condition into the specific condition that explains it, with all its reporters.
+
+    An unspecific condition names no device or only a general code.
+    """
     reporters = {
         source: replace(reporter, unspecific_key=reporter.unspecific_key or unspecific_key)
         for source, reporter in unspecific.reporters.items()
@@ -124,7 +129,7 @@ def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key
 
 
 def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Component]) -> set[str]:
-    """Return the keys of the conditions that a health snapshot checked and did not find."""
+    """Return the keys of the conditions that a health snapshot checked and no longer found."""
 
     def key(code: str, component: Component) -> str:
         return condition_key(catalog.canonical(code), identity(component, devices))
@@ -134,10 +139,11 @@ def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Co
 
 
 def is_known(reporter: Reporter, fault: Fault, arrival: Arrival) -> bool:
-    """Return whether a report adds nothing: it is older than the source's newest report, or was counted already.
+    """Return whether a report adds nothing to a condition.
 
-    While the node's own report is active, a claimed report of the same source adds nothing. While only a claimed report
-    is active, the node's own report always adds to it.
+    This is the case if the report is older than the source's newest report, or was counted already. While the node's
+    own report is active, a claimed report (its sender did not prove to be the node) of the same source adds nothing.
+    While only a claimed report is active, the node's own report always adds to it.
     """
     if bool(reporter.claimed) is not arrival.claimed and reporter.active:
         return arrival.claimed
@@ -147,7 +153,10 @@ def is_known(reporter: Reporter, fault: Fault, arrival: Arrival) -> bool:
 
 
 def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
-    """Return the parts of a condition that changed enough for an entry; a count must reach a new power of ten."""
+    """Return the parts of a condition that changed enough to record a timeline entry.
+
+    A count changed enough if it reached a new power of ten.
+    """
     old, new = before.as_reported, after.as_reported
     parts = (
         ("count", len(str(after.count)) > len(str(before.count))),
@@ -158,7 +167,7 @@ def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
 
 
 def digest(fault: Fault) -> str:
-    """Return a short hash that distinguishes faults observed at the same instant."""
+    """Return a short hash that distinguishes faults observed at the same time."""
     text = "\0".join((fault.source, fault.code, _component_text(fault.component), fault.message, fault.evidence))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

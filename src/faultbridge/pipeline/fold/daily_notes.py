@@ -1,7 +1,8 @@
-"""Daily notes: the informational and late faults that are recorded today, each once and within limits.
+"""Daily notes: which informational and late faults are recorded today, each once and within limits.
 
-`noted` maps a key to the day on which it was last recorded. The prefix of a key names its group, and each group has its
-own limit, so that reports of a foreign instance cannot prevent the notes of the node itself.
+A late fault is about an earlier instance or boot. `noted` maps a key to the day on which it was last recorded. The
+prefix of a key names its group, and each group has its own limit, so that reports of a foreign instance cannot prevent
+the notes of the node itself.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SUMMARY = "more"
 
 
 class Note(Enum):
-    """What to record for a key today: the fault itself, one summary that more faults exist, or nothing."""
+    """What to record for a key today: the fault, one summary that further faults exist, or nothing."""
 
     FAULT = "fault"
     SUMMARY = "summary"
@@ -30,7 +31,7 @@ class Note(Enum):
 
 
 def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
-    """Decide what to record for a key on the day of `at`; the decision is stored in `noted`."""
+    """Decide what to record for a key on the day of `at`, and store the decision in `noted`."""
     day, group = at.date().isoformat(), _group(key)
     if noted.get(key, "") >= day:
         return Note.NOTHING
@@ -46,9 +47,9 @@ def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
 
 
 def note_change(note: Note, kind: ChangeKind, group: str, arrival: Arrival, reason: str) -> Change:
-    """Return the change that records a fault on the timeline without a condition, or the summary of further faults.
+    """Return the timeline change for a fault without a condition: the fault, or a summary of more faults.
 
-    A late fault also names its sender.
+    A late fault, which is about an earlier instance or boot, also names its sender.
     """
     reported = {"instance_id": arrival.instance_id, "sender": arrival.sender}
     facts = {name: value for name, value in reported.items() if value and kind is ChangeKind.LATE}

@@ -1,7 +1,8 @@
 """Device names: rename stored keys when a device becomes known by another name.
 
-The same GPU is first known by its index and later by its PCI address. Its conditions, its tombstones and its notes are
-stored under the name; without a renaming, a repeated record of an ended fault would open a new condition.
+The same GPU is first known by its index and later by its PCI address. Its conditions, its tombstones (the times of
+ended conditions) and its notes are stored under the name. Without a renaming, a repeated record of an ended fault would
+open a new condition.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from faultbridge.pipeline.fold.condition_updates import merge_conditions
 
 
 def rename_key(key: str, devices: Iterable[Component]) -> str:
-    """Return a condition key with the current name of its device; any other key is returned unchanged."""
+    """Return a condition key with the current name of its device; other keys are returned unchanged."""
     code, separator, name = key.partition("@")
     component = parse_component(name) if separator else None
     return key if component is None else f"{code}@{component_key(identity(component, devices))}"
@@ -43,7 +44,10 @@ def rename_tombstones(tombstones: Mapping[str, Tombstone], devices: Iterable[Com
 
 
 def rename_notes(noted: Mapping[str, str], devices: Iterable[Component]) -> dict[str, str]:
-    """Return the days of notes under the current names of devices; of two days of one device the later is kept."""
+    """Return the days of recorded notes under the current names of devices.
+
+    If a device has two days under two names, the later day is kept.
+    """
     devices = tuple(devices)
     renamed: dict[str, str] = {}
     for key, day in noted.items():
@@ -55,7 +59,10 @@ def rename_notes(noted: Mapping[str, str], devices: Iterable[Component]) -> dict
 def rename_conditions(
     conditions: dict[str, Condition], devices: Iterable[Component], arrival: Arrival
 ) -> Iterator[Change]:
-    """Give conditions the current names of their devices, and yield each change; equal conditions are merged."""
+    """Give conditions the current names of their devices, and yield each change.
+
+    Conditions with equal keys are merged.
+    """
     devices = tuple(devices)
     for key in tuple(conditions):
         before = conditions[key]
@@ -79,7 +86,7 @@ def rename_conditions(
 
 
 def rename_reports(condition: Condition, devices: Iterable[Component]) -> Condition:
-    """Return a condition whose device and whose reporters' own keys have the current names."""
+    """Return a condition with the current name of its device, also in its reporters' own keys."""
     devices = tuple(devices)
     reporters = {
         source: replace(reporter, unspecific_key=rename_key(reporter.unspecific_key, devices))

@@ -33,7 +33,7 @@ ORDERED_QUARANTINE = f"{ORDERED}quarantine"
 
 
 def end_scopes(state: NodeState, scopes: Iterable[Scope], *, at: datetime, reason: str) -> Folded:
-    """End every condition of these scopes: a reboot ends those of the process and of the boot."""
+    """End every condition whose scope is one of these; a reboot ends the scopes of process and boot."""
     ending = frozenset(scopes)
     return _end(state, at, reason, lambda condition: at if condition.scope in ending else None)
 
@@ -46,11 +46,12 @@ def end_verified(
     covers: Callable[[str], bool],
     reason: str | None = None,
 ) -> Folded:
-    """End the conditions that the repair action fixed, and those that the passed verification proves fixed.
+    """End the conditions that the repair action fixed, and those that the verification proves fixed.
 
-    The repair action fixes conditions of its scopes, and those that the catalog ends with it. The verification proves
-    only what it `covers`: conditions that required no stronger repair action, and those that the catalog ends with any
-    passed verification. A condition that neither fixes stays active until its own reporters say that it ended.
+    The repair action fixes conditions of its scopes, and conditions for which the catalog names the action as their
+    end. The verification proves only what it `covers`: conditions that required no stronger repair action, and
+    conditions that the catalog ends with any passed verification. Any other condition stays active until its own
+    reporters report its end.
     """
     order = list(RepairAction)
 
@@ -65,13 +66,16 @@ def end_verified(
 
 
 def end_former(state: NodeState, *, at: datetime) -> Folded:
-    """End the conditions of a replaced instance, because its successor has passed a verification."""
+    """End the conditions of a replaced instance after its successor has passed a verification."""
     reason = f"verification passed after {RepairAction.REPLACE_NODE.value}"
     return _end(state, at, reason, lambda condition: at if is_former(state, condition) else None)
 
 
 def end_claims(state: NodeState, *, at: datetime, covers: Callable[[str], bool]) -> Folded:
-    """End the claimed conditions (asserted only by claimed reports) that a passed verification covers."""
+    """End the claimed conditions that a passed verification covers.
+
+    A claimed condition has only reports whose sender did not prove to be the node.
+    """
     reason = "diagnostics did not confirm what only listed senders reported"
     return _end(state, at, reason, lambda condition: at if condition.claimed and covers(condition.code) else None)
 
@@ -85,9 +89,9 @@ def end_orders(state: NodeState, *, at: datetime) -> Folded:
 def ignore_observations(state: NodeState, *, before: datetime) -> NodeState:
     """Raise the node's floor, so that no observation made up to `before` opens a condition.
 
-    Used when a verification passed: it proves that earlier observations of the new instance no longer apply, even
-    when their records arrive late. Tombstones that end before the floor are removed, because a tombstone would permit
-    observations made after it.
+    This is used after a passed verification. It proves that earlier observations of the new instance no longer apply,
+    even if their records arrive late. Tombstones that end before the floor are removed, because a tombstone would
+    permit observations made after it.
     """
     floor = before if state.floor is None else max(state.floor, before)
     tombstones = {key: tombstone for key, tombstone in state.tombstones.items() if _last_time(tombstone) > floor}

@@ -1,8 +1,8 @@
 """Fold: apply observations to a node's conditions; duplicates and reordering change nothing.
 
-Records are not remembered, only their effects: each reporter of a condition has a watermark, the time of its latest
-counted observation. An ended condition leaves a tombstone with these times, and an evicted tombstone raises the node's
-floor: older observations are ignored.
+Records are not stored, only their effects. Each reporter of a condition has a watermark: the time of its latest counted
+observation. An ended condition leaves a tombstone with these times. A removed tombstone raises the node's floor.
+Observations older than the watermark, the tombstone or the floor are ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def fold(
     limits: Limits,
     changed: int = 0,
 ) -> Folded:
-    """Apply observations to a node in the order of their times, until one commit can take no more changes.
+    """Apply observations to a node in the order of their times, up to the limit of changes of one commit.
 
     `changed` is the number of changes that the commit already contains.
     """
@@ -64,7 +64,10 @@ def _apply(conditions: NodeConditions, arrival: Arrival, *, oldest: datetime) ->
 
 
 def _record_late_fault(conditions: NodeConditions, arrival: Arrival) -> Outcome:
-    """Record a fault of another instance or an earlier boot once per day and code; it changes no condition."""
+    """Record a fault of another instance or an earlier boot, once per day and code.
+
+    It changes no condition.
+    """
     fault = arrival.observation
     if not isinstance(fault, Fault):
         return Outcome.STALE

@@ -1,4 +1,4 @@
-"""The conditions of one node while a batch of observations is applied to them: all watermark rules."""
+"""The conditions (active faults) of one node while observations are applied, with the watermark rules."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ MAX_SNAPSHOTS = 64
 class NodeConditions:
     """The conditions of one node as a mutable object; `state()` returns the node after all changes.
 
-    `active` maps condition keys to conditions; `changes` lists the changes to record on the timeline. `interrupted` is
-    set when a snapshot changes more than one commit may contain; it is then applied again after the commit.
+    `active` maps condition keys to conditions. `changes` lists the changes to record on the timeline. `interrupted` is
+    True if a health snapshot changes more than one commit may contain; it is then applied again after the commit.
     """
 
     def __init__(self, state: NodeState, catalog: Catalog, changed: int = 0) -> None:
-        """Copy the conditions of a node and the times of its latest reports.
+        """Copy the node's conditions and latest report times.
 
         `changed` is the number of changes that the commit already contains.
         """
@@ -50,7 +50,7 @@ class NodeConditions:
         self._devices = state.devices
 
     def state(self) -> NodeState:
-        """Return the node with all changes applied."""
+        """Return the node's state with all changes applied."""
         return replace(
             self._state,
             conditions=self.active,
@@ -63,12 +63,12 @@ class NodeConditions:
 
     @property
     def is_full(self) -> bool:
-        """Return whether the commit takes no further observation."""
+        """Return whether the commit has reached its limit and takes no further observation."""
         most = self._changed + 3 * len(self.changes)
         return most >= capacity.MAX_CHANGES and self._changed + capacity.weight(self.changes) >= capacity.MAX_CHANGES
 
     def apply_fault(self, fault: Fault, arrival: Arrival) -> Outcome:
-        """Apply one fault: note it, create its condition, or add it to an existing one."""
+        """Apply one fault: record it as a note, create its condition, or add it to an existing one."""
         fault = self._catalog.classify(fault)
         component = identity(fault.component, self._devices)
         key = condition_key(self._catalog.canonical(fault.code), component)
@@ -88,14 +88,17 @@ class NodeConditions:
         return Outcome.RECORDED
 
     def apply_clear(self, clear: Clear, arrival: Arrival) -> Outcome:
-        """Withdraw one source's report of one condition; the condition ends with its last report."""
+        """End one source's report of a condition. A condition ends when no report is left."""
         component = identity(clear.component, self._devices)
         key = condition_key(self._catalog.canonical(clear.code), component)
         key = attribution.reported_condition(key, clear.source, self.active)
         return self._withdraw(key, clear.source, arrival.at, clear.message, arrival.record_id)
 
     def apply_snapshot(self, snapshot: Snapshot, arrival: Arrival) -> Outcome:
-        """Apply the faults of a health snapshot, and withdraw its source's reports of faults that it lacks."""
+        """Apply the faults of a health snapshot.
+
+        The reports of its source about faults that the snapshot checked and did not find end.
+        """
         last = self._snapshots.get(snapshot.reporter_key)
         if last is not None and arrival.at <= last:
             return Outcome.DUPLICATE if arrival.at == last else Outcome.STALE
@@ -121,7 +124,7 @@ class NodeConditions:
         return max(outcomes, key=lambda outcome: outcome.rank, default=Outcome.CLEAN)
 
     def end(self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None) -> None:
-        """End a condition and store its watermarks as a tombstone, evicting the oldest if necessary."""
+        """End a condition, keep its report times as a tombstone, and remove tombstones above the limit."""
         del self.active[key]
         times = {source: reporter.last_at for source, reporter in condition.reporters.items()}
         self._tombstones[key] = Tombstone(ended_at=at, reporters=times)
@@ -129,24 +132,24 @@ class NodeConditions:
         self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
 
     def first_of_the_day(self, key: str, at: datetime) -> bool:
-        """Return whether a key is noted for the first time on this day and within the daily limit; store the day."""
+        """Return whether a key is recorded for the first time today and within its limit; note the day."""
         return daily_notes.take_note(self._noted, key, at) is daily_notes.Note.FAULT
 
     def is_own_instance(self, instance_id: str | None) -> bool:
-        """Return whether an instance backs or backed the node; None, an unknown instance, counts as its own."""
+        """Return whether an instance backs or backed the node; None (unknown) also returns True."""
         current = self._state.incarnation
         own = (None, current.instance_id if current else None, *self._state.former_instances)
         return instance_id in own
 
     def note(self, kind: ChangeKind, group: str, key: str, arrival: Arrival, reason: str = "") -> bool:
-        """Record a fault without a condition, once a day. Beyond the limit of its group, record that there are more."""
+        """Record a fault without a condition once a day, or a summary beyond the limit of its group."""
         note = daily_notes.take_note(self._noted, group + key, arrival.at)
         if note is not daily_notes.Note.NOTHING:
             self.changes.append(daily_notes.note_change(note, kind, group, arrival, reason))
         return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
-        """Return whether a fault was observed before its condition ended, or below the node's floor."""
+        """Return whether a fault is older than its condition's end, or than the node's floor for faults."""
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))
@@ -155,7 +158,7 @@ class NodeConditions:
         return self._floor is not None and at <= self._floor
 
     def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
-        """Create a condition, and merge the unspecific conditions that belong to it."""
+        """Create a condition, and merge the node's general reports of the same fault into it."""
         code = self._catalog.canonical(fault.code)
         condition = new_condition(code, self._catalog.row(code), fault, arrival, self._tombstones.pop(key, None))
         for unspecific_key in attribution.unspecific_conditions(condition, self.active, self._catalog):
@@ -202,7 +205,7 @@ class NodeConditions:
         return self.apply_fault(replace(full, evidence=fault.evidence), arrival)
 
     def _limit_bytes(self, fault: Fault, arrival: Arrival) -> None:
-        """Evict the largest of the mildest conditions until the others fit into the item of the node."""
+        """Evict the mildest conditions, largest first, until the rest fits into the node's table item."""
         evicted = capacity.oversized_conditions(self.active)
         for key in evicted:
             self.end(key, self.active[key], arrival.at, f"evicted for {fault.code}", arrival.record_id)
@@ -210,7 +213,7 @@ class NodeConditions:
             self._report_overflow(fault, arrival)
 
     def _interrupt(self) -> bool:
-        """Return whether a snapshot is interrupted because the commit takes no further changes."""
+        """Return whether a health snapshot must stop because the commit takes no further changes."""
         self.interrupted = self.interrupted or self.is_full
         return self.interrupted
 
@@ -234,7 +237,7 @@ class NodeConditions:
         return Outcome.RECORDED
 
     def _update_devices(self, snapshot: Snapshot, arrival: Arrival) -> None:
-        """Store the node's device list, and rename everything whose device it identifies."""
+        """Store the node's device list, and rename stored data of the devices that it identifies."""
         if snapshot.devices == self._devices:
             return
         for change in device_names.rename_conditions(self.active, snapshot.devices, arrival):

@@ -21,7 +21,7 @@ MAX_CUSTODY = 64
 
 
 class Sightings(NamedTuple):
-    """The node with its new devices, the change that records them, and the number of writes that it causes."""
+    """The node with its new devices, the change that records them, and the number of its table writes."""
 
     state: NodeState
     changes: tuple[Change, ...] = ()
@@ -29,7 +29,7 @@ class Sightings(NamedTuple):
 
 
 def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: datetime) -> Sightings:
-    """Record the new devices of the first health snapshot in which there are any.
+    """Record the new devices of the first health snapshot that has new devices.
 
     New devices of later snapshots are recorded when they are reported again. A snapshot is ignored if it is not
     certainly about the current instance, is older than `oldest`, or is older than the last snapshot of its source.
@@ -50,7 +50,7 @@ def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: date
 
 
 def _devices(snapshot: Snapshot) -> Iterable[Component]:
-    """Return the devices that a snapshot lists, or else those that it could check."""
+    """Return the devices that a snapshot lists, or the devices that it could check if it lists none."""
     return snapshot.devices or dict.fromkeys(one for covered in snapshot.covers.values() for one in covered)
 
 
@@ -67,10 +67,10 @@ def _change(seen: tuple[Component, ...], instance_id: str | None, arrival: Arriv
 def take_custody(
     custody: tuple[str, ...], instance: int, devices: Iterable[Component]
 ) -> tuple[tuple[str, ...], tuple[Component, ...]]:
-    """Return the sightings of a node with these devices, and the devices that are new in this instance.
+    """Record that a node's instance has these devices; return the result and the new devices.
 
-    A device is new when this instance never reported its UUID, or its serial number if it has no UUID, in this slot. A
-    device that a report does not list keeps its sighting: a source may list only some of the devices.
+    A device is new if this instance never reported its UUID (or its serial number, if it has no UUID) in this slot. A
+    device that a report does not list stays recorded, because a source may list only some of the devices.
     """
     current = [one for one in custody if one.startswith(f"{instance}|")]
     known = set(current)
@@ -80,7 +80,7 @@ def take_custody(
 
 
 def _is_known(known: set[str], instance: int, device: Component) -> bool:
-    """Return whether a device was seen in its slot, or in any slot if the report names none."""
+    """Return whether a device was recorded in its slot, or in any slot if the report names no slot."""
     sighting = _sighting(instance, device)
     return sighting in known or (device.pci is None and any(one.startswith(sighting) for one in known))
 

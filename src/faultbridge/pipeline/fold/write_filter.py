@@ -1,18 +1,18 @@
 """Write filter: decide whether a node's changed state must be stored when no entry records the change.
 
-One write per minute for each healthy node would be most of a fleet's cost. Watermarks and counts are therefore stored
-with limited precision:
+One write per minute for each healthy node would be most of a fleet's cost. Watermarks (the times of the reporters' last
+reports) and counts are therefore stored with limited precision:
 
-- the last health snapshot of a source that asserts nothing: 10 minutes, or two hours if its time is written with a
-  heartbeat of the node, where a worker that receives an older snapshot with a fault finds it;
+- the last health snapshot of a source that asserts nothing: 10 minutes. It is two hours if the time of the snapshot is
+  written with a heartbeat of the node, because a worker that receives an older snapshot with a fault finds it there;
 - a repeated report of a condition: 1 minute;
 - a repeated driver error that a log can never withdraw: 15 minutes;
 - a count: whenever it has doubled, and each time while a policy rule with a minimum count is not yet satisfied.
 
-Three things are lost if the worker that holds the exact state in memory stops. `count` is only a lower bound. A
+If the worker that has the exact state in memory stops, three things are lost. `count` is only a lower bound. A
 condition that ends after a quiet period ends up to a tenth of that period early. A faulty health snapshot that SQS
-delivers after a clean one of the same 10 minutes opens a condition, which the next snapshot clears, unless the time of
-the clean one was written with a heartbeat.
+delivers after a clean one of the same 10 minutes opens a condition. The next snapshot clears that condition. This does
+not happen if the time of the clean snapshot was written with a heartbeat.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ LOG_CODES = ("xid.", "sxid.")
 def must_write(before: NodeState, after: NodeState, policy: Policy, catalog: Catalog, *, logged: bool = False) -> bool:
     """Return whether a node's changed state must be stored.
 
-    That is the case if anything except watermarks and counts changed, or one of them by more than its precision.
-    `logged` means that the times of its snapshots are written with a heartbeat.
+    It must be stored if anything except watermarks and counts changed, or if a watermark or count changed by more than
+    its precision. A watermark is the time of a reporter's last report. `logged` means that the times of the node's
+    snapshots are written with a heartbeat.
     """
     if replace(after, conditions=before.conditions, snapshots=before.snapshots, due_at=before.due_at) != before:
         return True

@@ -1,8 +1,8 @@
 """Compare: turn the difference between two counter samples of the same port or device into faults.
 
-A counter that rose by more than its threshold is a fault. A counter that fell was reset, which is no fault. A
-threshold with a period grows with the time between the samples; for a shorter time it stays the same. Gauges and states
-have one rule each (`_RULES`).
+A counter that rose by more than its threshold is a fault. A counter that fell was reset, which is no fault. A threshold
+with a period grows with the time between the samples if this time is longer than the period. Gauges and states have one
+rule each (`_RULES`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STALL_STEPS, STALL_SECONDS = 5, 300
 
 
 def differences(observations: Iterable[Observation], limits: Thresholds | None = None) -> tuple[Observation, ...]:
-    """Return the observations, with a fault for each difference between two samples of the same port.
+    """Return the observations, with a fault added for each difference between two samples of a port.
 
     A fault that a health snapshot of the same record already contains is not added again. `limits` replaces the
     packaged thresholds.
@@ -60,7 +60,10 @@ def _faults(previous: CounterSample, sample: CounterSample, limits: Thresholds) 
 
 
 def _rise_above(limit: Threshold, previous: CounterSample, sample: CounterSample) -> Fault | None:
-    """Return a fault if a counter rose by more than its threshold; None also if it fell, because it was reset."""
+    """Return a fault if a counter rose by more than its threshold, else None.
+
+    A counter that fell was reset, which is no fault.
+    """
     before, now = previous.values.get(limit.counter), sample.values.get(limit.counter)
     if not isinstance(before, int) or not isinstance(now, int) or now <= before:
         return None
@@ -91,7 +94,7 @@ def _seconds(previous: CounterSample, sample: CounterSample) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Rise:
-    """The rule of a counter for which every increase is a fault."""
+    """The rule for a counter of which every increase is a fault."""
 
     code: str
     text: str
@@ -105,7 +108,7 @@ class _Rise:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """The rule of a link state: a port that had a link in the previous sample and has none now is a fault."""
+    """The rule for a link state: a link that was up in the previous sample and is down now is a fault."""
 
     code: str
 
@@ -117,7 +120,7 @@ class _Lost:
 
 
 def _last_xid(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Return a fault if the gauge of the last Xid changed or appeared; 0 means no Xid."""
+    """Return a fault if the gauge of the last Xid changed or appeared. The value 0 means no Xid."""
     before, now = previous.values.get(name), sample.values[name]
     if before == now or not isinstance(now, int) or now <= 0:
         return None
@@ -136,7 +139,7 @@ def _counted_xid(previous: CounterSample, sample: CounterSample, name: str) -> F
 
 
 def _reduced_rate(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Return a fault if a link that stayed up has a lower rate than before: lost lanes or speed."""
+    """Return a fault if a link that stayed up has a lower rate than before, from lost lanes or speed."""
     before, now = previous.values.get(name), sample.values[name]
     state = "ib_link" if name == "ib_rate" else "carrier"
     link_up = previous.values.get(state) == sample.values.get(state) == 1
@@ -147,7 +150,7 @@ def _reduced_rate(previous: CounterSample, sample: CounterSample, name: str) -> 
 
 
 def _stalled_job(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Return a fault if a job's iteration lasts five times its usual step duration, and at least 300 seconds."""
+    """Return a fault if a job's iteration lasts five times its usual duration and at least 300 s."""
     if previous.values.get(name) != sample.values[name] or sample.values.get("finished") == 1:
         return None
     step = sample.values.get("step_milliseconds")

@@ -1,4 +1,4 @@
-"""Mask secrets: remove passwords, tokens and keys from a raw record before anything of it is stored.
+"""Mask secrets: remove passwords, tokens and keys from a raw record before any part of it is stored.
 
 The text around a secret stays, for example the name of a variable or the prefix of a token. The time is proportional to
 the size of the record, whatever it contains.
@@ -21,7 +21,7 @@ _TOKEN, _PLAIN_TOKEN = r"[\w.+/=-]{16,}+", r"[A-Za-z0-9]{20,}+"
 
 
 def mask(body: bytes) -> bytes:
-    """Return a record with each secret replaced by `[masked]`; a record without secrets is unchanged."""
+    """Return a record with each secret replaced by `[masked]`. A record without secrets is unchanged."""
     spans = sorted(_secrets(body))
     if not spans:
         return body
@@ -44,10 +44,10 @@ def _secrets(body: bytes) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class SecretPattern:
-    """One kind of secret. The group `secret` of the pattern is the text to mask.
+    """One kind of secret. The group `secret` of the regular expression is the text to mask.
 
-    The pattern is compiled and searched only if a hint occurs in the text in lower case; no hint means always. With
-    `any_case`, the pattern is searched in the text in lower case too.
+    The pattern is compiled and searched only if one of its hints occurs in the lower-case text. A pattern without hints
+    is always searched. With `any_case`, the pattern itself is also searched in the lower-case text.
     """
 
     name: str
@@ -56,25 +56,34 @@ class SecretPattern:
     any_case: bool = False
 
     def spans(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Yield the start and end of each secret in a text, which must be in lower case for `any_case`."""
+        """Yield the start and end of each secret in a text.
+
+        For a pattern with `any_case`, the text must be in lower case.
+        """
         return (match.span("secret") for match in _compiled(self.pattern).finditer(text))
 
 
 @cache
 def secret_patterns() -> Sequence[SecretPattern]:
-    """Return the packaged patterns; they are parsed once."""
+    """Return the packaged patterns of secrets. They are parsed once."""
     data: Mapping[str, Any] = json.loads((FOLDER / "secrets.json").read_bytes())
     return (_tokens(data), *(_pattern(row, data["parts"]) for row in data["patterns"]))
 
 
 @cache
 def secret_hints() -> frozenset[bytes]:
-    """Return the hints of all patterns, which are short texts; only a text with a pattern's hint is searched for it."""
+    """Return the hints of all patterns: short texts that occur in or near the secrets.
+
+    A pattern with hints is searched only in a text that contains at least one of them.
+    """
     return frozenset(hint for pattern in secret_patterns() for hint in pattern.hints)
 
 
 def _tokens(data: Mapping[str, Any]) -> SecretPattern:
-    """Return one pattern for the tokens of all prefixes; a match starts at the separator that ends the prefix."""
+    """Return one pattern that matches the tokens of all vendors by their prefixes.
+
+    A match starts at the separator that ends the prefix.
+    """
     token = rf"(?:{_after(data['token_prefixes'])}){_TOKEN}"
     plain = rf"(?:{_after(data['plain_token_prefixes'])}){_PLAIN_TOKEN}"
     return SecretPattern("token", rf"[_.-](?<=[A-Za-z0-9].)(?=[\w.+/=-]{{16}})(?P<secret>{token}|{plain})")
@@ -83,7 +92,7 @@ def _tokens(data: Mapping[str, Any]) -> SecretPattern:
 def _after(prefixes: Mapping[str, Iterable[str]]) -> str:
     """Return the alternatives of a regular expression that match text after a prefix.
 
-    There is one alternative for each length of prefix, because a lookbehind has a fixed length.
+    There is one alternative for each length of prefix, because a lookbehind must have a fixed length.
     """
     by_length = sorted((prefix for vendor in prefixes.values() for prefix in vendor), key=len)
     groups = (map(re.escape, same) for _, same in groupby(by_length, key=len))

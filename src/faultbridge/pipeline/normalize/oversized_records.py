@@ -1,4 +1,4 @@
-"""Oversized records: limit the faults of one record, and link truncated excerpts to the full record."""
+"""Oversized records: limit the faults of one record, and link cut evidence to the full record in S3."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _Name = tuple[str, Component]
 
 
 def add_evidence_object(observations: tuple[Observation, ...], key: str) -> tuple[Observation, ...]:
-    """Add the S3 key of the full record to each fault with a truncated excerpt."""
+    """Add the S3 key of the full record to each fault whose evidence was cut."""
     return tuple(_with_evidence_object(observation, key) for observation in observations)
 
 
 def limit_faults(observations: tuple[Observation, ...], source: str, catalog: Catalog) -> tuple[Observation, ...]:
-    """Limit a record with more than 64 different faults to the 63 worst, and one that stands for the others."""
+    """Limit a record with more than 64 different faults to the 63 worst and one that represents the rest."""
     different = count_conditions(observations)
     if different <= MAX_FAULTS:
         return observations
@@ -50,7 +50,10 @@ def _name(fault: Fault) -> _Name:
 
 
 def _without_others(observation: Observation, kept: AbstractSet[_Name]) -> Observation | None:
-    """Return an observation with only the kept faults, or None; a snapshot does not clear the faults that it loses."""
+    """Return an observation with only the kept faults, or None if it contains no kept fault.
+
+    A health snapshot does not clear the faults that are removed from it.
+    """
     if isinstance(observation, Fault):
         return observation if _name(observation) in kept else None
     if not isinstance(observation, Snapshot):
@@ -66,7 +69,7 @@ def _without_others(observation: Observation, kept: AbstractSet[_Name]) -> Obser
 
 
 def count_conditions(observations: Iterable[Observation]) -> int:
-    """Return the number of conditions that observations can open: the number of different faults."""
+    """Return how many conditions observations can open, which is the number of different faults."""
     return len({(fault.code, fault.component) for observation in observations for fault in faults_of(observation)})
 
 

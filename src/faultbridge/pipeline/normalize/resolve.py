@@ -1,4 +1,4 @@
-"""Resolve: find the node of a record by any of its names, and the incarnation that it is about.
+"""Resolve: find the node of a record by any of its names, and which instance and boot it is about.
 
 An incarnation is an instance and boot of a node. Ingest never registers a node: a record without a known name is
 rejected.
@@ -24,7 +24,7 @@ _NAME_WITH_INSTANCE = re.compile(r"(?:hyperpod-)?(m?i-[0-9a-f]{8,17})")
 
 
 class IncarnationMatch(StrEnum):
-    """Whether an observation is about the current instance and boot, an earlier one, or unknown."""
+    """Whether an observation is about a node's current instance and boot, an earlier one, or unknown."""
 
     CURRENT = "current"
     EARLIER = "earlier"
@@ -32,7 +32,7 @@ class IncarnationMatch(StrEnum):
 
 
 def aliases_of(record: RawRecord, name_in_body: str | None) -> tuple[Alias, ...]:
-    """Return the aliases for the lookup of a record, most reliable first: instance ids, then node names."""
+    """Return the names under which to search for a record's node: instance ids first, then node names."""
     node_names = [name for name in (record.node, name_in_body) if name]
     instances = [instance_in(name) for name in (record.instance_id, *node_names) if name]
     aliases = [Alias("instance", instance) for instance in instances if instance]
@@ -41,18 +41,18 @@ def aliases_of(record: RawRecord, name_in_body: str | None) -> tuple[Alias, ...]
 
 
 def resolve(candidates: tuple[Alias, ...], known: Mapping[Alias, AliasRow], cluster: str | None) -> AliasRow | None:
-    """Return the row of the first known alias that refers to a node of the cluster, or None.
+    """Return the table row of the first name (alias) that refers to a node of the cluster, or None.
 
-    A record without a cluster passes None: an instance id is unique everywhere. The row has an instance only if the
-    alias proves it. An instance id does; a name that is in use does not, because the next instance may get the same
-    name; a name that is no longer in use does.
+    The cluster is None for a record that names no cluster, because an instance id is unique everywhere. The row names
+    an instance only if the alias proves it. An instance id proves it, and so does a name that is no longer in use. A
+    name that is in use does not prove it, because the next instance may get the same name.
     """
     rows = (_with_proven_instance(alias, known[alias]) for alias in candidates if alias in known)
     return next((row for row in rows if cluster is None or row.key.cluster == cluster), None)
 
 
 def instance_in(name: str) -> str | None:
-    """Return the instance id in a name (`i-...`, `hyperpod-i-...`), or None."""
+    """Return the instance id that a name contains (`i-...`, `hyperpod-i-...`), or None."""
     match = _NAME_WITH_INSTANCE.fullmatch(name)
     return match[1] if match else None
 
@@ -62,9 +62,10 @@ def _with_proven_instance(alias: Alias, row: AliasRow) -> AliasRow:
 
 
 def record_boot(state: NodeState, record: RawRecord) -> NodeState:
-    """Return the node with the boot id of a record, unless it is of another instance or older than the current boot.
+    """Return the node with the boot id of a record stored in it.
 
-    A boot id that replaces another one is a new boot: the boot number rises, and the boot starts at the sending time.
+    The node is unchanged if the record is about another instance or older than the current boot. A boot id that
+    replaces another one is a new boot: the boot number rises, and the boot starts at the time when the record was sent.
     """
     current = state.incarnation
     if current is None or record.boot_id is None or record.boot_id == current.boot_id:
@@ -79,10 +80,10 @@ def record_boot(state: NodeState, record: RawRecord) -> NodeState:
 def match_incarnation(
     state: NodeState, record: RawRecord, alias_instance: str | None, observed_at: datetime
 ) -> IncarnationMatch:
-    """Return which incarnation an observation is about: by instance id, else boot id, else time.
+    """Return which instance and boot an observation is about: by instance id, else boot id, else time.
 
     `alias_instance` is the instance id of the alias by which the node was found, if any. A retired node has no current
-    incarnation.
+    instance.
     """
     current = state.incarnation
     if state.status is NodeStatus.RETIRED:
@@ -98,11 +99,11 @@ def match_incarnation(
 
 
 def _match_by_time(current: Incarnation, observed_at: datetime, *, first: bool) -> IncarnationMatch:
-    """Return which incarnation an observation is about, by the time of the observation.
+    """Return which instance and boot an observation is about, by its time.
 
-    The time is compared with the start of the current incarnation. The result is UNKNOWN if the two are too close. If
-    the current incarnation is the first boot of the node's first instance, the result is always CURRENT, because no
-    earlier incarnation exists.
+    The time is compared with the start of the current boot of the current instance. The result is UNKNOWN if the two
+    are too close. If that is the first boot of the node's first instance, the result is always CURRENT, because nothing
+    earlier exists.
     """
     if observed_at >= current.since + INCARNATION_MARGIN or (first and current.boot == 1):
         return IncarnationMatch.CURRENT

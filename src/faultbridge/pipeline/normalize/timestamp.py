@@ -1,12 +1,12 @@
-"""Timestamp: give every observation a time that the queue's clock makes plausible; no other stage changes times.
+"""Timestamp: give every observation a plausible time, by comparison with the queue's clock.
 
-A missing time becomes the sender's time of sending, or the time of receipt. A time after the receipt is shifted back
-by the offset of the sender's clock, at least to the receipt. Otherwise one node with a clock in 2038 would make every
-later observation stale. A sender's clock that is more than 14 days behind the receipt was not set; its times are
-shifted forward, because all its faults would be stale. Other times in the past are kept, unless the heartbeats of the
-node show that its clock is behind: a heartbeat is never stored before it is sent, so the difference to its receipt is
-that of the clocks, while any other record may have waited. Without this correction a fault of such a node is too old to
-act on, or older than the node's last repair.
+No other stage changes times. A missing time becomes the sender's time of sending, or the time of receipt. A time after
+the receipt is shifted back by the offset of the sender's clock, at least to the receipt. Otherwise one node with a
+clock in 2038 would make every later observation stale. A sender's clock that is more than 14 days behind the receipt
+was not set. Its times are shifted forward, because all its faults would be stale. Other times in the past are kept,
+unless the heartbeats of the node show that its clock is behind. A heartbeat is never stored before it is sent, so the
+difference to its receipt is that of the clocks; any other record may have waited. Without this correction a fault of
+such a node would be too old to act on, or older than the node's last repair.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ TOLERANCE = timedelta(minutes=2)
 
 
 def bounded_sent_at(sent_at: datetime, received_at: datetime) -> datetime:
-    """Return the sender's time of sending if the time of receipt makes it plausible, else the time of receipt."""
+    """Return the sender's sending time if the receipt makes it plausible, else the time of receipt."""
     return sent_at if received_at - MAX_DELAY <= sent_at <= received_at else received_at
 
 
 def shift_last_sent(values: SentValues | None, shift: timedelta) -> SentValues | None:
-    """Return the sent values of a record with their times shifted by `shift`, like the record's time of sending.
+    """Return the sent values of a record with their times shifted by `shift`, as its sending time was.
 
-    Raises Rejected if a time is then before year 1 or after year 9999.
+    Raises Rejected if a shifted time is before year 1 or after year 9999.
     """
     if values is None or not shift:
         return values
@@ -60,19 +60,19 @@ def shift_last_sent(values: SentValues | None, shift: timedelta) -> SentValues |
 def assign_times(
     observations: Iterable[Observation], *, received_at: datetime, sent_at: datetime | None = None
 ) -> tuple[Observation, ...]:
-    """Return the observations with final times.
+    """Return the observations of a record with their final times.
 
-    `received_at` is the time of AWS's clock, `sent_at` that of the sender's clock at sending.
+    `received_at` is a time of AWS's clock. `sent_at` is the sending time by the sender's clock.
 
-    Faults and clears state a changed time in their attributes: `time_source` is `sent` or `received` for a filled-in
-    time, and `shifted` for a shifted one. `time_claimed` is the original time, if any.
+    The attributes of faults and clears state a changed time. `time_source` is `sent` or `received` for a time that was
+    missing, and `shifted` for a shifted time. `time_claimed` is the original time, if any.
     """
     clock = _Clock(received_at, sent_at)
     return tuple(clock.with_time(observation) for observation in observations)
 
 
 class _Clock:
-    """The offset of one sender's clock, and the time for observations without one."""
+    """The offset of one sender's clock, and the time that observations without a time get."""
 
     def __init__(self, received_at: datetime, sent_at: datetime | None) -> None:
         self._received_at = received_at
@@ -83,7 +83,7 @@ class _Clock:
         self._source = "sent" if sent_at and is_plausible else "received"
 
     def with_time(self, observation: _AnyObservation) -> _AnyObservation:
-        """Return an observation with its final time; the original time of a fault is kept as an attribute."""
+        """Return an observation with its final time. An attribute of a fault keeps the original time."""
         if isinstance(observation, Snapshot):
             present = tuple(self.with_time(fault) for fault in observation.present)
             return replace(observation, observed_at=self._instant(observation.observed_at), present=present)
@@ -115,10 +115,10 @@ class _Clock:
 
 
 def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timedelta:
-    """Return how far the clock of a node is behind, as its heartbeats report; zero if it is not.
+    """Return how far the clock of a node is behind by its heartbeats; zero if it is not behind.
 
-    `observations` are those of the records that are being processed. Their heartbeats are newer than the node's state
-    and take precedence.
+    `observations` come from the records that are being processed. Their heartbeats are newer than the node's state and
+    are therefore preferred.
     """
     snapshots = (one for one in observations if isinstance(one, Snapshot) and one.source == HEARTBEAT)
     reports = [fault.attributes for one in snapshots for fault in one.present if fault.code == CLOCK]
@@ -146,7 +146,7 @@ def _behind(seconds_off: str) -> timedelta:
 
 
 def correct_record(record: RawRecord, slow: timedelta) -> RawRecord:
-    """Return the record of a node whose clock is behind, with a corrected time of sending."""
+    """Return the record of a node whose clock is behind, with a corrected sending time."""
     sent_at = _corrected(record.sent_at, record, slow)
     if sent_at == record.sent_at:
         return record
@@ -154,7 +154,7 @@ def correct_record(record: RawRecord, slow: timedelta) -> RawRecord:
 
 
 def correct_observation(observation: _AnyObservation, record: RawRecord, slow: timedelta) -> _AnyObservation:
-    """Return an observation of a record with corrected times; the original time of a fault is kept as an attribute.
+    """Return an observation with corrected times. An attribute of a fault keeps the original time.
 
     `record` is the record as it was sent.
     """
@@ -172,10 +172,10 @@ def correct_observation(observation: _AnyObservation, record: RawRecord, slow: t
 
 
 def _corrected(at: datetime, record: RawRecord, slow: timedelta) -> datetime:
-    """Return a time of the node's clock, shifted forward, at most to the receipt.
+    """Return a time of the node's clock, shifted forward by the clock's delay, at most to the receipt.
 
-    A time whose age is below the clock's delay comes from another clock and stays as it is. If the record itself shows
-    a larger delay than the last heartbeat, that one counts.
+    A time that is more recent than the delay comes from another clock and is not changed. If the record itself shows a
+    larger delay than the last heartbeat, the larger delay applies.
     """
     age = record.received_at - at
     if not slow or age < slow - TOLERANCE:

@@ -6,8 +6,9 @@ the session name of an instance role to the instance id, but a caller of AssumeR
 role must be one of the cluster's `node_roles`, and the queue accepts node roles only from credentials that EC2 gave to
 an instance (docs/threat-model.md).
 
-The intake function proves the sender of a webhook post and names it in the message. It may report about every node of
-its cluster, as a listed collector may: anybody with its secret is that sender, so all that it reports is a claim.
+The intake function checks the secret of a webhook post and names its sender in the message. That sender may report
+about every node of its cluster, as a listed collector may. Everything that it reports is a claim, because anybody who
+has the secret can be that sender.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ANY_SESSION = "*"
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The sender checks of an installation; nothing is checked unless `required`.
+    """The sender checks of an installation. Without `required`, no sender is checked.
 
     `own` holds the role ids of the installation's functions. `events_queue` is the ARN of the queue that only
     EventBridge can send to.
@@ -41,21 +42,25 @@ class Trust:
     events_queue: str | None = None
 
     def sender(self, delivered_by: str | None, claimed: str | None) -> str | None:
-        """Return the original sender of a record: `claimed` only if a function of the installation sent it again."""
+        """Return the original sender of a record.
+
+        A record can name another sender. That name is accepted only if a function of the installation sent the record
+        again.
+        """
         return claimed if claimed and self._is_own(delivered_by) else delivered_by
 
     def received_at(self, delivered_by: str | None, claimed: datetime | None, delivered_at: datetime) -> datetime:
-        """Return when a record was first received: at most `delivered_at`, the time of the queue's own clock.
+        """Return when a record was first received, at most `delivered_at`, the queue's own time.
 
-        A function or an operator that sends a record again states when it was first received. Such a statement by a
-        node is ignored.
+        A function or an operator that sends a record again states when it was first received. If a node states this, it
+        is ignored.
         """
         if claimed is None or (self.required and instance_of(delivered_by) is not None):
             return delivered_at
         return min(claimed, delivered_at)
 
     def with_sender_instance(self, record: RawRecord) -> RawRecord:
-        """Return the record with its sender's instance id, if checks are required and the record has none."""
+        """Return the record with its sender's instance id added, if checks are required and none is set."""
         if not self.required or record.instance_id is not None:
             return record
         return replace(record, instance_id=instance_of(record.sender))
@@ -63,10 +68,10 @@ class Trust:
     def refusal(
         self, record: RawRecord, config: ClusterConfig, row: AliasRow | None, others: Iterable[AliasRow]
     ) -> str | None:
-        """Return why the sender may not report about the node, or None when it may.
+        """Return why the sender may not report about the node, or None if it may.
 
-        `row` is the node that was found, and `others` are the rows of the record's other names: an instance may not
-        name another node in any of them.
+        `row` is the node that was found. `others` are the rows of the record's other names: an instance may not name
+        another node in any of them.
         """
         if self._is_trusted(record.sender, config):
             return None
@@ -77,7 +82,10 @@ class Trust:
         return refusal
 
     def is_claim(self, record: RawRecord, config: ClusterConfig, row: AliasRow, others: Iterable[AliasRow]) -> bool:
-        """Return whether nothing proves that the sender is the node: it is a webhook, or only listed as trusted."""
+        """Return whether nothing proves that the sender is the node.
+
+        This is the case for a webhook, and for a sender that is only listed as trusted.
+        """
         if not self.required or record.sender == EVENT_BUS or self._is_own(record.sender):
             return False
         if _is_webhook(record.sender):
@@ -87,9 +95,9 @@ class Trust:
         return not proven and _is_listed(record.sender, config)
 
     def refusal_of_sender(self, sender: str | None, instance_id: str | None, config: ClusterConfig) -> str | None:
-        """Return why a record is refused whatever its body contains, or None when its content decides.
+        """Return why a record is refused whatever its body contains, or None if the body decides.
 
-        `instance_id` is the instance that the record states. This check is made before the body is read.
+        `instance_id` is the instance that the record names. This check is made before the body is read.
         """
         if self._is_trusted(sender, config):
             return None
@@ -105,13 +113,19 @@ class Trust:
         return None
 
     def refusal_of_report(self, sender: str | None, config: ClusterConfig) -> str | None:
-        """Return why a sender may not report jobs, or None. A job has many nodes: an instance may not report it."""
+        """Return why a sender may not report jobs, or None if it may.
+
+        A job runs on many nodes, so a single instance may not report it.
+        """
         if self._is_trusted(sender, config):
             return None
         return f"{sender or 'none'} may not report jobs; add it to trusted_senders of {config.cluster}"
 
     def refusal_of_canary(self, sender: str | None) -> str | None:
-        """Return why a sender may not send canaries, or None. Only the functions of the installation may."""
+        """Return why a sender may not send canaries (test records), or None if it may.
+
+        Only the functions of the installation may send them.
+        """
         if not self.required or self._is_own(sender):
             return None
         return f"{sender or 'none'} may not send canaries; only the functions of the installation send them"
@@ -136,7 +150,7 @@ def instance_of(sender: str | None) -> str | None:
 
 
 def role_of(sender: str | None) -> str:
-    """Return the role id of a sender, or its whole text if it is no role session."""
+    """Return the role id of a sender, or the sender's whole text if it is not a role session."""
     return (sender or "").partition(":")[0]
 
 

@@ -1,4 +1,4 @@
-"""Verification cases: require that an instance which Faultbridge did not request is verified before it serves."""
+"""Verification cases: require the verification of an instance that Faultbridge did not request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
 
 
 def verify_before_service(registered: Transition, rules: Rules, now: datetime) -> Transition:
-    """Require that a newly registered node is verified before it serves; a node without an instance is unchanged."""
+    """Require that a newly registered node is verified before it serves.
+
+    A node without an instance is unchanged.
+    """
     if registered.state.incarnation is None:
         return registered
     reason = f"{registered.state.incarnation.instance_id} joined the group and has not been verified"
@@ -38,9 +41,9 @@ def require_verification(
 ) -> Transition:
     """Require a verification of the node's instance, in its live case or in a new case with this code.
 
-    A live case that waits for the provider's repair continues its attempt; any other one is queued for `verify` alone.
-    `external` marks that another controller replaced the instance. Where Faultbridge repairs, the orchestrator keeps
-    work off the new instance until the verification has passed.
+    A live case that waits for the provider's repair continues its attempt. Any other live case is queued with the
+    repair action `verify`. `external` records that another controller replaced the instance. If Faultbridge repairs the
+    cluster, the orchestrator keeps work off the new instance until the verification has passed.
     """
     if rules.config.acts and rules.config.mode is Mode.ACT:
         transition = replace(transition, state=replace(transition.state, isolation=Isolation.REQUESTED))
@@ -90,7 +93,7 @@ def _open_verification_case(transition: Transition, code: str, rules: Rules, now
 
 
 def _rule_for(state: NodeState, cause: Cause, rules: Rules, now: datetime) -> str:
-    """Return the name of the policy rule that matches the code, so that its approvals and windows apply."""
+    """Return the name of the policy rule for a condition code, so that its approvals and windows apply."""
     parts = cause.code, cause.component, cause.severity, cause.action
     condition = Condition(*parts, Scope.INSTANCE, (), now, now, "")
     return rules.policy.rule_for(condition, state.key.cluster, state.placement.instance_type).name

@@ -1,4 +1,4 @@
-"""Peers of verifications: finds instances of a cluster that are known to be good and run no work."""
+"""Verification peers: finds healthy instances without work, with which another instance is tested."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ OPERATOR = "operator."
 
 @dataclass(frozen=True, slots=True)
 class VerificationPeers:
-    """Finds the instances that may be tested together with an instance under verification."""
+    """Finds healthy instances without work, with which an instance under verification is tested."""
 
     table: Table
     clock: Clock
 
     def cluster_of(self, instance_id: str) -> str | None:
-        """Return the cluster to which an instance belongs, as a node or as a spare; None if it belongs to none."""
+        """Return the cluster to which an instance belongs as a node or a spare, or None."""
         node = self._node_of(instance_id)
         if node is not None:
             return node.cluster
@@ -33,12 +33,15 @@ class VerificationPeers:
         return next((spare.cluster for spare in spares if spare.instance_id == instance_id), None)
 
     def ready_spares(self, cluster: str) -> Iterator[str]:
-        """Return the instances of verified spares, which run no work and which no case has taken."""
+        """Return the instances of verified spares that run no work and that no case has taken."""
         now = self.clock.now()
         return (str(spare.instance_id) for spare in read_spares(self.table, cluster) if spare.serves(spare.group, now))
 
     def is_free(self, instance_id: str) -> bool:
-        """Return whether an instance backs no node, or backs a healthy node that an operator keeps out of service."""
+        """Return whether an instance runs no work.
+
+        It backs no node, or a healthy node that an operator keeps out of service.
+        """
         node = self._node_of(instance_id)
         return node is None or _is_kept_out(items.read_state(node, self.table.get(keys.node_state(node))))
 
@@ -49,7 +52,10 @@ class VerificationPeers:
 
 
 def _is_kept_out(state: NodeState) -> bool:
-    """Return whether only an operator's order keeps a node out of service, and no repair is queued or runs."""
+    """Return whether only an operator's order keeps a node out of service, without a repair.
+
+    A queued or running repair returns False.
+    """
     case = state.live_case
     return (
         state.status is NodeStatus.QUARANTINED

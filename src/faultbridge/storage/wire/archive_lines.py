@@ -1,7 +1,7 @@
 """Archive lines: timeline entries as gzipped JSON lines in S3, by cluster and day.
 
 A line contains the entry's body exactly as it was hashed, so that the hash chain can be verified from the archive
-alone. Lines may be duplicated and unordered; readers order them by stream, epoch and sequence.
+alone. Lines may be duplicated and unordered. Readers sort them by stream, epoch and sequence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ EPOCHS = "epochs/"
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLine:
-    """One archived entry; `recorded_at` is RFC 3339, `hash` covers `body` and the previous entry's hash."""
+    """One archived timeline entry. `recorded_at` is RFC 3339 text.
+
+    `hash` covers `body` and the previous entry's hash.
+    """
 
     stream: str
     cluster: str
@@ -45,12 +48,12 @@ class ArchiveLine:
 
     @property
     def day(self) -> str:
-        """Return the UTC day of the line, which is part of its object's key."""
+        """Return the UTC day of the archive line, which is part of its S3 object's key."""
         return self.recorded_at[:10]
 
     @property
     def place(self) -> tuple[int, int]:
-        """Return the position of the line in its stream: epoch and sequence."""
+        """Return the position of the line in its entry stream: epoch and sequence."""
         return self.epoch, self.sequence
 
 
@@ -59,7 +62,7 @@ _REQUIRED = ("stream", "cluster", "event_id", "type", "recorded_at", "body", "ha
 
 
 def line_of(entry: Mapping[str, Any]) -> ArchiveLine:
-    """Return the archive line of an entry's table item."""
+    """Return the archive line for the table item of a timeline entry."""
     node = entry.get("node")
     cluster = str(entry["cluster"])
     values: dict[str, Any] = {name: entry.get(name) for name in _NAMES}
@@ -70,17 +73,17 @@ def line_of(entry: Mapping[str, Any]) -> ArchiveLine:
 
 
 def render(line: ArchiveLine) -> bytes:
-    """Return a line as JSON bytes with a newline."""
+    """Return an archive line as JSON bytes with a newline."""
     return canonical_json(asdict(line)).encode() + b"\n"
 
 
 def pack(lines: Iterable[ArchiveLine]) -> bytes:
-    """Return the content of an object with these lines; the same lines always give the same bytes."""
+    """Return the content of an S3 object with these lines; the same lines always give the same bytes."""
     return gzip.compress(b"".join(map(render, lines)), mtime=0)
 
 
 def unpack(body: bytes) -> Iterator[ArchiveLine]:
-    """Yield the lines of an object; raises `bad_object` at the first invalid line."""
+    """Yield the lines of an archive object; the first invalid line raises Rejected `bad_object`."""
     try:
         texts = gzip.decompress(body).splitlines()
     except (OSError, EOFError, zlib.error) as error:
@@ -102,40 +105,43 @@ def _line(entry: Mapping[str, Any]) -> ArchiveLine:
 
 
 def object_key(cluster: str, day: str, body: bytes, label: str = "part") -> str:
-    """Return the key of the archive object with this body; a hash of the body makes a repeated write idempotent."""
+    """Return the S3 key of an archive object; a hash of its body makes a repeated write idempotent."""
     return f"{day_prefix(cluster, day)}{label}-{digest(body)[:32]}.jsonl.gz"
 
 
 def day_prefix(cluster: str, day: str) -> str:
-    """Return the key prefix of one cluster and day."""
+    """Return the S3 key prefix of the archive lines of one cluster and day."""
     return f"{cluster_prefix(cluster)}day={day}/"
 
 
 def cluster_prefix(cluster: str) -> str:
-    """Return the key prefix of a cluster's lines."""
+    """Return the S3 key prefix of the archive lines of a cluster."""
     return f"{LINES}cluster={cluster}/"
 
 
 def day_of(key: str) -> str:
-    """Return the day in the key of an object of lines."""
+    """Return the day that the S3 key of an archive object contains."""
     return key.split("/day=", 1)[-1][:10]
 
 
 def manifest_key(cluster: str, day: str) -> str:
-    """Return the key of the manifest of a sealed day."""
+    """Return the S3 key of the manifest of a sealed day of the archive."""
     return f"{MANIFESTS}cluster={cluster}/day={day}.json"
 
 
 def sealed_key(manifest: str) -> str:
-    """Return the key of the immutable copy of a manifest."""
+    """Return the S3 key of the immutable copy of a manifest."""
     return SEALED + manifest.removeprefix(MANIFESTS)
 
 
 def anchor_key(cluster: str, hour: str) -> str:
-    """Return the key of the anchor object of one hour."""
+    """Return the S3 key of the anchor object of one hour.
+
+    An anchor is a locked record of where every entry stream ends.
+    """
     return f"{ANCHORS}cluster={cluster}/{hour}.json.gz"
 
 
 def digest(body: bytes) -> str:
-    """Return the SHA-256 hash of an object in hexadecimal."""
+    """Return the SHA-256 hash of an archive object in hexadecimal."""
     return hashlib.sha256(body).hexdigest()

@@ -1,7 +1,7 @@
-"""Body encodings: how the bytes of a record become text in a message, by the name of the encoding, simplest first.
+"""Body encodings: how the bytes of a record become text in a message, by name, simplest first.
 
-A function of `PACK` returns None for what it cannot encode; one of `UNPACK` raises ValueError or zlib.error for what it
-cannot decode, and Rejected `too_large`.
+A function of `PACK` returns None if it cannot encode the bytes. A function of `UNPACK` raises ValueError or zlib.error
+if it cannot decode the text, and Rejected `too_large` if the result is too large.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _SIZE_CHARACTERS, _SIZE_BYTES = 8, 4  # gzip ends with the size of its content; 
 
 
 def unpacked_size(frame: object) -> int | None:
-    """Return the unpacked size of a record's body, as the body states it; None if it is in the object store.
+    """Return the unpacked size of a record's body, as the body states it.
 
-    A gzip body that states a wrong size cannot be unpacked. A record that is no JSON object counts 0 bytes; it is
-    rejected later, alone.
+    Returns None if the body is in the object store. A gzip body that states a wrong size cannot be unpacked. A record
+    that is not a JSON object counts 0 bytes; it is rejected later, separately.
     """
     if not isinstance(frame, dict):
         return 0

@@ -1,7 +1,8 @@
-"""Decode message: a text from the SQS queue to raw records, one or several, or an EventBridge event.
+"""Decode message: converts a text from the SQS queue to raw records.
 
-EventBridge events of AWS services arrive unchanged on the same queue. This module does no I/O: the caller fetches a
-body that is stored in S3. An invalid message is `Rejected` with a stable reason.
+The text is a message with one or several records, or an EventBridge event of an AWS service, which arrives unchanged on
+the same queue. This module does no I/O: the caller fetches a body that is stored in S3. An invalid message is
+`Rejected` with a stable reason.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ T = TypeVar("T")
 
 
 def split_records(text: str) -> tuple[str, ...]:
-    """Return the messages in a text: those of a valid shared message, else the text itself.
+    """Return the messages in a text: each message of a valid shared message, else the text itself.
 
-    `decode_message` rejects a shared message that is not valid, and one within another.
+    A shared message contains several records. `decode_message` rejects an invalid shared message, and one inside
+    another.
     """
     if '"records"' not in text:
         return (text,)
@@ -66,7 +68,7 @@ def split_records(text: str) -> tuple[str, ...]:
 
 
 def decode_message(text: str) -> Message:
-    """Return the message in a text; raises Rejected with a stable reason for an invalid one."""
+    """Decode the message in a text; an invalid message raises Rejected with a stable reason."""
     frame = _frame(text)
     if is_cloud_event(frame):
         event = _event_fields(frame)
@@ -90,14 +92,14 @@ def decode_message(text: str) -> Message:
 
 
 def is_cloud_event(frame: Mapping[str, Any]) -> bool:
-    """Return whether a JSON object is an EventBridge event and not a message of our own format."""
+    """Return whether a JSON object is an EventBridge event and not a message of Faultbridge's format."""
     return "v" not in frame and "detail-type" in frame and isinstance(frame.get("detail"), dict)
 
 
 def _event_fields(frame: Mapping[str, Any]) -> dict[str, Any]:
-    """Return source, record id and time of an event; raises Rejected for an event without a decoder.
+    """Return source, record id and time of an EventBridge event.
 
-    For a job report, the fields include its cluster.
+    An event without a decoder raises Rejected. For a job report, the fields include its cluster.
     """
     if frame["detail-type"] == JOB_REPORT_TYPE:
         cluster = {"cluster": names.cluster_name(str(frame["detail"].get("cluster")))}

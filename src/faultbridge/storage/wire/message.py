@@ -2,12 +2,13 @@
 
 A UTF-8 body is sent as text, any other as base64, and as gzip with base64 if only that fits. A body that does not fit
 at all is stored in S3, and the message contains its key (the claim check pattern). This module does no I/O: the caller
-stores and fetches such bodies.
+stores and fetches bodies in S3.
 
 Several records of one sender share one message, because AWS charges for messages. The format of a shared message is
 `{"v": 2, "records": [...]}`; each record is encoded as a message of its own. The queue states sender and time of
-receipt once for all of them. Together the records cause no more work than one: all their bodies are at most as large
-as one body may be, and none is in the object store. A release that does not support version 2 rejects such a message.
+receipt once for all of them. The records of a shared message cause no more work than one record: all their bodies
+together are at most as large as one body may be, and none is in the object store. A release that does not support
+version 2 rejects a shared message.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Message:
     """One raw record as a queue message, with either a body or the S3 key of the body (`pointer`).
 
     `sent_at` is the time of the sender's clock. `received_at` is the first receipt by the queue; a function that sends
-    a record again keeps it. `sender` is the original sender; it is accepted only from our own functions (see
+    a record again keeps it. `sender` is the original sender; it is accepted only from Faultbridge's own functions (see
     `pipeline.normalize.trust`). `values` is what a node agent states about the values in the body.
     """
 
@@ -66,19 +67,19 @@ class Message:
 
     @property
     def group(self) -> str:
-        """Return the message group of the SQS fair queue: one group per node, so that no node delays another."""
+        """Return the message group of the SQS fair queue: one per node, so that no node delays another."""
         return f"{self.cluster}/{self.node or self.instance_id or self.source}"
 
 
 def raw_key(cluster: str, at: datetime, body: bytes) -> str:
-    """Return the S3 key of a body; it contains a content hash, so a repeated write is harmless."""
+    """Return the S3 key of a record's body. It contains a content hash, so a repeated write is harmless."""
     return f"raw/{cluster}/{at:%Y-%m-%d}/{hashlib.sha256(body).hexdigest()}"
 
 
 def encode_message(message: Message, *, compact: bool = False) -> str:
-    """Return a message as text in the simplest encoding that fits; raises ValueError when none fits.
+    """Return a message as text in the simplest encoding that fits; raises ValueError if none fits.
 
-    With `compact` a body above 1 KB is gzipped in any case, to reduce the traffic of the node agent.
+    With `compact` a body above 1 KB is always gzipped, to reduce the traffic of the node agent.
     """
     frame = {
         "v": VERSION,
@@ -110,7 +111,7 @@ def encode_message(message: Message, *, compact: bool = False) -> str:
 
 
 def fits(message: Message) -> bool:
-    """Return whether a message can contain its body, so that no S3 object is needed."""
+    """Return whether a queue message is small enough to contain its body without an S3 object."""
     try:
         encode_message(message)
     except ValueError:
@@ -119,12 +120,12 @@ def fits(message: Message) -> bool:
 
 
 def join_records(texts: Sequence[str]) -> str:
-    """Return one text for encoded messages; a single message stays as it is."""
+    """Return one text for several encoded messages; a single message is returned unchanged."""
     return texts[0] if len(texts) == 1 else f'{{"v":{SHARED_VERSION},"records":[{",".join(texts)}]}}'
 
 
 def unpacked_bytes(text: str) -> int | None:
-    """Return the unpacked body size of an encoded message; None if it must not be part of a shared message."""
+    """Return the unpacked body size of an encoded message; None if it needs a queue message of its own."""
     try:
         return unpacked_size(json.loads(text))
     except (ValueError, RecursionError):
