@@ -130,9 +130,9 @@ def _isolation_row(state: NodeState, now: datetime) -> Item | None:
 
 
 def _families(state: NodeState) -> Item:
-    """Return the latest condition of each fault family: its code and when it started. `first` is when the oldest started.
+    """Return the latest condition of each fault family: its code, its start, and the start of the oldest (`first`).
 
-    `subject` is the remote object, such as a switch. It comes from the latest condition of the family that names one.
+    `subject` is the remote object, such as a switch, of the latest condition that names one.
     """
     latest: dict[str, Condition] = {}
     first: dict[str, str] = {}
@@ -144,13 +144,8 @@ def _families(state: NodeState) -> Item:
             if remote := _remote(condition):
                 subjects[condition.family.value] = remote
     return {
-        family: {
-            "since": to_text(one.since),
-            "first": first[family],
-            "code": one.code,
-            "subject": subjects.get(family),
-        }
-        for family, one in latest.items()
+        name: {"since": to_text(one.since), "first": first[name], "code": one.code, "subject": subjects.get(name)}
+        for name, one in latest.items()
     }
 
 
