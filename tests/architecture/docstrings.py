@@ -1,5 +1,7 @@
 """Prints docstrings of the package drawn at random, for a reader who judges whether each is clear at first reading.
 
+A function is printed with its signature, because editors and `help` show both together.
+
 python -m tests.architecture.docstrings --seed 1 --count 120
 """
 
@@ -15,7 +17,7 @@ from tests.architecture.project import PACKAGE, modules, parse, relative
 
 
 def docstrings() -> Iterator[tuple[str, int, str, str]]:
-    """Yield each docstring of a module, class or function as path, line, qualified name and text."""
+    """Yield each docstring of a module, class or function as path, line, qualified name with signature, and text."""
     for path in modules(PACKAGE):
         yield from _within(parse(path), relative(path), "")
 
@@ -27,9 +29,17 @@ def _within(node: ast.AST, path: str, prefix: str) -> Iterator[tuple[str, int, s
         name = ".".join(filter(None, (prefix, own)))
         text = ast.get_docstring(node)
         if text:
-            yield path, getattr(node, "lineno", 1), name or "(module)", text
+            yield path, getattr(node, "lineno", 1), f"{name}{_signature(node)}" or "(module)", text
     for child in ast.iter_child_nodes(node):
         yield from _within(child, path, name)
+
+
+def _signature(node: ast.AST) -> str:
+    """Return the parameters of a function and the type of its result, as the source has them; nothing for others."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return ""
+    result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"({ast.unparse(node.args)}){result}"
 
 
 def main(arguments: list[str]) -> int:
