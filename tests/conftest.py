@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import botocore.session
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -49,6 +52,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ScopeByFile:
     """Run the tests that share a stack in one process."""
     return ScopeByFile(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_service_models() -> Iterator[None]:
+    """Share the loader of service models among all sessions of botocore in this process.
+
+    Otherwise each set of clients reads the models again, which takes most of the time of a test on clients.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
+        yield
 
 
 @pytest.fixture(scope="session")
