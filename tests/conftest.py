@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.embedded import embedded_stack, recording_proxy, tiny_stack
-from tests.scheduling import Priority, ScopeByFile, needs_stack, start_order
+from tests.scheduling import Priority, ScopeByFile, is_slow, needs_stack, start_order
 from tests.waiting import STACK_TIMEOUT
 
 __all__ = ["embedded_stack", "recording_proxy", "tiny_stack"]
@@ -35,16 +35,19 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(100_000, 20, 20)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start the slowest tests first, and give those on a stack the time that a busy host needs."""
     items.sort(key=lambda item: start_order(item.nodeid))
     for item in items:
+        if is_slow(item.nodeid):
+            item.add_marker(pytest.mark.slow)
         if needs_stack(item.nodeid) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(STACK_TIMEOUT))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave the processors to the processes of embedded stacks first."""
+    """Leave the processors first to embedded stacks and to tests that wait."""
     PRIORITY.lower(item.nodeid)
 
 
