@@ -61,15 +61,20 @@ SLOW_TESTS = (
     "tests/pipeline/test_capacity.py::test_no_reachable_node_has_more_than_200_kb_and_no_commit_more_than_90_writes",
     "tests/scenarios/admission/test_breaker.py",
     "tests/scenarios/admission/test_many_faulty_nodes.py",
+    "tests/scenarios/incidents/test_failed_repairs.py",
     "tests/scenarios/incidents/test_families.py",
     "tests/scenarios/incidents/test_flapping_links.py",
+    "tests/scenarios/incidents/test_incidents.py",
+    "tests/scenarios/incidents/test_missing_heartbeats.py",
     "tests/scenarios/incidents/test_one_page.py",
     "tests/scenarios/operators/test_every_state_has_a_way_out.py",
     "tests/scenarios/operators/test_pages.py",
+    "tests/scenarios/orchestrator/test_unreachable_orchestrator.py",
+    "tests/scenarios/repair/test_crashes.py",
     "tests/tuning/test_search.py",
 )
-"""Tests that take more than two seconds of a core, all parameters of one together, or more than five seconds of time;
-`make test-fast` leaves them out. Each is a start of a node id."""
+"""Tests that take more than two seconds of a core, all parameters of one together, files of them that take more than
+five, and tests that wait; `make test-fast` leaves them out. Each is a start of a node id."""
 
 
 class ScopeByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type annotations
