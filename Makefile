@@ -87,8 +87,12 @@ architecture: setup ## run the architecture tests: layers, sizes, permissions, d
 	@$(BIN)/pytest -q tests/architecture
 
 .PHONY: test
-test: setup machines ## run all tests except the nightly ones, in three processes (tests on a stack mostly wait)
-	@$(BIN)/pytest -n 3 --no-loadscope-reorder
+test: setup machines ## run all tests except the nightly ones, in four processes (three of them mostly wait)
+	@$(BIN)/pytest -n 4 --no-loadscope-reorder
+
+.PHONY: test-fast
+test-fast: setup machines ## run the fast tests: no embedded stack, no browser, no servers, no simulated histories
+	@$(BIN)/pytest -n 2 --no-loadscope-reorder -m "not (nightly or embedded or slow)"
 
 # In this order two at a time, because the first two take most of the time and one core each.
 STATIC = types scan template-lint lint format-check

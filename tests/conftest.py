@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import botocore.session
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.embedded import embedded_stack, recording_proxy, tiny_stack
-from tests.scheduling import Priority, ScopeByFile, needs_stack, start_order
+from tests.scheduling import Priority, ScopeByFile, is_slow, needs_stack, start_order
 from tests.waiting import STACK_TIMEOUT
 
 __all__ = ["embedded_stack", "recording_proxy", "tiny_stack"]
@@ -25,23 +28,29 @@ settings.register_profile("search", settings.get_profile("same"), derandomize=Fa
 settings.load_profile("same")
 
 
+# Collecting garbage rarely saves a fifth of the time of importing modules and collecting tests.
+gc.set_threshold(100_000, 20, 20)
+
+
 def pytest_collection_finish() -> None:
     """Exclude imported modules and collected tests from garbage collection, which makes the tests faster."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000, 20, 20)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start the slowest tests first, and give those on a stack the time that a busy host needs."""
     items.sort(key=lambda item: start_order(item.nodeid))
     for item in items:
+        if is_slow(item.nodeid):
+            item.add_marker(pytest.mark.slow)
         if needs_stack(item.nodeid) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(STACK_TIMEOUT))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave the processors to the processes of embedded stacks first."""
+    """Leave the processors first to embedded stacks and to tests that wait."""
     PRIORITY.lower(item.nodeid)
 
 
@@ -49,6 +58,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ScopeByFile:
     """Run the tests that share a stack in one process."""
     return ScopeByFile(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_service_models() -> Iterator[None]:
+    """Share the loader of service models among all sessions of botocore in this process.
+
+    Otherwise each set of clients reads the models again, which takes most of the time of a test on clients.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,13 @@ OPERATIONS = {service: frozenset(names.split()) for service, names in OLDEST["op
 CODE = sorted((ROOT / "src/faultbridge/adapters").rglob("*.py"))
 
 
-def names_in_code() -> set[str]:
+@cache
+def names_in_code() -> frozenset[str]:
     """Return every attribute and text of the adapters: paginators and waiters take an operation as a text."""
     nodes = [node for path in CODE for node in ast.walk(ast.parse(path.read_text()))]
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    return attributes | {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return frozenset(attributes | texts)
 
 
 @pytest.mark.parametrize("service", sorted(OPERATIONS))

@@ -141,9 +141,19 @@ def in_python(source: str, path: str, *, advice: bool = False) -> Iterator[Hit]:
     if path.startswith(MESSAGES):
         for text, line in _messages(nodes, docstrings):
             yield from in_prose(text, path, line, advice=advice)
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield from in_prose(token.string, path, token.start[0], advice=advice)
+    if _may_comment(source, path, advice=advice):
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                yield from in_prose(token.string, path, token.start[0], advice=advice)
+
+
+def _may_comment(source: str, path: str, *, advice: bool) -> bool:
+    """Return whether a comment may have a retired word: a comment is text behind `#`, but so are parts of literals.
+
+    Only tokens separate both, and they take half of the time of the whole search; nearly no file needs them.
+    """
+    behind = (line[line.index("#") :] for line in source.splitlines() if "#" in line)
+    return any(hit for line in behind for hit in in_prose(line, path, 0, advice=advice))
 
 
 def _definitions(node: ast.AST, path: str) -> Iterator[Hit]:

@@ -81,6 +81,7 @@ def imports(path: Path, *, at_once: bool = False) -> frozenset[str]:
     return frozenset(names)
 
 
+@cache
 def module_file(name: str) -> Path | None:
     """Return the file of one of our modules, or None for any other name."""
     stem = PACKAGE.parent.joinpath(*name.split("."))
@@ -104,6 +105,7 @@ def reachable(starts: list[Path], *, at_once: bool = False) -> dict[Path, Path |
     return asked_by
 
 
+@cache
 def lambda_files() -> dict[Path, Path | None]:
     """Return the files that handlers may load; decoders are imported by name, so all of them are included."""
     return reachable([*FUNCTIONS.glob("*/handler.py"), *modules(PACKAGE / "decoders")])

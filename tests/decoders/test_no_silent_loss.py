@@ -6,6 +6,7 @@ import json
 import os
 import random
 from datetime import UTC, datetime
+from functools import cache
 
 import pytest
 
@@ -14,9 +15,14 @@ from faultbridge.decoders.kernel.line_parts import MAX_PARTS
 from faultbridge.domain.faults import Action, Fault, Severity, faults_of
 from tests.decoders.wrapping import PADDINGS, RECORDS, WRAPPERS, Combination, combinations
 
-ALL = list(combinations())
 SLICE = 2000
 IN_A_LOG = 50_000
+
+
+@cache
+def all_combinations() -> list[Combination]:
+    """Return the half million combinations, made at first use: most test processes need none of them."""
+    return list(combinations())
 
 
 def codes_in(one: Combination, padding: str) -> list[str]:
@@ -30,15 +36,15 @@ def lost(some: list[Combination], source: random.Random) -> list[Combination]:
 
 def test_a_record_survives_a_seeded_slice_of_all_combinations() -> None:
     source = random.Random(os.environ.get("FAULTBRIDGE_SEED", "21"))
-    assert lost(source.sample(ALL, SLICE), source) == []
+    assert lost(source.sample(all_combinations(), SLICE), source) == []
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("code", RECORDS)
 def test_a_record_survives_every_combination(code: str) -> None:
     """One part for each record: a log around the record costs 15 times as much as the record alone."""
-    own = [one for one in ALL if one.code == code]
-    assert len(own) * len(RECORDS) == len(ALL) >= 400_000
+    own = [one for one in all_combinations() if one.code == code]
+    assert len(own) * len(RECORDS) == len(all_combinations()) >= 400_000
     assert [one for one in own if codes_in(one, "") != [code]] == []
 
 
@@ -46,7 +52,9 @@ def test_a_record_survives_every_combination(code: str) -> None:
 @pytest.mark.parametrize("code", RECORDS)
 def test_a_record_survives_50_000_combinations_in_a_log_of_every_kind(code: str) -> None:
     """Draws the combinations evenly from all of them; each is decoded in a log with one kind of prefix."""
-    own = random.Random(f"21 {code}").sample([one for one in ALL if one.code == code], IN_A_LOG // len(RECORDS) + 1)
+    own = random.Random(f"21 {code}").sample(
+        [one for one in all_combinations() if one.code == code], IN_A_LOG // len(RECORDS) + 1
+    )
     logs = [text for text in PADDINGS if text]
     bodies = ((one, logs[number % len(logs)]) for number, one in enumerate(own))
     assert [one for one, log in bodies if codes_in(one, log) != [code]] == []

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from faultbridge.decoders import registry
+from faultbridge.decoders.common import wrapped_lines
 from faultbridge.decoders.common.decoder import Decoded, Hints
 from faultbridge.decoders.common.documents import MAX_JSON_BYTES
+from faultbridge.decoders.common.spread_documents import log_event
 from faultbridge.decoders.common.wrapped_lines import joined_pieces
 from faultbridge.domain.faults import Action, Fault
 
@@ -145,3 +147,18 @@ def test_lines_of_open_documents_are_kept_up_to_a_limit_of_all_together(line: Ca
     first = next(joined_pieces(pieces()))
     assert len(first) <= 2 * len(PADDING) + 1024 * 1024
     assert sum(sizes) <= MAX_JSON_BYTES + 2 * 1024 * 1024
+
+
+def test_a_body_is_searched_for_wrappers_only_up_to_its_first_line_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+
+    def counted(line: str, depth: int) -> Any:
+        searched.append(line)
+        return log_event(line, depth)
+
+    monkeypatch.setattr(wrapped_lines, "log_event", counted)
+    wrapped = WRAPPERS["Docker"]("one")
+    body = "\n".join([wrapped, *["plain"] * 100, wrapped])
+    assert list(wrapped_lines.wrapped_events(body.encode())) == []
+    assert set(searched) == {wrapped, "plain"}
+    assert searched.count("plain") == 2  # once for each number of wrappers

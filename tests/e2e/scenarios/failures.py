@@ -102,6 +102,7 @@ def deferred_work(installation: Installation) -> DeferredWork:
         eventually(lambda: outage.occurred, 60)
         recorded = set(installation.entries(scene.cluster))
         with clock_ahead(installation, 0.5, "sweep"):
+            installation.request_sweep()
             eventually(lambda: recorded <= set(installation.events.deliveries(scene.cluster)), 60)
             eventually(lambda: not list(installation.application.ingestion.rejects.list(scene.cluster)), 60)
     installation.wait_until_idle(scene.cluster)

@@ -94,6 +94,8 @@ def _fail_provider(installation: Installation, scene: Repairs) -> None:
     before = {call: proxy.count("sweep", call) for call in (START, TERMINATE, READ_REPORT)}
     with proxy.inject(not_admitted, not_released):
         send_fault(installation, scene.cluster, scene.provider_fails)
+        eventually(lambda: installation.states(scene.cluster)[scene.provider_fails].live_case, 60)
+        installation.request_sweep()
         eventually(lambda: _is_at_step(installation, scene, "await_successor"), 60)
         _wait_for_sweep_call(installation, "states:DescribeExecution")
         local.set_capacity(compute, INSTANCE_TYPE, available=True)
@@ -101,14 +103,16 @@ def _fail_provider(installation: Installation, scene: Repairs) -> None:
         _wait_for_sweep_call(installation, "ssm:SendCommand")
         instance = installation.instance_of(scene.cluster, scene.provider_fails)
         local.set_command_output(compute, instance, exit_code=0, stdout=_long_report())
+        installation.request_sweep()
         installation.wait_until_idle(scene.cluster)
     assert all(proxy.count("sweep", call) > made for call, made in before.items())
 
 
 def _wait_for_sweep_call(installation: Installation, call: str) -> None:
-    """Wait until the sweep makes this call once more."""
+    """Wait until a sweep makes this call once more, the requested one or a scheduled one."""
     proxy = installation.required_proxy
     before = proxy.count("sweep", call)
+    installation.request_sweep()
     eventually(lambda: proxy.count("sweep", call) > before, 60)
 
 

@@ -192,5 +192,10 @@ def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
 
 def _all_wrapped(lines: Iterable[str], depth: int = MAX_DEPTH) -> list[tuple[LogEvent, ...]]:
     """Return a list with the events of all lines, or an empty list if a line is not wrapped."""
-    events = [log_event(line, depth) for line in lines if line.strip()]
-    return [tuple(event for event in events if event is not None)] if events and None not in events else []
+    events = []
+    for line in filter(str.strip, lines):
+        event = log_event(line, depth)
+        if event is None:
+            return []
+        events.append(event)
+    return [tuple(events)] if events else []
