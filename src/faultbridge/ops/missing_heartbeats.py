@@ -26,9 +26,8 @@ def report_missing_heartbeats(
     """Record a fault of each node with an overdue heartbeat, and end the fault when heartbeats return.
 
     If no records arrive at all, their path has failed, and no fault is recorded. `probe` distinguishes a lost instance
-    from a failed agent or network path. It is called for the first nodes of a cluster whose fault is recorded, and not
-    if so many are silent that they become one incident.
-    Returns whether records arrive, or None, without recording, if that could not be determined.
+    from a failed agent or network path. It is called for few nodes, and not if so many are silent that they become one
+    incident. Returns whether records arrive, or None, without recording, if that could not be determined.
     """
     overdue: dict[NodeKey, datetime] = {}
     probed: set[str] = set()
