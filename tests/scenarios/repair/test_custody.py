@@ -123,7 +123,7 @@ def test_a_slot_in_which_two_cards_fail_is_favored_as_the_cause() -> None:
 
 
 @pytest.mark.parametrize("named", [card("healthy"), Component(ComponentType.GPU, pci="0000:c1:00", uuid="GPU-healthy")])
-def test_a_healthy_card_that_was_in_the_slot_of_a_faulty_one_speaks_against_the_slot(named: Component) -> None:
+def test_a_healthy_card_that_was_in_the_slot_of_a_faulty_one_counts_against_the_slot(named: Component) -> None:
     fleet = Fleet(nodes=2)
     for node, slot in ((1, "c1"), (2, "53")):
         fleet.show(node, card("bad", slot))
