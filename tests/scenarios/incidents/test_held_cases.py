@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from datetime import timedelta
+
+import pytest
 
 from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.edges import CaseStatus
@@ -65,6 +68,20 @@ def test_a_case_that_waits_already_and_a_node_without_a_case_are_left_alone():
     assert absorb(world, {}) == set()
     assert absorb(world, {"node-1": {**found["node-1"], "case": None, "incident": None}}) == set()
     assert absorb(world, {"node-1": {**found["node-1"], "incident": None}}) == {1}
+
+
+def test_each_case_that_a_run_moves_is_logged_and_no_other(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    world = world_of(16)
+    lose_links(world)
+    (incident,) = incidents(world)
+    moved = [record for record in caplog.records if record.message == "case_absorbed"]
+    assert [(one.node, one.reason, one.case_id) for one in moved] == [
+        (f"node-{node}", incident.id, world.case(node).id) for node in RACK
+    ]
+    caplog.clear()
+    absorb(world, {"node-1": {**rows(world)["node-1"], "incident": None}})
+    assert [record.message for record in caplog.records] == []
 
 
 def test_a_failed_repair_waits_for_the_incident_that_explains_it_only_while_that_is_open():
