@@ -100,6 +100,7 @@ def test_the_entries_of_a_job_are_read_in_batches(monkeypatch: pytest.MonkeyPatc
     own, older = Timeline(world.table).of_job(CLUSTER, "1", 100)
     assert batches >= len(own) > 1
     assert not older
+    assert [line.position for line in own] == sorted(line.position for line in own)
     assert Timeline(world.table).of_job(CLUSTER, "1", len(own)) == (own, False)
     assert Timeline(world.table).of_job(CLUSTER, "1", len(own) - 1) == (own[1:], True)
 
