@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.domain.causation import name_causes
+from faultbridge.domain.causation import continues_case, moved_by, name_causes
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType, Stream
 from faultbridge.domain.nodes import NodeKey, NodeState
@@ -42,3 +42,29 @@ def test_a_first_entry_without_a_case_names_the_last_status_change_unless_its_ac
     _, (first, second) = name_causes(state, state, (note, note), STREAM, actor)
     assert first.causation_id == cause
     assert second.causation_id == STREAM.event_id(state.head.epoch, state.head.sequence + 1)
+
+
+def event(kind: EntryType, case_id: str | None) -> dict[str, dict[str, str | None]]:
+    return {"metadata": {"event_type": kind.value, "case_id": case_id}}
+
+
+@pytest.mark.parametrize(
+    ("case_id", "cause", "continues"),
+    [
+        ("c-1", EntryType.CLUSTER_INCIDENT, True),
+        ("c-1", EntryType.CASE_STATUS, False),
+        (None, EntryType.CLUSTER_INCIDENT, False),
+        (None, EntryType.CLUSTER_STATUS, False),
+    ],
+)
+def test_the_chain_of_a_case_continues_beside_the_incident_that_moved_it(
+    case_id: str | None, cause: EntryType, continues: bool
+) -> None:
+    assert continues_case(event(EntryType.CASE_STATUS, case_id), event(cause, None)) is continues
+
+
+def test_an_incident_causes_the_first_status_change_of_a_case_and_nothing_else() -> None:
+    note, moved, again = (Draft(kind, NOW, {}) for kind in (EntryType.NOTE, *[EntryType.CASE_STATUS] * 2))
+    assert [one.causation_id for one in moved_by((note, moved, again), "incident")] == [None, "incident", None]
+    assert moved_by((note, moved), None) == (note, moved)
+    assert moved_by((note,), "incident") == (note,)

@@ -38,3 +38,7 @@ def test_every_status_can_be_left_or_is_final() -> None:
 
 def test_a_case_in_progress_is_never_absorbed() -> None:
     assert not any(allowed(CASE_EDGES, "in_progress", "absorbed", actor) for actor in Actor)
+
+
+def test_a_case_is_live_until_it_is_resolved_or_expired() -> None:
+    assert {status for status in CaseStatus if not status.live} == {CaseStatus.RESOLVED, CaseStatus.EXPIRED}

@@ -96,9 +96,11 @@ def test_the_entries_of_a_job_are_read_in_batches(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(job_timeline, "LINKS_PER_BATCH", 1)
     world.seam.calls.clear()
     assert [line.hash for line in Timeline(world.table).entries(QUERY)] == every
+    batches = sum(call.name == "table.get_many" for call in world.seam.calls)
     own, older = Timeline(world.table).of_job(CLUSTER, "1", 100)
-    assert sum(call.name == "table.get_many" for call in world.seam.calls) >= len(own) > 1
+    assert batches >= len(own) > 1
     assert not older
+    assert [line.position for line in own] == sorted(line.position for line in own)
     assert Timeline(world.table).of_job(CLUSTER, "1", len(own)) == (own, False)
     assert Timeline(world.table).of_job(CLUSTER, "1", len(own) - 1) == (own[1:], True)
 

@@ -115,7 +115,10 @@ def test_pages_neither_skip_nor_repeat_entries_while_others_are_recorded(node: s
 
 @pytest.mark.parametrize("node", [None, "n-3"])
 def test_the_newest_entries_before_an_instant_are_found_behind_later_ones(node: str | None) -> None:
-    _, timeline = timeline_of_six_nodes()
+    world, timeline = timeline_of_six_nodes()
+    for text in ("an hour later", "even later"):
+        world.pass_time(hours=1)
+        world.note(world.register_node("n-3"), text)
     every = list(timeline.entries(TimelineQuery("train-a", node)))
     until = from_text(every[-2].event["metadata"]["recorded_at"])
     assert timeline.newest(TimelineQuery("train-a", node, until=until), 2) == (tuple(every[-4:-2]), True)

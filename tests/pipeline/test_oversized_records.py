@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, faults_of
+from faultbridge.domain.faults import NODE_COMPONENT, CounterSample, Fault, Observation, faults_of
 from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS, limit_faults
 from tests.builders import CATALOG, GPU, NOON, after, fault
 
@@ -38,3 +38,9 @@ def test_the_fault_that_stands_for_others_has_their_latest_time(
 ) -> None:
     timed = [fault("xid.48", replace(GPU, link=90 + number), observed_at=at) for number, at in enumerate(times)]
     assert limited([*timed, *mild(70)])[-1].observed_at == latest
+
+
+def test_what_is_no_fault_is_kept_when_a_record_has_too_many_faults() -> None:
+    sample = CounterSample("port-counters", GPU, {"errors": 1})
+    kept = limit_faults((*mild(MAX_FAULTS + 1), sample), "kernel-log", CATALOG)
+    assert sample in kept

@@ -106,3 +106,30 @@ def test_without_required_checks_nothing_is_refused_or_filled_in():
     off = Trust()
     assert refusal(None, claims=OTHER, row=OTHER_ROW, trust=off) is None
     assert off.with_sender_instance(record(NODE)).instance_id is None
+
+
+@pytest.mark.parametrize(
+    ("sender", "trust", "accepted"),
+    [
+        ("AROASWEEP:faultbridge-sweep", STRICT, True),
+        ("AROASWEEP:", STRICT, False),
+        ("AROASWEEP", STRICT, False),
+        (COLLECTOR, STRICT, False),
+        (None, STRICT, False),
+        (None, Trust(), True),
+    ],
+)
+def test_only_a_function_of_the_installation_may_send_canaries(
+    sender: str | None, trust: Trust, accepted: bool
+) -> None:
+    assert (trust.refusal_of_canary(sender) is None) is accepted
+
+
+@pytest.mark.parametrize(
+    ("sender", "accepted"),
+    [("AROASWEEP:faultbridge-sweep", True), (EVENT_BUS, True), (COLLECTOR, True), (NODE, False), (None, False)],
+)
+def test_an_instance_may_not_report_a_job(sender: str | None, accepted: bool) -> None:
+    listed = config(trusted_senders=(COLLECTOR,))
+    assert (STRICT.refusal_of_report(sender, listed) is None) is accepted
+    assert Trust().refusal_of_report(sender, listed) is None

@@ -162,6 +162,19 @@ def test_a_chain_with_as_many_causes_as_the_limit_is_complete(monkeypatch: pytes
     assert read_chain(world.table, last) == every
 
 
+def test_a_chain_returns_the_nearest_effects_and_states_whether_it_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.fault_until_resolved()
+    every = read_chain(world.table, "r-1")
+    count = len(every.links)
+    monkeypatch.setattr(causes, "MAX_LINKS", count)
+    assert read_chain(world.table, "r-1") == every
+    monkeypatch.setattr(causes, "MAX_LINKS", count - 1)
+    cut = read_chain(world.table, "r-1")
+    assert (cut.complete, cut.record) == (False, "r-1")
+    assert sorted(one.distance for one in cut.links) == sorted(one.distance for one in every.links)[:-1]
+
+
 def test_an_unknown_event_has_no_chain() -> None:
     with pytest.raises(Rejected, match="unknown event"):
         read_chain(World().table, "0b8e1c9a-51c7-5a39-9d4e-2f6f6f0f7d11")

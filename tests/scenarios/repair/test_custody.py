@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from faultbridge.data import offender_odds
-from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Snapshot
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.ledger.history.device_history import DeviceEvent, DeviceHistory
 from faultbridge.ledger.verify import Verify
 from faultbridge.ops.erase import Erase
+from faultbridge.pipeline import entry_builder
 from faultbridge.storage.writes import Delete, Key, Put
 from tests.scenarios.world import CLUSTER, World
 
@@ -122,18 +124,19 @@ def test_a_slot_in_which_two_cards_fail_is_favored_as_the_cause() -> None:
     assert {(name, slot, favors) for name, _, slot, favors in fleet.offenders()} >= {("a", (1, 1), "slot")}
 
 
-@pytest.mark.parametrize("named", [card("healthy"), Component(ComponentType.GPU, pci="0000:c1:00", uuid="GPU-healthy")])
-def test_a_healthy_card_that_was_in_the_slot_of_a_faulty_one_speaks_against_the_slot(named: Component) -> None:
+@pytest.mark.parametrize("serial", [True, False])
+def test_healthy_cards_that_were_in_the_slot_of_a_faulty_one_count_against_the_slot(serial: bool) -> None:
     fleet = Fleet(nodes=2)
-    for node, slot in ((1, "c1"), (2, "53")):
+    for node, slot, code in ((1, "c1", "xid.48"), (2, "53", "xid.79")):
         fleet.show(node, card("bad", slot))
         fleet.advance_minutes()
-        fleet.fault(
-            node, component=Component(ComponentType.GPU, pci=f"0000:{slot}:00"), code=f"xid.{48 if node == 1 else 79}"
-        )
+        fleet.fault(node, component=Component(ComponentType.GPU, pci=f"0000:{slot}:00"), code=code)
     assert [slot for _, _, slot, _ in fleet.offenders()] == [(0, 0), (0, 0)]
-    fleet.show(1, named)
-    assert sorted(slot for _, _, slot, _ in fleet.offenders()) == [(0, 0), (1, 0)]
+    for name in ("first", "second"):
+        fleet.show(1, card(name) if serial else Component(ComponentType.GPU, pci="0000:c1:00", uuid=f"GPU-{name}"))
+    note = entry_builder.note(kind="operator", text="both cards were tested", at=fleet.clock.now())
+    fleet.append(fleet.key(1), lambda state, _: Transition(state, (note,)), actor=Actor.CLI)
+    assert sorted(slot for _, _, slot, _ in fleet.offenders()) == [(0, 0), (2, 0)]
 
 
 def test_the_history_of_a_card_states_what_each_case_did() -> None:

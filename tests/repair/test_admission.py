@@ -1,0 +1,118 @@
+"""What is recorded about a queued case that is refused, escalated, or suppressed by a dry run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.cases import Approval, Case, RepairAction, Resolution, WaitingFor
+from faultbridge.domain.cluster.config import Mode
+from faultbridge.domain.cluster.state import QueuedCase
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import Rule
+from faultbridge.pipeline.decide.admit import Refused
+from faultbridge.repair.admission import apply_dry_run, escalate_queued, record_refusal, resolve_dry_run
+from tests.builders import GPU, KEY, NOON, after, node, rules
+
+
+def queued(status: NodeStatus = NodeStatus.QUARANTINED, **others: Any) -> NodeState:
+    """Return a node with a queued case of a lost GPU."""
+    given = {"repair_action": RepairAction.REPLACE_NODE, "rule": "r", "policy": "p", "reason": "first"} | others
+    case = Case("c-1", CaseStatus.QUEUED, NOON, "xid.79", GPU, Severity.FATAL, Action.REPLACE_NODE, **given)
+    return node(status, case=case)
+
+
+def refused(waiting_for: WaitingFor, reason: str = "first", before: WaitingFor | None = None, **others: Any) -> Refused:
+    """Return the refusal of the queued case, whose row states that it waited for `before`."""
+    row = QueuedCase(KEY, "c-1", RepairAction.REPLACE_NODE, 0, NOON, before, reason="first", **others)
+    return Refused(row, waiting_for, reason)
+
+
+CASE = queued().case
+assert CASE is not None
+OTHERS = [node(case=one) for one in (None, replace(CASE, id="c-2"), replace(CASE, status=CaseStatus.IN_PROGRESS))]
+"""Nodes without the queued case that a decision is about."""
+
+
+@pytest.mark.parametrize("state", OTHERS)
+def test_a_decision_about_a_case_that_is_no_longer_queued_changes_nothing(state: NodeState) -> None:
+    for moved in (
+        record_refusal(state, refused(WaitingFor.BUDGET), Rule("r"), NOON),
+        escalate_queued(state, "c-1", "denied", NOON),
+        resolve_dry_run(state, "c-1", RepairAction.REPLACE_NODE, "", NOON),
+        apply_dry_run(state, "c-1", rules(), NOON),
+    ):
+        assert (moved.state, moved.drafts) == (state, ())
+
+
+def test_a_queued_case_is_escalated_with_its_reason() -> None:
+    case = escalate_queued(queued(), "c-1", "denied", NOON).state.case
+    assert case is not None
+    assert (case.status, case.reason, case.waiting_for) == (CaseStatus.ESCALATED, "denied", None)
+
+
+@pytest.mark.parametrize(
+    ("before", "waiting_for", "reason", "recorded"),
+    [
+        (None, WaitingFor.PAUSE, "first", True),
+        (WaitingFor.PAUSE, WaitingFor.PAUSE, "another", False),
+        (WaitingFor.BUDGET, WaitingFor.BUDGET, "first", False),
+        (WaitingFor.BUDGET, WaitingFor.BUDGET, "another", True),
+        (WaitingFor.BREAKER, WaitingFor.BUDGET, "first", True),
+    ],
+)
+def test_a_refusal_is_recorded_when_the_case_waits_for_something_else(
+    before: WaitingFor | None, waiting_for: WaitingFor, reason: str, recorded: bool
+) -> None:
+    refusal = refused(waiting_for, reason, before)
+    assert refusal.recorded is not recorded
+    moved = record_refusal(queued(waiting_for=before), refusal, Rule("r"), NOON)
+    assert bool(moved.drafts) is recorded
+    assert moved.state.case is not None
+    assert (moved.state.case.waiting_for, moved.state.case.reason) == (waiting_for, reason if recorded else "first")
+
+
+@pytest.mark.parametrize("pending", [True, False])
+def test_a_missing_approval_is_asked_for_once(pending: bool) -> None:
+    request = Approval(1, RepairAction.REPLACE_NODE, NOON, after(hours=24)) if pending else None
+    state = queued(waiting_for=WaitingFor.APPROVAL, approval=request)
+    refusal = refused(WaitingFor.APPROVAL, before=WaitingFor.APPROVAL, approval_pending=pending)
+    assert refusal.recorded is pending
+    moved = record_refusal(state, refusal, Rule("r"), NOON)
+    assert bool(moved.drafts) is not pending
+    assert moved.state.case is not None
+    assert moved.state.case.pending_approval is not None
+
+
+@pytest.mark.parametrize(
+    "others", [{"cancelled": True}, {"approval": Approval(1, RepairAction.REPLACE_NODE, NOON, NOON, True)}]
+)
+def test_no_approval_is_asked_for_a_case_that_was_canceled_or_approved_meanwhile(others: dict[str, Any]) -> None:
+    state = queued(**others)
+    moved = record_refusal(state, refused(WaitingFor.APPROVAL), Rule("r"), NOON)
+    assert (moved.state, moved.drafts) == (state, ())
+
+
+@pytest.mark.parametrize(
+    ("status", "mode", "action", "result"),
+    [
+        (NodeStatus.DEGRADED, Mode.DRY_RUN, RepairAction.REPLACE_NODE, CaseStatus.RESOLVED),
+        (NodeStatus.DEGRADED, Mode.ACT, RepairAction.REPLACE_NODE, CaseStatus.RESOLVED),
+        (NodeStatus.QUARANTINED, Mode.DRY_RUN, RepairAction.REPLACE_NODE, CaseStatus.QUEUED),
+        (NodeStatus.QUARANTINED, Mode.ACT, RepairAction.VERIFY, CaseStatus.QUEUED),
+        (NodeStatus.QUARANTINED, Mode.ACT, RepairAction.REPLACE_NODE, CaseStatus.ESCALATED),
+    ],
+)
+def test_a_dry_run_leaves_no_node_out_of_service_without_a_case(
+    status: NodeStatus, mode: Mode, action: RepairAction, result: CaseStatus
+) -> None:
+    given = rules()
+    given = replace(given, config=replace(given.config, mode=mode))
+    case = apply_dry_run(queued(status, repair_action=action), "c-1", given, NOON).state.case
+    assert case is not None
+    assert case.status is result
+    assert (case.resolution is Resolution.DRY_RUN) is (result is CaseStatus.RESOLVED)

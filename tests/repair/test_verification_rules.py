@@ -1,0 +1,55 @@
+"""Whether the instance of a node came after its case was opened, so that it is verified as a successor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.nodes import Incarnation
+from faultbridge.repair.attempt.verification_rules import is_successor, watched_since
+from tests.builders import GPU, NOON, after, node
+
+CASE = Case(
+    "c-1",
+    CaseStatus.IN_PROGRESS,
+    NOON,
+    "xid.79",
+    GPU,
+    Severity.FATAL,
+    Action.REPLACE_NODE,
+    RepairAction.VERIFY,
+    "r",
+    "p",
+)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "instance", "unverified", "action", "successor"),
+    [
+        (-1, 1, False, RepairAction.VERIFY, False),
+        (0, 1, False, RepairAction.VERIFY, True),
+        (-1, 2, False, RepairAction.VERIFY, False),
+        (-1, 1, True, RepairAction.VERIFY, False),
+        (-1, 2, True, RepairAction.VERIFY, True),
+        (-1, 1, False, RepairAction.REPLACE_NODE, True),
+    ],
+)
+def test_an_instance_that_came_after_the_case_or_was_never_verified_is_a_successor(
+    minutes: int, instance: int, unverified: bool, action: RepairAction, successor: bool
+) -> None:
+    incarnation = Incarnation(instance, 1, "i-0aaaaaaaaaaaaaaa1", None, after(minutes=minutes))
+    state = node(incarnation=incarnation, unverified=unverified)
+    assert is_successor(state, replace(CASE, repair_action=action)) is successor
+    assert is_successor(node(incarnation=None), CASE) is False
+
+
+def test_faults_count_from_the_time_that_the_attempt_recorded_or_else_from_its_verification_or_its_step() -> None:
+    attempt = Attempt(1, Phase.VERIFYING, since=after(minutes=3))
+    marked = replace(CASE, marks={Phase.VERIFYING.value: after(minutes=2)})
+    assert watched_since(marked, replace(attempt, watched_since=after(minutes=1))) == after(minutes=1)
+    assert watched_since(marked, attempt) == after(minutes=2)
+    assert watched_since(CASE, attempt) == after(minutes=3)
