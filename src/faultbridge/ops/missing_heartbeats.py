@@ -25,10 +25,13 @@ def report_missing_heartbeats(
 ) -> Intake | None:
     """Record a fault of each node with an overdue heartbeat, and end the fault when heartbeats return.
 
-    If no records arrive at all, their path has failed, and no fault is recorded. `probe` distinguishes a lost instance
-    from a failed agent or network path. It is called for the first nodes of a cluster whose fault is recorded, and not
-    if so many are silent that they become one incident.
-    Returns whether records arrive, or None, without recording, if that could not be determined.
+    If no records arrive at all, their path has failed, and no fault is recorded.
+
+    `probe` distinguishes a lost instance from a failed agent or network path. It is called only for the first nodes of
+    a cluster whose fault is recorded. It is not called if so many nodes are silent that an incident covers them.
+
+    Returns the state of the intake, which is the path of records. If this state could not be determined, nothing is
+    recorded, and the result is None.
     """
     overdue: dict[NodeKey, datetime] = {}
     probed: set[str] = set()
@@ -66,9 +69,9 @@ def report_missing_heartbeats(
 def _check_intake(
     monitor: HeartbeatMonitor, read: Iterable[ClusterHeartbeats], overdue: tuple[NodeKey, ...], on_time: int
 ) -> Intake:
-    """Return whether records arrive, judged by the latest canary and the latest heartbeat of any node.
+    """Return the state of the intake, judged by the latest canary and the latest heartbeat of any node.
 
-    A canary is a test record that Faultbridge sends to itself.
+    The intake is the path of records to the table. A canary is a test record that Faultbridge sends to itself.
     """
     canary, heartbeats = monitor.last_canary(), [one.newest for one in read if one.newest is not None]
     failed = monitor.intake_failed(canary, len(overdue), on_time, max(heartbeats, default=None))
