@@ -27,7 +27,10 @@ class TickNode:
     recover_attempts: RecoverAttempts
 
     def __call__(self, key: NodeKey, result: SweepResult) -> None:
-        """End what is over on one node, recover its lost attempt, and count the node in `result`."""
+        """End the waiting periods and conditions of one node whose time is over.
+
+        It also recovers the node's lost repair attempt, and counts the node in `result`.
+        """
         rules = rules_of(self.rulebook, key.cluster)
 
         def pass_time(state: NodeState, now: datetime) -> Transition:
