@@ -25,13 +25,9 @@ def report_missing_heartbeats(
 ) -> Intake | None:
     """Record a fault of each node with an overdue heartbeat, and end the fault when heartbeats return.
 
-    If no records arrive at all, their path has failed, and no fault is recorded.
-
-    `probe` distinguishes a lost instance from a failed agent or network path. It is called only for the first nodes of
-    a cluster whose fault is recorded. It is not called if so many nodes are silent that an incident covers them.
-
-    Returns the state of the intake, which is the path of records. If this state could not be determined, nothing is
-    recorded, and the result is None.
+    No fault is recorded if no records arrive at all. `probe` distinguishes a lost instance from a failed agent or
+    network path. It is called only for the first nodes of a cluster whose fault is recorded, and never if so many nodes
+    are silent that they form an incident. Returns the state of the intake (path of records), or None if it is unknown.
     """
     overdue: dict[NodeKey, datetime] = {}
     probed: set[str] = set()
