@@ -161,7 +161,7 @@ class Handlers:
         return {"items": [entry_document(line) for line in lines], "epoch": epoch, "last": last}
 
     def verified(self, request: Request) -> Document:
-        """Verify the hash chain of one stream. A stream with too many entries gives `too_long`."""
+        """Verify the hash chain of one stream. With too many entries, the request fails with `too_long`."""
         request.check_parameters()
         if self._head(request)[1] > MAX_VERIFIED_ENTRIES:
             raise Rejected(

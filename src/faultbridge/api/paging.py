@@ -18,7 +18,7 @@ class Paging:
     tokens: Tokens
 
     def read(self, request: Request, scope: str) -> tuple[int, str | None]:
-        """Return the page size, and the position in the page token; None without a token."""
+        """Return the page size, and the position that the page token contains (None without a token)."""
         limit, token = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT), request.text("token")
         return limit, self.tokens.read(f"{request.cluster}\n{scope}", token) if token else None
 

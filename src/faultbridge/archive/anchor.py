@@ -1,6 +1,7 @@
-"""Anchor: stores the last hash of every stream of a cluster in the vault, every hour.
+"""Anchor: stores the last hash of every stream of a cluster in a bucket of locked objects, every hour.
 
-A principal that can write the table has no rights on the vault, so it cannot change an anchor.
+This bucket is the vault. A principal that can write the table has no rights on the vault, so it cannot change an
+anchor.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ from faultbridge.storage.writes import Absent, Equals, Put
 
 @dataclass(frozen=True, slots=True)
 class AnchorDocument:
-    """The stored anchor of one hour; `heads` maps a stream name to its head's epoch, sequence and hash."""
+    """The stored anchor of one hour: where each stream of a cluster ended.
+
+    `heads` maps the name of a stream to the epoch, sequence number and hash of its last entry. An epoch is one
+    numbering of a stream; a new one starts after a restore of the table.
+    """
 
     key: str
     stack_id: str
@@ -44,7 +49,10 @@ class AnchorDocument:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Writes one anchor to the vault for each cluster and hour; an existing anchor is never replaced."""
+    """Writes one anchor for each cluster and hour; an existing anchor is never replaced.
+
+    The anchor is written to the vault, a bucket whose objects cannot be changed.
+    """
 
     table: Table
     vault: Vault

@@ -1,4 +1,7 @@
-"""Anchor reader: collects the hashes of a cluster's streams that the vault contains, for verification."""
+"""Anchor reader: collects the stored hashes of a cluster's streams, for a verification.
+
+The hashes are in the anchors and sealed manifests of the vault, whose objects cannot be changed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ Document = TypeVar("Document")
 
 @dataclass(slots=True)
 class _Collected:
-    """The known hashes by stream and position.
+    """The known hashes of entries, by stream and by position in the stream.
 
     The first hash of a position is kept. A later hash that differs is reported as a break, which means that an entry
     was changed.
@@ -41,7 +44,10 @@ class _Collected:
 
 @dataclass(frozen=True, slots=True)
 class AnchorReader:
-    """Reads the anchors and the sealed manifests in a vault."""
+    """Reads the hashes in a vault, which are in its anchors and in the manifests of sealed days.
+
+    A vault is a bucket whose objects cannot be changed. An anchor has the last hash of every stream.
+    """
 
     vault: Vault
 
@@ -67,7 +73,10 @@ class AnchorReader:
         return anchor.stack_id if anchor else None
 
     def _recovered(self) -> frozenset[int]:
-        """Return the epochs that `faultbridge recover` has reserved in the vault."""
+        """Return the epochs that `faultbridge recover` has reserved in the vault.
+
+        An epoch is one numbering of the entries of a stream.
+        """
         return frozenset(int(key.removeprefix(layout.EPOCHS)[:4]) for key in self.vault.list(layout.EPOCHS))
 
     def _anchors(self, cluster: str, breaks: list[Break]) -> Iterator[AnchorDocument]:
@@ -79,7 +88,10 @@ class AnchorReader:
     def _read(
         self, cluster: str, folder: str, parse: Callable[[str, bytes], Document], breaks: list[Break]
     ) -> Iterator[Document]:
-        """Parse every object of a cluster in a folder of the vault; an unreadable object becomes a break."""
+        """Parse every object of a cluster in a folder of the vault, the bucket of locked objects.
+
+        An object that cannot be read becomes a break, which is a failed check of the verification.
+        """
         for key in self.vault.list(f"{folder}cluster={cluster}/"):
             try:
                 yield parse(key, self.vault.get(key) or b"")

@@ -36,7 +36,11 @@ class _ArchiveContent:
 
 @dataclass(frozen=True, slots=True)
 class VerifyArchive:
-    """Verifies the archive of a cluster; with a vault, also against locked manifests and anchors."""
+    """Verifies the archive of a cluster against its manifests and hash chains.
+
+    With a vault, which is a bucket of locked objects, the archive is also compared with the manifests and anchors
+    there.
+    """
 
     archive: Archive
     vault: Vault | None = None

@@ -22,7 +22,10 @@ class SealedObject:
 
 @dataclass(frozen=True, slots=True)
 class SealedRange:
-    """Consecutive entries of one stream and epoch; `hash` is the hash of the last entry."""
+    """Consecutive entries of one stream with their first and last sequence number.
+
+    All of them are of one epoch, which is one numbering of the stream. `hash` is the hash of the last entry.
+    """
 
     stream: str
     node: str | None

@@ -34,7 +34,7 @@ class ExpireEntries:
     keep: timedelta | None
 
     def __call__(self, manifest: Manifest) -> int:
-        """Set the expiry time of a manifest's entries, and advance the seal of each of its streams.
+        """Set the expiry time of a manifest's entries, and record up to where each stream is now sealed.
 
         Returns the number of entries.
         """

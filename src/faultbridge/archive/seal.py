@@ -144,7 +144,7 @@ class Seal:
             yield line_of(item)
 
     def _archived(self, cluster: str, lines: list[ArchiveLine]) -> tuple[list[SealedObject], ArchivedHashes]:
-        """Read the archive objects of all days of the given lines; returns the objects and their hashes.
+        """Read the archive objects of each day that a line belongs to; return the objects and their hashes.
 
         An object that cannot be read is skipped.
         """

@@ -124,7 +124,7 @@ class Installation:
 
     @cached_property
     def ops(self) -> Operations:
-        """Return the factory of the services that process new entries and run each minute.
+        """Return the factory of the services that run after each new timeline entry and each minute.
 
         It also builds the service that lists the backlog.
         """
@@ -141,7 +141,10 @@ class Installation:
 
     @cached_property
     def archive(self) -> ArchiveKeeping:
-        """Return the factory of the services that write, seal and anchor the archive of entries."""
+        """Return the factory of the services that write, seal and anchor the archive of entries.
+
+        An anchor is a locked record of where every entry stream ends.
+        """
         from faultbridge.composition.reporting import ArchiveKeeping
 
         return ArchiveKeeping(self)

@@ -23,7 +23,7 @@ class Operations:
 
     @cached_property
     def react(self) -> React:
-        """Return the service that processes new timeline entries."""
+        """Return the service that updates and repairs nodes after each new timeline entry."""
         from faultbridge.ops.react import React
 
         of = self.installation

@@ -32,7 +32,7 @@ class Ledger:
 
     @cached_property
     def append(self) -> Append:
-        """Return the service that alone writes the states and timeline entries of nodes."""
+        """Return the only service that writes the states and timeline entries of nodes."""
         from faultbridge.ledger.append import Append
 
         of = self.installation
@@ -125,7 +125,7 @@ class Ingestion:
 
     @cached_property
     def ingest(self) -> Ingest:
-        """Return the service that processes raw records into conditions, cases and entries."""
+        """Return the service that converts raw records to conditions, cases and entries."""
         from faultbridge.decoders import registry
         from faultbridge.ingest.caches import ItemCache, NodeCache
         from faultbridge.ingest.canary import RecordCanary

@@ -158,9 +158,9 @@ class Incidents:
         return Correlate(of.table, of.rules.rulebook, self.changes, held, onsets)
 
     def correlate_afresh(self, cluster: str) -> None:
-        """Update the incidents of a cluster from fresh reads.
+        """Update the incidents of a cluster from fresh reads of the table.
 
-        Reads that other services have shared may be some seconds old.
+        Cached reads, which services share, may be some seconds old.
         """
         self.installation.table.forget()
         self.correlate(cluster)

@@ -58,6 +58,9 @@ class Content:
         }
 
     def not_modified(self, if_none_match: str) -> bool:
-        """Return whether the client already has this content; `if_none_match` lists its entity tags."""
+        """Return whether the client already has this content.
+
+        `if_none_match` is the request header with the entity tags of what the client has.
+        """
         named = {one.strip() for one in if_none_match.split(",")}
         return self.status is HTTPStatus.OK and (self.tag or entity_tag(self.text)) in named

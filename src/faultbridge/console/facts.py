@@ -89,7 +89,7 @@ class Facts:
     def cluster(self, cluster: str, window: Window) -> ClusterFacts:
         """Read a cluster for its page: its cases, open incidents, jobs and own entries.
 
-        It reads the 20 live cases that were opened last, and the closed cases among those that were opened last.
+        It reads the 20 live cases that were opened last, and the 20 closed cases that were opened last.
         """
         now = self.clock.now()
         with self._once(cluster) as views:
@@ -136,7 +136,7 @@ class Facts:
         return self.kept.read("entries", view.config, QUARTER_HOUR, read, view.state.head)
 
     def _closed_last(self, config: ClusterConfig) -> tuple[CaseView, ...]:
-        """Return the closed cases among the most recently opened cases, newest first."""
+        """Return the closed cases that were opened last, newest first."""
         return self.views.recent_cases(config, CLOSED, MAX_CASES)[::-1]
 
     def node(self, cluster: str, node: str, window: Window) -> StreamDocuments:
@@ -168,7 +168,11 @@ class Facts:
     def _of_case(
         self, view: CaseView, cluster: ClusterView, state: NodeState, entries: Sequence[Document]
     ) -> CaseFacts:
-        """Return the facts of a case; if a limit or a breaker delays it, also the policy or the failing nodes."""
+        """Return the facts of a case, with what explains its delay, if it is delayed.
+
+        If a budget or a breaker delays the case, the facts contain the policy. If it is a breaker, they also contain
+        the names of the other failing nodes.
+        """
         case, waits = view.case, view.case.waiting_for
         is_limited = waits in {WaitingFor.BREAKER, WaitingFor.BUDGET}
         return CaseFacts(
@@ -228,7 +232,7 @@ class Facts:
 
     @contextmanager
     def _once(self, cluster: str) -> Iterator[Views]:
-        """Yield views of a cluster that read each item, and each shard's open work, only once."""
+        """Yield views of a cluster that read each item, and the open work in each index shard, only once."""
         reads = ClusterReads(self.views.table, self.clock)
         with reads.once(cluster, policy=False):
             yield Views(reads)

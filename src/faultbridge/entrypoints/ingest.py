@@ -1,4 +1,4 @@
-"""The ingest function: processes batches of raw records from SQS.
+"""The ingest function: records the raw records that arrive in batches from SQS.
 
 It returns the ids of the messages that SQS must deliver again.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    """Process a batch of SQS messages, and print one line with the outcome of every record.
+    """Record the raw records in a batch of SQS messages, and print one line with all outcomes.
 
     Returns the ids of the messages that SQS must deliver again.
     """

@@ -95,7 +95,7 @@ def _sender(event: Mapping[str, Any]) -> str:
 
 
 def _members(value: object) -> Mapping[str, Any]:
-    """Return the value if it is a mapping, else an empty mapping."""
+    """Return the members of a JSON object; any other value has no members."""
     return value if isinstance(value, Mapping) else {}
 
 

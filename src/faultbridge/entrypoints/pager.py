@@ -21,7 +21,10 @@ CHAT_PAGE = "Chat Page"
 
 
 def pager(event: Mapping[str, Any], installation: Installation) -> None:
-    """Process one event of the bus or of the schedule; raises an error if a page could not be sent."""
+    """Send the pages that a bus event requires; on a schedule event, send summaries and reminders.
+
+    An event `Chat Page` posts a page to the chats. Raises an error if a page could not be sent.
+    """
     if event.get("detail-type") == SCHEDULED:
         reminded = installation.pager.remind()
         emit({f"Pages{name.title()}": count for name, count in asdict(reminded).items()})

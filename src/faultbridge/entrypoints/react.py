@@ -1,4 +1,4 @@
-"""The react function: processes each node or cluster that has a new entry."""
+"""The react function: updates and repairs each node or cluster that has a new entry."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def react(event: Mapping[str, Any], installation: Installation) -> None:
-    """Process every node and cluster that has a new entry.
+    """Update the incidents, jobs and repairs of every node and cluster that has a new entry.
 
-    Raises an error if a node or cluster could not be processed, so that Lambda retries the batch. An entry only
-    triggers the processing: the services read the current state from the table.
+    Raises an error if any of these steps failed, so that Lambda retries the batch. An entry only triggers the steps,
+    which read the current state from the table.
     """
     entries = list(new_images(event))
     triggers = {(str(entry["cluster"]), _node(entry)) for entry in entries}

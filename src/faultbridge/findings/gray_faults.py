@@ -42,7 +42,7 @@ def acting_detectors(detectors: Iterable[Detector], findings: Iterable[Finding],
 
 
 def began(finding: Finding) -> Arrival:
-    """Return the fault that a new finding reports."""
+    """Return the fault that begins on a node when a finding opens, in the form that can be recorded."""
     fault = Fault(
         SOURCE,
         fault_code(finding.detector),
@@ -55,7 +55,7 @@ def began(finding: Finding) -> Arrival:
 
 
 def ended(finding: Finding, state: NodeState, now: datetime) -> tuple[Arrival, ...]:
-    """Return the clear that ends the fault of a finding; empty if the node does not have this fault."""
+    """Return the clear, which ends the fault of a finding; empty if the node does not have this fault."""
     code = fault_code(finding.detector)
     if not any(one.code == code for one in state.active()):
         return ()

@@ -22,7 +22,10 @@ STALE = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """The sum of a detector's counters on one node now, its group of peers, and the sum of each of its components."""
+    """The sum of a detector's counters on one node, the node's group, and the sum of each component.
+
+    `now` has the sum as last reported. The other nodes of the group are the peers of the node.
+    """
 
     node: str
     group: str
@@ -71,8 +74,8 @@ def _totals(state: NodeState, samples: SampleSet, detectors: Iterable[Detector],
 def _reported_at(samples: SampleSet, now: datetime) -> datetime | None:
     """Return when a node's counter samples were last reported, or None if that is too long ago.
 
-    Samples that have a digest are not stored again while their values stay the same. Their stored time is therefore
-    older than their last report, so they are accepted for longer and count as reported now.
+    Samples with a digest (a hash of their values) are not stored again while their values stay the same. Their stored
+    time can therefore be older than their last report. Such samples are accepted for longer, and count as reported now.
     """
     age = now - samples.at
     if age < STALE:

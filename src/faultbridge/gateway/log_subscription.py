@@ -42,7 +42,7 @@ class LogSubscription:
     def __call__(self, data: str) -> str | None:
         """Unpack a batch, put it on the queue, and return its record id.
 
-        None for a control message, or for a batch without events. Raises `Rejected` (`bad_body`, `too_large` or
+        Returns None for a control message, or for a batch without events. Raises `Rejected` (`bad_body`, `too_large` or
         `unknown_stream`).
         """
         body = _unpack(data)

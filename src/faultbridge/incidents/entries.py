@@ -53,7 +53,11 @@ def _cause(incident: Incident) -> str:
 
 
 def _phases(incident: Incident, closed_at: datetime) -> dict[str, int]:
-    """Return for how many milliseconds the incident delayed repairs, and stayed open afterwards."""
+    """Return the durations of an incident's phases in milliseconds, by phase.
+
+    While the phase is `open`, the incident delays repairs. An incident that reaches its maximum age then has the phase
+    `expired` until it is closed.
+    """
     held_until = incident.expired_at or closed_at
     phases = {"open": held_until - incident.opened_at}
     if incident.expired_at is not None:

@@ -26,7 +26,7 @@ class Intake:
     last_arrival: datetime | None = None
 
     def silent_nodes(self, cluster: str, all_nodes: Iterable[str]) -> tuple[str, ...]:
-        """Return the nodes of a cluster that are affected when the intake fails.
+        """Return the nodes of a cluster that count as silent because the intake has failed.
 
         These are the nodes with overdue heartbeats, or all nodes if no heartbeat is overdue. While the intake works,
         the result is empty.

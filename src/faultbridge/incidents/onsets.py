@@ -43,7 +43,7 @@ class Onsets:
         window: timedelta,
         before: OnsetHistory | None = None,
     ) -> None:
-        """Count the starts of faults that began before the current `window` and belong to no incident.
+        """Count the faults that started before the current `window` and belong to no incident.
 
         `before` is the history that the caller has just read. If it is None, the history is read here. If another run
         writes first, nothing is stored, and the next run counts these faults.

@@ -41,7 +41,8 @@ class DeliverCallbacks:
     def has_waiting(self, cluster: str) -> bool:
         """Return whether any job of a cluster has callbacks that are not delivered yet.
 
-        It reads the same items as other steps of a sweep. The sweep caches them, so no further read is needed.
+        It reads the items that other steps of a sweep read too. The sweep caches these items, so no further read is
+        needed.
         """
         return any(one.callbacks for one in self.jobs.rows(cluster))
 

@@ -25,7 +25,7 @@ class Impact:
 
     @property
     def is_of_node(self) -> bool:
-        """Return whether the node must be repaired before the job may resume.
+        """Return whether the condition is a fault of the node, which must be repaired before the job resumes.
 
         This is so if the severity of the condition is at least `error`.
         """

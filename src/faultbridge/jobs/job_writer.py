@@ -38,7 +38,10 @@ MakeEntry = Callable[[Job, datetime], JobEntry]
 
 @dataclass(frozen=True, slots=True)
 class JobWriter:
-    """Reads a job, computes its next state and writes it with an entry. A conflict repeats all of this."""
+    """Reads a job, computes its next state, and writes the job with an entry.
+
+    After a conflict with another writer, all three are repeated.
+    """
 
     table: Table
     clock: Clock

@@ -212,7 +212,8 @@ class Jobs:
 def _new_run(before: Job | None, started: Job) -> Job:
     """Return a job at the start of a new run.
 
-    `before` is the job as stored, or None. The new run takes over its version and the nodes that still need an update.
+    `before` is the job as stored, or None. The version of the stored job is kept, and so are the nodes whose states
+    still need an update.
     """
     if before is None:
         return replace(started, to_mark=started.nodes)

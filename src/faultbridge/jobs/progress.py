@@ -90,7 +90,7 @@ class JobProgress:
     def _judge_loss(self, job: Job, progress: Progress, step: int, loss: float, *, advanced: bool) -> Job:
         """Record that the loss becomes abnormal, or normal again; return the job.
 
-        Only the loss of a new step can end the alarm.
+        Only the loss of a new training step can end the alarm about an abnormal loss.
         """
         alarm = loss_alarm(progress.losses, loss, job.alarm)
         if alarm == job.alarm or (alarm is None and not advanced):

@@ -35,7 +35,8 @@ class ResumeJobs:
     def __call__(self, cluster: str) -> None:
         """Check the ended jobs of one cluster, and record those that may resume.
 
-        It also completes interrupted updates of node states, and removes jobs from the list that the sweep reads.
+        It also completes interrupted updates of node states. A job without affected nodes, or one that ended too long
+        ago, is removed from the list of jobs that the sweep reads.
         """
         now, waiting = self.append.clock.now(), []
         for one in self.jobs.rows(cluster):

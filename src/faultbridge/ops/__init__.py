@@ -2,7 +2,7 @@
 
 Read in this order:
 
-- `react`: processes the nodes and clusters that have new entries, seconds after each entry.
+- `react`: updates and repairs the nodes and clusters that have new entries, seconds after each entry.
 - `sweep`: each minute, performs due work, and work that was interrupted or whose trigger was lost.
 - `sweep_plan`: chooses the clusters and the partitions of waiting work that one sweep reads, and their order.
 - `cluster_steps`: the steps of a sweep for one cluster, in their order.

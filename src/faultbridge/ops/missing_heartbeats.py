@@ -25,9 +25,9 @@ def report_missing_heartbeats(
 ) -> Intake | None:
     """Record a fault of each node with an overdue heartbeat, and end the fault when heartbeats return.
 
-    If no records arrive at all, their path has failed, and no fault is recorded. `probe` distinguishes a lost instance
-    from a failed agent or network path. It is called for few nodes, and not if so many are silent that they become one
-    incident. Returns whether records arrive, or None, without recording, if that could not be determined.
+    No fault is recorded if no records arrive at all. `probe` distinguishes a lost instance from a failed agent or
+    network path. It is called only for the first nodes of a cluster whose fault is recorded, and never if so many nodes
+    are silent that they form an incident. Returns the state of the intake (path of records), or None if it is unknown.
     """
     overdue: dict[NodeKey, datetime] = {}
     probed: set[str] = set()
@@ -65,9 +65,9 @@ def report_missing_heartbeats(
 def _check_intake(
     monitor: HeartbeatMonitor, read: Iterable[ClusterHeartbeats], overdue: tuple[NodeKey, ...], on_time: int
 ) -> Intake:
-    """Return whether records arrive, judged by the latest canary and the latest heartbeat of any node.
+    """Return the state of the intake, judged by the latest canary and the latest heartbeat of any node.
 
-    A canary is a test record that Faultbridge sends to itself.
+    The intake is the path of records to the table. A canary is a test record that Faultbridge sends to itself.
     """
     canary, heartbeats = monitor.last_canary(), [one.newest for one in read if one.newest is not None]
     failed = monitor.intake_failed(canary, len(overdue), on_time, max(heartbeats, default=None))

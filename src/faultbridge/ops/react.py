@@ -1,7 +1,7 @@
-"""React: processes the nodes and clusters that have new entries. The table's stream triggers it.
+"""React: updates and repairs the nodes and clusters that have new entries, seconds after each entry.
 
-An entry only triggers processing. Every step reads the current state from the table. The sweep repeats the same steps
-each minute, so a lost or failed trigger only delays the work.
+The table's stream triggers it. An entry is only a trigger: every step reads the current state from the table. The sweep
+repeats the same steps each minute, so a lost or failed trigger only delays the work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from faultbridge.repair.isolate_many import IsolateMany
 
 @dataclass(frozen=True, slots=True)
 class React:
-    """Processes the triggers that new entries cause.
+    """Updates and repairs the clusters and nodes that have new entries.
 
     For each cluster it runs these steps in this order:
 
@@ -52,8 +52,8 @@ class React:
         """Run the steps once for each triggered cluster. A failed step does not stop the others.
 
         A trigger is a cluster, and a node or None. `causes` maps each cluster to the event id of the latest node status
-        change in the batch. New entries in the cluster's stream name it as their cause. Raises Transient at the end if
-        any step failed. The stream then delivers the batch again, which is harmless.
+        change in the batch. Entries that the steps add to the cluster's stream name this event as their cause. Raises
+        Transient at the end if any step failed. The stream then delivers the batch again, which is harmless.
         """
         failures = Failures()
         for cluster, nodes in _by_cluster(triggers).items():

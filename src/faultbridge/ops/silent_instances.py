@@ -37,9 +37,10 @@ class ProbeInstance:
     _pauses: dict[str, datetime] = field(default_factory=dict)
 
     def __call__(self, state: NodeState) -> ProbedInstance:
-        """Return whether the instance of a node exists, the provider's status checks, and the orchestrator's answer.
+        """Return what the provider and the orchestrator report about a node's instance.
 
-        The status checks of an instance that is gone are not read.
+        The result states whether the instance exists, the provider's status checks, and whether the orchestrator
+        reports the node as ready. The status checks of an instance that is gone are not read.
         """
         config = rules_of(self.tools.rulebook, state.key.cluster).config
         instance_id = state.incarnation.instance_id if state.incarnation else None
@@ -55,7 +56,7 @@ class ProbeInstance:
         return replace(probed, orchestrator=self._readiness(state, config))
 
     def _probe_instance(self, state: NodeState, config: ClusterConfig, instance_id: str) -> ProbedInstance:
-        """Return whether an instance exists and, unless it is gone, the provider's checks of it."""
+        """Return the provider's report on an instance: its presence and, unless it is gone, its checks."""
         probed = ProbedInstance()
         try:
             provider = self.tools.compute(config).providers.get(config.provider)
@@ -68,9 +69,10 @@ class ProbeInstance:
         return probed
 
     def _readiness(self, state: NodeState, config: ClusterConfig) -> CheckResult:
-        """Return whether the orchestrator reports a node as ready; without an answer, it is not asked for a while.
+        """Return the orchestrator's check of whether a node is ready; UNKNOWN without an answer.
 
-        A call without an answer lasts up to 40 seconds, so that a sweep has no time for a second one.
+        A call without an answer lasts up to 40 seconds, and a sweep has no time for a second one. The orchestrator of
+        the cluster is therefore not called again for a while.
         """
         orchestrator, now = self.tools.orchestrators.get(config.orchestrator), self.tools.clock.now()
         if orchestrator is None or now < self._pauses.get(config.cluster, now):

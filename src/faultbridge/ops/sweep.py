@@ -89,7 +89,7 @@ class Sweep:
                     result.published += len(waiting)
 
     def _due_timers(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Process the due timers of nodes and jobs."""
+        """End waiting periods, recover attempts and report stalled jobs whose timers are due."""
         for key in self._due(plan.partitions(Work.TIMER)):
             if limit.is_over():
                 return

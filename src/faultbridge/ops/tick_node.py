@@ -1,4 +1,4 @@
-"""Tick of a node: processes its due timers, which end waiting periods and recover lost attempts."""
+"""Tick of a node: ends its waiting periods whose time is over, and recovers a lost repair attempt."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ class TickNode:
     recover_attempts: RecoverAttempts
 
     def __call__(self, key: NodeKey, result: SweepResult) -> None:
-        """Process the due timers of one node, and count the node in the result."""
+        """End the waiting periods and conditions of one node whose time is over.
+
+        It also recovers the node's lost repair attempt, and counts the node in `result`.
+        """
         rules = rules_of(self.rulebook, key.cluster)
 
         def pass_time(state: NodeState, now: datetime) -> Transition:

@@ -87,7 +87,7 @@ class NotificationLog:
         return SendStart(possibly_sent=True)
 
     def finish(self, event: Mapping[str, Any], rule: PageRule, message_id: str, other_writes: Sequence[Write]) -> None:
-        """Record in one transaction with other writes that a page was processed.
+        """Mark a page as done (sent, or left to a summary), in one transaction with other writes.
 
         Raises Conflict if a later event was recorded in the meantime.
         """

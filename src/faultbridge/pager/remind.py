@@ -50,7 +50,7 @@ class Remind:
     settings: PagerSettings = field(default_factory=PagerSettings)
 
     def __call__(self) -> Reminded:
-        """Process the open pages of every cluster, and return the counts.
+        """Send the summaries and reminders that are due in every cluster, and return how many were sent.
 
         Raises Transient if the table or the pager does not answer.
         """

@@ -27,7 +27,7 @@ class JobCallback(Protocol):
 
     @property
     def ordered(self) -> bool:
-        """Return whether a notice that was not delivered delays the later notices of its cluster."""
+        """Return whether notices are delivered in order: a failed one delays the later ones of its cluster."""
 
     def deliver(self, notice: JobNotice) -> CallResult:
         """Deliver one notice; a repeated notice must have no second effect.

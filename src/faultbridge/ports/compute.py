@@ -73,7 +73,7 @@ class CallResult:
 
 
 class Presence(StrEnum):
-    """Whether an instance exists, by the result of a probe of its provider."""
+    """The result of a probe of the provider: whether an instance exists."""
 
     ALIVE = "alive"
     GONE = "gone"

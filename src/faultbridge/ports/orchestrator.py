@@ -75,7 +75,7 @@ class Orchestrator(Protocol):
         """
 
     def readiness(self, node: ClusterNode) -> CheckResult:
-        """Return whether the orchestrator reports the node as ready; UNKNOWN if it does not have the node.
+        """Return PASSED if the node is ready, FAILED if not, UNKNOWN if the orchestrator does not have it.
 
         It changes nothing. Raises Transient without an answer, and Misconfigured without permission.
         """

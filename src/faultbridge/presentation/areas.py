@@ -87,7 +87,10 @@ def _area(samples: Sequence[Sample], start: datetime, end: datetime) -> Area | N
 
 
 def _tone(name: str) -> Tone:
-    """Return the tone of a node status, which selects its layer; an unknown status is out of service."""
+    """Return the tone (urgency) of a node status. The chart has one layer for each tone.
+
+    An unknown status has the tone of a node that is out of service.
+    """
     return NODE.get(name, Tone.BAD)
 
 

@@ -12,7 +12,7 @@ from faultbridge.presentation.entry_rows import Document
 
 
 def breaker_limit(breaker: Document, policy: Policy | None) -> BreakerLimit | None:
-    """Return the limit of a breaker in a policy; None if the policy is None or has no limit of its scope."""
+    """Return the limit that a policy sets for a breaker; None without a policy or such a limit."""
     scope = BreakerScope.CLUSTER if domain_of(str(breaker["name"])) is None else BreakerScope.DOMAIN
     return next((one for one in policy.breakers if one.scope is scope), None) if policy else None
 

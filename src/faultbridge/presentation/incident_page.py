@@ -93,8 +93,8 @@ def incident_page(
 ) -> IncidentPage:
     """Return the page of an incident; `nodes` are the registered nodes of its failure domain.
 
-    `meaning` is the name of its fault code in the catalog. `older` states that the incident has earlier entries, which
-    are not shown.
+    `meaning` is the name of the incident's fault code in the catalog. `older` states that the incident has earlier
+    entries, which are not shown.
     """
     rows, status, domain = entry_rows(entries), str(incident["status"]), incident["domain"]
     closed = from_text(str(incident["closed_at"])) if incident["closed_at"] else None

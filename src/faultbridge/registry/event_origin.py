@@ -26,7 +26,7 @@ class EventOrigin:
         return named and self.may_be(config)
 
     def may_be(self, config: ClusterConfig) -> bool:
-        """Return whether nothing in the event shows that it is about a cluster other than this one.
+        """Return whether the event may be about this cluster, because it names no other cluster or account.
 
         The account of a cluster is known only if its registration has a provider role.
         """

@@ -11,7 +11,10 @@ from faultbridge.ledger.append import Append
 
 
 def gpus_of(append: Append, cluster: str, nodes: Iterable[str], until: datetime) -> Mapping[str, tuple[Component, ...]]:
-    """Return the devices of each node whose instance has not changed since `until`, and of no other node."""
+    """Return the devices, such as GPUs, of each node whose instance has not changed since `until`.
+
+    Nodes with a later instance are not included.
+    """
     wanted = [NodeKey(cluster, node) for node in sorted(set(nodes))]
     return {
         state.key.node: state.devices

@@ -9,7 +9,7 @@ from faultbridge.registry.documents import Document
 
 
 def offender_document(offender: Offender) -> Document:
-    """Return a repeat offender as JSON: a card in a slot, and which of the two the evidence favors."""
+    """Return a repeat offender as JSON: a GPU card, its slot, and which of both is the likely cause."""
     return {
         "device": offender.name,
         "instance_id": offender.place.host,

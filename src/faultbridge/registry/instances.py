@@ -49,7 +49,7 @@ class Inventory(Protocol):
     def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the ids of the IAM roles of these instances.
 
-        The result is empty if the session name of such a role does not identify the instance.
+        The result is empty if the session name of an instance's role does not contain the instance id.
         """
         ...
 
@@ -62,7 +62,7 @@ class Inventory(Protocol):
         ...
 
     def repairs_nodes(self, config: ClusterConfig) -> RepairSetting | None:
-        """Return whether an automation of the provider repairs nodes; None if it reports no setting."""
+        """Return the provider's setting for automatic repair of nodes; None if it reports no setting."""
         ...
 
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:

@@ -57,9 +57,9 @@ class InventoryEventHandler:
         return tuple(result for result in synced if result is not None)
 
     def _groups_of_nodes(self, instances: Iterable[str]) -> Iterator[tuple[NodeKey, str]]:
-        """Yield the node of each registered instance with its group.
+        """Yield the node that each of these instances backs, together with the group of the node.
 
-        A node without a group is not included.
+        Instances that back no registered node, and nodes without a group, are not included.
         """
         aliases = {keys.alias(*Alias("instance", one)) for one in instances}
         found = self.table.get_many(aliases) if aliases else {}

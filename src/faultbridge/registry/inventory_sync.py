@@ -170,7 +170,7 @@ class SyncInventory:
         instances: Mapping[str, Instance],
         result: SyncResult,
     ) -> None:
-        """Write the result of a pairing: attach instances to nodes, and register new nodes."""
+        """Attach instances to nodes as a pairing assigns them; register the other instances as new nodes."""
         for node, instance_id in pairing.assigned:
             try:
                 if self.replacement_detection.attach_replacement(config, node, instances[instance_id]):

@@ -110,17 +110,17 @@ class Registration:
         return changed
 
     def pin_roles(self, config: ClusterConfig, instances: Iterable[Instance]) -> None:
-        """Add the IAM roles of instances to the cluster's node roles.
+        """Add (pin) the IAM roles of instances to the cluster's node roles.
 
-        A record that another role signed is then no proof that an instance sent it.
+        From then on, only a record that one of the node roles signed can prove that an instance sent it.
         """
         self._pin(config, {one.role_id for one in instances if one.role_id})
 
     def pin_roles_of(self, cluster: str, nodes: Iterable[NewNode]) -> None:
         """Add the IAM roles of new nodes' instances to the node roles, before these nodes report.
 
-        If the roles cannot be read and the cluster has no node roles, the provider's error is raised. Without node
-        roles, a record from a session of any role that may send to the queue would be accepted as an instance's own.
+        If the roles cannot be read and the cluster has no node roles, the provider's error is raised. Otherwise any
+        role that may send to the queue could send records in the name of an instance.
         """
         config = self.cluster(cluster)
         inventory = self.inventories.get(config.provider)

@@ -93,7 +93,7 @@ class ReplacementDetection:
         return vacated
 
     def attach_replacement(self, config: ClusterConfig, node: str, instance: Instance) -> bool:
-        """Attach an instance that another controller launched to its node.
+        """Attach an instance that another controller launched to the node whose instance it replaces.
 
         Returns False, without a change, if a repair controls the node.
         """

@@ -83,9 +83,10 @@ class Retirement:
         return self.append(key, revise, actor=actor).state
 
     def _registry_writes(self, state: NodeState, now: datetime, *, keeps_instance: bool) -> Iterator[Write]:
-        """Yield the writes that mark the node's row, delete its aliases and reduce the expected nodes.
+        """Yield the writes that record in the registry that a node is retired.
 
-        The row is kept, because the archive, `verify` and `erase` find the timeline of the node by it.
+        They mark the roster row as retired, delete the aliases, and reduce the number of nodes that the cluster
+        expects. The row is kept, because the archive, `verify` and `erase` find the timeline of the node by it.
         """
         yield retired_row(keys.roster(state.key.cluster, state.shard, state.key.node), keeps_instance=keeps_instance)
         instance = state.incarnation.instance_id if state.incarnation else None
@@ -122,9 +123,11 @@ def _resolved(case: Case, now: datetime) -> Case:
 
 
 def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now: datetime) -> bool:
-    """Return whether an update made a group complete although its vacant nodes got no instance.
+    """Return whether an update of a group replaced its vacant nodes by other nodes.
 
-    Returns False while the group has an unassigned member, because that may become the instance of a vacant node.
+    This is so if the provider reports the updated group as complete although its vacant nodes, which lost their
+    instances, got no new ones. While an instance of the group has no node, the result is False, because a vacant node
+    may still get it.
     """
     reported = status.groups.get(group.name)
     updated = config.update_hold(group.name, now) is not None

@@ -106,7 +106,7 @@ def rows_by_group(rows: Iterable[Item]) -> dict[str, list[Item]]:
 
 
 def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:
-    """Return the instance with the orchestrator's names added to the names in its roster row.
+    """Return an instance with new metadata: the orchestrator's names, added to those in its roster row.
 
     Returns None if the row already contains these names and the same opt-out.
     """

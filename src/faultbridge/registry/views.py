@@ -108,13 +108,13 @@ class Views:
         return tuple(sorted(self._states(cluster, node_names(self.table, config)), key=lambda state: state.key.node))
 
     def unhealthy(self, cluster: str) -> tuple[NodeState, ...]:
-        """Return the nodes of a cluster that are not healthy, sorted by name, without reading others."""
+        """Return the nodes of a cluster that are not healthy, sorted by name; no other node is read."""
         rows = unhealthy_rows(self.table, self.cluster(cluster).config)
         states = self._states(cluster, (str(row["node"]) for row in rows))
         return tuple(sorted(states, key=lambda state: state.key.node))
 
     def page(self, cluster: str, after: str, limit: int) -> tuple[NodeState, ...]:
-        """Return at most `limit` nodes after a name, sorted by name, from their states only."""
+        """Return one page of a cluster's nodes: at most `limit` nodes after a name, sorted by name."""
         config = self.cluster(cluster).config
         names = sorted(name for name in node_names(self.table, config) if name > after)
         return self._states(cluster, names[:limit])

@@ -104,10 +104,10 @@ def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> U
 
 
 def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: datetime) -> dict[str, datetime]:
-    """Return the node groups without EC2 capacity, each with the time of its next replacement attempt.
+    """Return the groups without EC2 capacity (dry groups), each with the time of its next attempt.
 
-    If a replacement in a group is being admitted now, it checks the capacity again, so the group's next attempt is
-    postponed. Groups that were not checked recently are left out.
+    An attempt in a group checks the capacity again. If a replacement in the group is being admitted now, the next
+    attempt of the group is therefore postponed. Groups that were not checked recently are left out.
     """
     kept = {group: until for group, until in control.no_capacity_until.items() if until > now - FORGET_DRY_AFTER}
     checked = {one.state.placement.group for one in holding if one.repair_action is RepairAction.REPLACE_NODE}
@@ -190,7 +190,7 @@ def escalate_queued(state: NodeState, case_id: str, reason: str, now: datetime) 
 def resolve_dry_run(
     state: NodeState, case_id: str, repair_action: RepairAction | None, reason: str, now: datetime
 ) -> Transition:
-    """Resolve a queued case of a dry run, with a note that names the repair action it would have started."""
+    """Resolve a queued case of a dry run, with a note that names the suppressed repair action."""
     case = state.live_case
     if case is None or not _is_queued(case, case_id):
         return Transition(state)
@@ -217,9 +217,9 @@ def resolve_dry_run(
 def apply_dry_run(state: NodeState, case_id: str, rules: Rules, now: datetime) -> Transition:
     """Resolve a queued case whose repair a dry run suppresses, if its node is in service.
 
-    A dry run must not leave a node out of service without a case. If the cluster is in dry-run mode, the case of such a
-    node waits until the mode changes. If only the rule of the case is a dry run, the node may still be verified. Any
-    other repair of this node is escalated to an operator.
+    A node must not stay out of service without a case because of a dry run. The case of a node that is out of service
+    therefore waits while the cluster is in dry-run mode. If only the policy rule of the case is a dry run, a
+    verification of the node is still permitted, and any other repair is escalated to an operator.
     """
     case = state.live_case
     if case is None or not _is_queued(case, case_id):

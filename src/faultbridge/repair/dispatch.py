@@ -135,7 +135,7 @@ class Dispatch:
         return AdmittedBatch(admitted)
 
     def _admit_one(self, pick: QueuedCase, rules: Rules) -> AdmittedBatch:
-        """Admit one case. After a conflict it is tried again, so that the next case does not overtake it."""
+        """Admit one case. After a conflict with another writer, try again, so that no later case overtakes it."""
         for _ in range(MAX_CONFLICTS):
             control, now = self._control(rules.config.cluster), truncate(self.clock.now())
             if not admit(control, rules.policy, (pick,), now, rules.config.update_holds).picks:

@@ -196,7 +196,7 @@ class Isolate:
 
 
 def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
-    """Return the change that confirms the isolation of a node and quarantines it, if it still needs this."""
+    """Return the change that quarantines a node whose isolation is confirmed, if it still needs isolation."""
 
     def revise(now: NodeState, at: datetime) -> Transition:
         # If the node recovered in the meantime, the request stays recorded until it is withdrawn.

@@ -124,7 +124,10 @@ class NodeOrders:
 
 
 def _resumed(state: NodeState) -> NodeState:
-    """Return the node with its case no longer canceled, because the newer order replaces the instance."""
+    """Return the node with the cancellation of its case revoked.
+
+    The newer order to replace the instance requires that the case continues.
+    """
     case = state.live_case
     return state if case is None or not case.cancelled else replace(state, case=replace(case, cancelled=False))
 
@@ -147,7 +150,8 @@ def _keep_out(transition: Transition, reason: str, now: datetime) -> Transition:
 def _requeue_escalated(transition: Transition, repair_action: RepairAction, now: datetime, reason: str) -> Transition:
     """Queue an escalated case again. Its earlier attempts no longer count; the node stays out of service.
 
-    A case that waits to be escalated, until it is known whether an incident explains it, is queued too.
+    A case may need an operator, but wait until it is known whether an incident explains its fault. Such a case is
+    queued again too.
     """
     state, case = transition.state, transition.state.live_case
     if case is None or not (case.status is CaseStatus.ESCALATED or case.awaits_correlation):

@@ -37,7 +37,7 @@ class OptOut:
         return self._write(key, revise)
 
     def end(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """End the exclusion of a node, even if it is due to a label or a tag, and not to an operator.
+        """End the exclusion of a node from repairs, even if a label or a tag excluded the node.
 
         If the label or tag still exists, the next sync of the inventory excludes the node again.
         """

@@ -199,5 +199,5 @@ def _sentences(template: str, values: Values) -> tuple[str, ...]:
 
 
 def sentence(text: str) -> str:
-    """Return a text that starts with a capital letter and ends with a period."""
+    """Return a text as a sentence: it starts with a capital letter and ends with a period."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

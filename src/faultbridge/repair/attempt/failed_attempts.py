@@ -39,8 +39,8 @@ def escalate_case(
 ) -> Transition:
     """End the attempt and escalate the case to an operator.
 
-    A node in a status of BECOME_FAILED becomes `failed`. With `fails=False` the node keeps its status, because nothing
-    proves that it is faulty.
+    If `BECOME_FAILED` lists the status of the node, the node becomes `failed`. With `fails=False` the node keeps its
+    status, because nothing proves that it is faulty.
     """
     if fails and state.status in BECOME_FAILED:
         state, draft = move_node(state, NodeStatus.FAILED, now, reason)
@@ -63,8 +63,8 @@ def requeue_case(
 ) -> Transition:
     """End the attempt and queue the case again, which releases its repair slot.
 
-    A node in a status of BECOME_QUARANTINED becomes `quarantined` again. `requirement` is the condition that requires a
-    stronger repair action. Its policy rule becomes the rule of the case.
+    If `BECOME_QUARANTINED` lists the status of the node, the node becomes `quarantined` again. `requirement` is the
+    condition that requires a stronger repair action. The policy rule of this condition becomes the rule of the case.
     """
     if state.status in BECOME_QUARANTINED:
         state, draft = move_node(state, NodeStatus.QUARANTINED, now, reason)

@@ -126,9 +126,9 @@ def _stop_if_paused(context: StepContext) -> StepResult | None:
 def _after_intent(
     state: NodeState, intent: Intent, control: Control, reason: str, facts: Mapping[str, Any]
 ) -> Transition:
-    """Return the status and the entries of a node with its intent, the attempt's point of no return.
+    """Return the node's transition to the state after the intent, the attempt's point of no return.
 
-    They are written only if the cluster's controls are still those in `control`.
+    The transition is written only if the cluster's controls are still those in `control`.
     """
     case, now = live_attempt(state)[0], intent.at
     named = {"generation": intent.generation, "token": intent.token, "rule": case.rule, "policy": case.policy}

@@ -39,9 +39,10 @@ def update_attempt(
     marks: Mapping[str, datetime] | None = None,
     **changes: Any,  # noqa: ANN401 - fields of Attempt
 ) -> NodeState:
-    """Change fields of the node's current attempt, and compute when the sweep must process the node next.
+    """Change fields of the node's current attempt, and compute the node's next timer.
 
-    `marks` replaces the recorded times of the case's phases, if given.
+    The timer is the time at which the sweep, which runs every minute, must check the node. `marks` replaces the
+    recorded times of the case's phases, if given.
     """
     case, attempt = live_attempt(state)
     changed = replace(case, attempt=replace(attempt, **changes), marks=case.marks if marks is None else marks)

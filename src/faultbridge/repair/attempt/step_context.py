@@ -205,7 +205,7 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def _requirement_of(self, state: NodeState, action: RepairAction | None) -> Requirement | None:
-        """Return the condition that requires this action; None if the case's own action is as strong."""
+        """Return the condition that requires this action; None if the case's own action is not weaker."""
         order = list(RepairAction)
         if action is None or order.index(action) <= order.index(self.case.repair_action):
             return None
@@ -226,7 +226,10 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def stop_if_canceled(self) -> StepResult | None:
-        """End the attempt of a canceled case, whose node is then only verified; return None for other cases."""
+        """End the attempt if its case is canceled, so that the node is only verified; else return None.
+
+        An attempt that only verifies the node continues.
+        """
         if not self.case.cancelled or self.case.repair_action is RepairAction.VERIFY:
             return None
         return self.requeue(

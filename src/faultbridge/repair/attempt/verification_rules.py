@@ -66,9 +66,9 @@ def _level_for_faults(context: StepContext) -> int | None:
 
 
 def _conditions_since(state: NodeState, action: RepairAction, since: datetime | None) -> list[Condition]:
-    """List the conditions of severity `error` or worse that were observed since the verification started.
+    """List the conditions of severity `error` or worse that were observed after the time `since`.
 
-    If the instance was replaced, all conditions since the successor was attached count.
+    If the action replaces the instance, this time is when the successor was attached to the node.
     """
     incarnation = state.incarnation
     start = incarnation.since if action is RepairAction.REPLACE_NODE and incarnation else since

@@ -1,7 +1,7 @@
 """Reconciles the spare pool: each call moves each spare one step closer to a verified instance.
 
-A call may be repeated, interrupted, or run beside another. Launches for a spare share one token in each round. An
-instance is terminated only when its spare has the status `ending`, in which no case can take it.
+A call may be repeated, interrupted, or run beside another. Until a launch for a spare succeeds or fails, all calls use
+the same token. An instance is terminated only in the status `ending`, in which no case can take it.
 """
 
 from __future__ import annotations

@@ -58,9 +58,10 @@ def _candidates(context: StepContext, group: str) -> tuple[LaunchedInstance, ...
 
 
 def _fits_slot(context: StepContext, candidate: LaunchedInstance) -> bool:
-    """Return whether an instance may back the node.
+    """Return whether an instance fits the provider's slot of the node.
 
-    It may not if its provider launched it for the slot of another node.
+    A slot is the provider's permanent id of a node. An instance that was launched for the slot of another node does not
+    fit. If one of the two slots is not known, the instance fits.
     """
     slot = context.state.placement.slot
     return slot is None or candidate.slot is None or candidate.slot == slot

@@ -78,7 +78,7 @@ def _finish_followed(context: StepContext, change: str) -> StepResult:
 
 
 def _extend_deadline(context: StepContext) -> None:
-    """Restart the deadline for the provider's repair at the latest report of the fault.
+    """Let the deadline for the provider's repair count from the latest report of the fault.
 
     The total time is limited to `MAX_FOLLOW_DEADLINES` times the deadline.
     """

@@ -156,7 +156,10 @@ def mark_available(context: StepContext) -> None:
 
 
 def _mark_group(context: StepContext, *, dry: bool) -> None:
-    """Record whether the group lacks capacity. After a conflict, the next repair records it."""
+    """Record that the group lacks EC2 capacity (`dry`), or has capacity again.
+
+    After a conflict with another writer, nothing is stored, and the next repair of the group records it.
+    """
     cluster, group = context.state.key.cluster, context.state.placement.group
     key = keys.cluster_control(cluster)
     control = items.read_control(cluster, context.tools.table.get(key))

@@ -10,9 +10,10 @@ from faultbridge.storage import items, keys
 
 
 def count_pending(context: StepContext, control: Control | None = None) -> int:
-    """Return how many other replacements in the group have no successor after their point of no return.
+    """Return how many other replacements in the node's group wait for their successors.
 
-    `control` has the repair slots of the cluster if the caller has just read them.
+    Such a replacement has passed its point of no return, but no instance is attached to its node yet. `control` has the
+    repair slots of the cluster if the caller has just read them.
     """
     cluster, group, table = context.state.key.cluster, context.state.placement.group, context.tools.table
     if control is None:

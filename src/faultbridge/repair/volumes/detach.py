@@ -117,7 +117,10 @@ def _not_recorded(state: NodeState, found: tuple[MovingVolume, ...]) -> tuple[Mo
 
 
 def _with(state: NodeState, new: tuple[MovingVolume, ...]) -> tuple[MovingVolume, ...]:
-    """Return the recorded moving volumes with the new ones. A new record of a volume replaces the old one."""
+    """Return the recorded moving volumes with the new ones added.
+
+    If a volume already has a record, the new record replaces it.
+    """
     moved = {one.volume_id for one in new}
     return (*(one for one in state.moving_volumes if one.volume_id not in moved), *new)
 

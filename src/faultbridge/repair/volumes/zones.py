@@ -43,7 +43,7 @@ def in_zones(context: StepContext, instance_id: str, zones: frozenset[str]) -> b
 
 
 def zone_refusal(context: StepContext, moving: tuple[MovingVolume, ...], instance_id: str) -> str | None:
-    """Return why an instance cannot attach the volumes of another zone; None if it can."""
+    """Return why an instance cannot attach the volumes: they are in another zone; None if it can."""
     zone = context.volumes.zone_of(instance_id)
     wrong = [one for one in moving if zone is not None and one.zone != zone]
     return f"{wrong[0].volume_id} is in {wrong[0].zone}, but {instance_id} is in {zone}" if wrong else None
