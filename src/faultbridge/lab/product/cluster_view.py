@@ -189,7 +189,7 @@ class ClusterView:
         return min((at for at in times if at > now), default=None)
 
     def end(self, at: float) -> None:
-        """Add the hours that cases have waited until the end of a run to the log, by reason."""
+        """End the run at a time, and log the hours that each waiting case has waited by then, by reason."""
         for reason, since in self._waiting.values():
             self._log.waited[reason.value] += (at - since) / HOUR
 
