@@ -153,7 +153,7 @@ class ClusterView:
         self._dispatch_again = services.dispatch.next_change(services.control(), services.rules.policy, now)
 
     def update_breakers(self, now: datetime) -> None:
-        """Apply the rule for circuit breakers to the failing nodes.
+        """Update the circuit breakers by the product's rule, from the nodes that are failing.
 
         Nothing is computed while no breaker is open and too few nodes are failing to open a breaker.
         """

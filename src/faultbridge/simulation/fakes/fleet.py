@@ -209,7 +209,7 @@ class FakeProvider(FailingFake):
             return self.known_checks if self.fleet.is_alive(instance_id) else InstanceChecks()
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
-        """Return what a capacity source answers: the entry in `capacities`, `known_capacity`, or ABSENT.
+        """Return what a capacity source answers: its entry in `capacities`, else `known_capacity` or ABSENT.
 
         `known_capacity` is returned only for the source to which its evidence belongs.
         """
