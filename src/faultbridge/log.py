@@ -15,7 +15,7 @@ LOGGER.addHandler(logging.NullHandler())  # a process without logging configurat
 
 
 def log_cause(decision: str, *, reason: str, level: int = logging.INFO, **ids: object) -> None:
-    """Log one decision, its reason, and the ids that it concerns (cluster, node, case_id, ...).
+    """Log one decision with its cause: the reason, and the ids that it concerns (cluster, node, ...).
 
     Use `logging.WARNING` for input or work that is refused or given back, and the default level for ordinary decisions.
     Never pass record bodies or secrets.

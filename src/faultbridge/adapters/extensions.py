@@ -20,7 +20,7 @@ Part = TypeVar("Part")
 
 
 class Parts(Mapping[str, Part], Generic[Part]):
-    """The adapters of one kind, by name: the built-in adapters, then those of installed extensions.
+    """The adapters (parts) of one kind by name: the built-in ones, then those of installed extensions.
 
     Extensions register under the entry-point group `faultbridge.KIND`. An extension cannot replace a built-in adapter.
     A look-up raises Misconfigured if the extension cannot be loaded.

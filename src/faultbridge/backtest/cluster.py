@@ -91,7 +91,7 @@ class ClusterReplay:
         return refused[0] if refused else None
 
     def is_behind(self, case: Case, now: datetime) -> bool:
-        """Return whether admission would not start the case now, for example because of more urgent cases."""
+        """Return whether a case is behind others in the queue, so that admission would not start it now."""
         waiting = [
             _queued(one, one.state.live_case, one.state.live_case.repair_action)
             for one in self.tracks.values()

@@ -38,7 +38,7 @@ class Counterfactual:
     result: Replayed
 
     def leave(self, track: Track, at: datetime) -> None:
-        """Mark a node as diverged: from this time on, its case follows the tested policy."""
+        """Let a node leave its recorded course: from this time on, its case follows the tested policy."""
         track.diverged, track.attempt_ends, track.retry_at = True, None, None
         case = track.state.live_case
         if case is None and track.trail is not None:

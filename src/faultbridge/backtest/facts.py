@@ -30,8 +30,8 @@ class FactReader:
     """Rebuilds the conditions of nodes from entries; `policies` are the known policies by version.
 
     If the recorded policy changed the severity or the action of a fault, its entry does not show the reported values.
-    The catalog's values are then used if the policy rule is known, else the values of the entry. `guessed` has the ids
-    of these entries.
+    They are then taken from the catalog if the policy rule is known, else from the entry. `guessed` has the ids of the
+    entries whose reported values are uncertain for this reason.
     """
 
     catalog: Catalog

@@ -87,9 +87,10 @@ class InStep:
         commit: Commit,
         recorded: Iterable[Event],
     ) -> tuple[list[Decision], NodeState]:
-        """Compare a recorded decision after observations or a timer with the tested policy's decision.
+        """Compare what the decision stages decided in a commit with the tested policy's decision.
 
-        Returns the decision, if there is one, and the node under the tested policy.
+        The stages decide after observations, a timer or an order. Returns the decision, if there is one, and the node
+        under the tested policy.
         """
         theirs = [_of_event(one) for one in recorded if _is_decided(one)]
         if any(text.startswith("open") for text in theirs) and state.ignored is not None:

@@ -31,7 +31,7 @@ class Commit:
         return [one for one in self.events if one["metadata"]["event_type"] == kind.value]
 
     def notes(self, kind: str) -> list[Event]:
-        """Return the notes of one kind in this commit."""
+        """Return the entries of this commit that are notes of one kind, such as `approval`."""
         return [one for one in self.of_type(EntryType.NOTE) if one["data"]["kind"] == kind]
 
 
@@ -55,7 +55,7 @@ class Trail:
     """The recorded course of one case.
 
     `complete` is False if the first recorded entry is later than the opening of the case. `verdicts` are the results of
-    its diagnostics in order, True for passed. `lost` is the lost GPU time in milliseconds.
+    the case's diagnostics in order, True for passed. `lost` is the lost GPU time in milliseconds.
     """
 
     id: str

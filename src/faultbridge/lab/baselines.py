@@ -20,11 +20,11 @@ class Baseline:
     of a link or node condition. No repair starts while more than `percent` percent of the nodes, and more than
     `min_unhealthy` nodes, are faulty.
 
-    The repair action is `action`, or the catalog's action for the fault with `by_code`. With `removals`, a host is
-    replaced at that many faults within `window` seconds; before that, it gets `action`. With `half_life`, the weight of
-    each fault halves after this many seconds. With `evicts_at_once`, a node stops serving as soon as its fault is
-    reported. After `give_up` repairs of a host within `window`, an operator repairs it. If `action` is None, an
-    operator repairs every fault.
+    The repair action is `action`. With `by_code`, it is instead the action of the catalog for the fault. With
+    `removals`, a host is replaced once it has had this number of faults within `window` seconds; before that, it gets
+    `action`. With `half_life`, the faults of all time count instead, and the weight of each fault halves after this
+    many seconds. With `evicts_at_once`, a node stops serving as soon as its fault is reported. After `give_up` repairs
+    of a host within `window`, an operator repairs it. If `action` is None, an operator repairs every fault.
     """
 
     name: str

@@ -23,13 +23,13 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 class Physics:
     """Assumptions about hosts that no trace states. Durations are in seconds.
 
-    A restart fixes a fault whose repair in the trace took at most `soft_repair`. It only hides any other fault, for a
-    time drawn from the trace. A repair of the host fixes such a fault in the repair time of the trace. A verification
-    detects a hidden fault with the probability `detection`.
+    A restart fixes a fault whose repair in the trace took at most `soft_repair`. A restart hides any other fault for a
+    time that is drawn from the trace. Only a repair of the host fixes such a fault; it takes the repair time of the
+    trace. A verification detects a hidden fault with the probability `detection`.
 
     `false_alarms` is the number of false alarms per 1,000 node-days. Each lasts from 10 seconds to `longest_alarm`
-    (log-uniform). A released host without a fault is inspected for `inspection`. An operator takes at least `operator`
-    to repair an escalated node.
+    (log-uniform). The inspection of a released host without a fault takes `inspection`. An operator takes at least
+    `operator` to repair an escalated node.
     """
 
     soft_repair: float = HOUR

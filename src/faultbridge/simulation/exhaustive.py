@@ -190,5 +190,5 @@ def explore(scenario: Scenario, *, points: int, faults: int, first: int | None =
 
 
 def _single_faults(scenario: Scenario, point: int) -> list[Faults]:
-    """Return one sequence for each kind of event of the scenario, with only this event, at a side effect."""
+    """Return one sequence per kind of event of a scenario: only this event, at the side effect `point`."""
     return [((point, kind),) for kind in scenario.kinds]

@@ -28,10 +28,10 @@ class ObservedUpdate:
     ended: datetime | None = None
 
     def holds(self, at: datetime, *, after: timedelta = timedelta()) -> bool:
-        """Return whether repairs must wait for this update at a time.
+        """Return whether the update holds repairs at a time, which means that they must wait for it.
 
-        They wait from `seen` plus `after` until 15 minutes after the end of the update, at most until 6 hours after its
-        start.
+        Repairs wait from `seen` plus `after` until 15 minutes after the end of the update. The wait ends at the latest
+        6 hours after the start of the update.
         """
         if self.seen is None:
             return False
@@ -84,10 +84,10 @@ class GroupOwner:
             self.updates[-1].seen = now
 
     def reported(self, now: datetime) -> tuple[object, ...]:
-        """Return the values of the owner that require an inventory run when they change.
+        """Return what is reported about the owner's update, the standby instances and the provider's repair.
 
-        They are whether an update runs, whether it is past its deadline, the standby instances, and the provider's
-        repair.
+        An inventory run is required when one of these values changes. The first two values state whether an update
+        runs, and whether the update is past its deadline.
         """
         overdue = self.is_updating and now >= self.updates[-1].begun + UPDATE_DEADLINE
         return self.is_updating, overdue, tuple(sorted(self.inventory.standby)), self.inventory.provider_repairs

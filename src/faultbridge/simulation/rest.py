@@ -158,7 +158,7 @@ def end_cases(system: SimulatedSystem) -> Iterator[str]:
 
 
 def _last_policy() -> Any:
-    """Return the default policy with a heartbeat timeout of 30 days.
+    """Return the last policy of a run: the default policy with a heartbeat timeout of 30 days.
 
     The agents of a run stop before its end, so missing heartbeats must cause nothing.
     """

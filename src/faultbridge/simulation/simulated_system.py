@@ -198,12 +198,12 @@ class SimulatedSystem:
         return self.checks.activity != before
 
     def _reported(self) -> tuple[object, ...]:
-        """Return the values, apart from the instances, that require an inventory run when they change."""
+        """Return the reported inputs of the inventory sync: expected size, running update, provider repair."""
         stored = next(iter(self.ports.table.items_at(*keys.cluster_config(REPAIRED))), None)
         return items.read_config(stored).expected if stored else 0, *self.owner.reported(self.clock.now())
 
     def _was_read(self) -> None:
-        """Compare what an inventory run recorded about updates and provider repair with the true state."""
+        """Compare what a completed inventory run read about updates and provider repair with the true state."""
         self.owner.was_read(self.clock.now(), next(self.ports.table.items_at(*keys.cluster_state(REPAIRED))))
 
     def _next_timer(self) -> datetime | None:

@@ -10,7 +10,7 @@ from faultbridge.tuning.search import Tried, best_tradeoffs
 
 
 def with_evidence(found: Tried, judged: Sequence[Mapping[str, Any]], searched_on: str, judged_on: str) -> str:
-    """Return the policy file of a found policy, with the evidence for it in comments.
+    """Return the file of a policy that the search found, with the evidence for it in comments.
 
     `judged` are the results on the parts of the trace that the search did not use. `searched_on` and `judged_on`
     describe the parts.

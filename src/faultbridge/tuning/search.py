@@ -58,7 +58,7 @@ def search(
 
 
 def chosen(tried: Sequence[Tried]) -> Tried:
-    """Return the policy with the fewest lost GPU-hours and no more needless evictions than the first one.
+    """Return the policy with the fewest lost GPU-hours, without more needless evictions than the first.
 
     The first policy that was tried is close to the packaged policy.
     """

@@ -52,8 +52,8 @@ class ComputePorts:
     def compute(self) -> Clients:
         """Return the AWS clients for calls on instances.
 
-        They use the credentials of the role that is registered for the cluster, or this account's credentials without
-        one.
+        They use the credentials of the role that is registered for the cluster. Without such a role, they use the
+        credentials of this account.
         """
         return self.clients.for_role(self._role)
 

@@ -20,9 +20,9 @@ MINIMUM = "1.42.88"
 
 @cache
 def report_old_version(version: str = botocore.__version__) -> bool:
-    """Return whether boto3 is too old to repair HyperPod nodes.
+    """Log a warning if boto3 is too old to repair HyperPod nodes; returns whether it is too old.
 
-    If it is too old, the first call in a process logs a warning.
+    A process logs the warning only once.
     """
     is_old = _parts(version) < _parts(MINIMUM)
     if is_old:
@@ -32,7 +32,7 @@ def report_old_version(version: str = botocore.__version__) -> bool:
 
 
 def newest_operation(client: object, name: str) -> Any:  # noqa: ANN401 - a method of a client, made at run time
-    """Return an operation of a boto3 client by its name.
+    """Return an operation of a boto3 client that older versions of boto3 lack.
 
     Raises Misconfigured with the minimum version if the installed boto3 lacks the operation.
     """

@@ -65,7 +65,7 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def webhook_senders(self) -> Callable[[], bytes]:
-        """Return a function that reads which senders may post to the webhook, from their secret.
+        """Return a function that reads the secret with the senders that may post to the webhook.
 
         If the settings name no secret, no sender is allowed.
         """
@@ -76,7 +76,7 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def chat_webhooks(self) -> Callable[[], bytes]:
-        """Return a function that reads the webhook addresses of chats from their secret at each call.
+        """Return a function that reads the secret with the webhook addresses of chats, at each call.
 
         If the settings name no secret, no chat has an address.
         """
@@ -152,14 +152,17 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def vault(self) -> Vault:
-        """Return the store for anchors and sealed manifests in an S3 bucket under Object Lock."""
+        """Return the vault, an S3 bucket under Object Lock that stores anchors and sealed manifests.
+
+        An anchor records where each stream of entries ends.
+        """
         from faultbridge.adapters.objects.s3 import LockedObjects
 
         return LockedObjects(self.clients, self.settings.vault_bucket)
 
     @cached_property
     def sink(self) -> ArchiveSink:
-        """Return the adapter that delivers entries to the archive.
+        """Return the sink, which is the adapter that delivers entries to the archive.
 
         It uses Firehose if the settings name a delivery stream, else S3.
         """

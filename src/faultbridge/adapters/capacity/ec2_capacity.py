@@ -32,7 +32,10 @@ class Ec2Capacity:
         self._clients, self._frees_slot = clients, frees_slot
 
     def ask(self, source: CapacitySource, instance_id: str) -> Capacity:
-        """Return the capacity of a source; `ABSENT` if the source is not an EC2 reservation."""
+        """Return the capacity that a reservation or capacity block has for an instance's successor.
+
+        If `source` is not an EC2 reservation, the result is `ABSENT`.
+        """
         questions: Mapping[CapacitySource, Callable[[Mapping[str, Any]], Capacity]] = {
             CapacitySource.OWN_RESERVATION: lambda one: self._own(one, is_block=False),
             CapacitySource.CAPACITY_BLOCK: lambda one: self._own(one, is_block=True),
@@ -56,7 +59,8 @@ class Ec2Capacity:
         """Return the capacity of the reservation or capacity block in which the instance runs.
 
         `is_block` selects the capacity block. If the permission to read the reservation is missing, the reservation
-        counts as available only with `frees_slot`. After any other rejected read, no capacity is proven.
+        counts as available only with `frees_slot`. If the read is rejected for another reason, the result proves no
+        capacity.
         """
         reservation = instance.get("CapacityReservationId")
         if not reservation:
@@ -154,8 +158,9 @@ class Ec2Capacity:
 def _accepts(reservation: Mapping[str, Any], instance: Mapping[str, Any]) -> bool:
     """Return whether an open reservation can take an instance.
 
-    Its Outpost must be that of the instance. It must have no placement group, or that of the instance. An interruptible
-    reservation never fits, because EC2 may reclaim it at any time.
+    The reservation must be on the same Outpost as the instance, or both on none. It must have the placement group of
+    the instance, or no placement group. An interruptible reservation never fits, because EC2 may reclaim it at any
+    time.
     """
     placement_group = str(reservation.get("PlacementGroupArn") or "").rpartition("/")[2]
     return (

@@ -62,7 +62,7 @@ class AutoScalingProvider:
         return CallResult(operation=answer.get("Activity", {}).get("ActivityId"))
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether the instance exists.
+        """Return whether the instance exists, as ALIVE, GONE or UNKNOWN.
 
         GONE includes an instance that is terminating, and ALIVE includes a stopped instance. UNKNOWN means that EC2 did
         not respond.
@@ -74,11 +74,11 @@ class AutoScalingProvider:
         return checks_of(self._clients, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return the running instances that the group launched at or after a time, oldest first.
+        """Return possible successors: running instances that the group launched since a time, oldest first.
 
-        The time is compared to the second, because EC2 rounds launch times to seconds. An instance from a warm pool
-        started before it joined the group, so its launch activity counts instead. Raises Misconfigured when the group
-        does not exist.
+        Times are compared in whole seconds, because EC2 rounds launch times to seconds. An instance from a warm pool
+        started before it joined the group. For such an instance, the start of its launch activity in the group is
+        compared instead. Raises Misconfigured when the group does not exist.
         """
         earliest = launched_after.replace(microsecond=0)
         with translated(f"listing the instances of {group}"):
@@ -91,7 +91,10 @@ class AutoScalingProvider:
         return tuple(sorted(recent, key=launch_order))
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group has no capacity data
-        """Return the capacity of a source; on-demand capacity is unknown, because only a launch shows it."""
+        """Return the capacity that a source, such as a reservation, has for the successor of an instance.
+
+        On-demand capacity is unknown, because only a launch shows it.
+        """
         if source is CapacitySource.ON_DEMAND:
             return Capacity(reason="EC2 shows on-demand capacity only by a launch")
         return self._capacity.ask(source, instance_id)

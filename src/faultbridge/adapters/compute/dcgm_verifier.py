@@ -89,7 +89,7 @@ class DeepTests(Protocol):
     def read(
         self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None
     ) -> tuple[bytes, Sequence[DeepResult]]:
-        """Split the command output into the DCGM part and the result of each further test.
+        """Split the output of the command into the DCGM report and the result of each further test.
 
         `instance_type` and `efa_interfaces` set the expected results; both are None if EC2 does not list the instance.
         """
@@ -180,7 +180,7 @@ class SsmDcgmVerifier:
             raise
 
     def _report(self, answer: Mapping[str, Any], instance_id: str, operation: str) -> bytes:
-        """Return the whole output; if SSM truncated it, read it from the output bucket if there is one."""
+        """Return the command's output with the DCGM report, from the output bucket if SSM truncated it."""
         text = str(answer.get("StandardOutputContent", ""))
         if self._output is None or len(text) < OUTPUT_CHARACTERS:
             return text.encode()

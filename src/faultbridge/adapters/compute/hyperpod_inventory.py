@@ -100,7 +100,7 @@ class HyperPodInventory:
         return frozenset()
 
     def repairs_nodes(self, config: ClusterConfig) -> RepairSetting:
-        """Return whether HyperPod reboots and replaces faulty nodes of the cluster on its own."""
+        """Return the repair setting: whether HyperPod repairs faulty nodes of the cluster on its own."""
         return repair_setting(_name(config), self._cluster(config).describe())
 
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:

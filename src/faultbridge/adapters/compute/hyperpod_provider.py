@@ -49,7 +49,7 @@ class HyperPodProvider:
         return CallResult(ProviderFailure.AMBIGUOUS, answer.reason)
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether the cluster still has the instance.
+        """Return whether the cluster still has the instance, as ALIVE, GONE or UNKNOWN.
 
         GONE includes an instance that is shutting down. UNKNOWN means that SageMaker gave no conclusive response.
         """
@@ -66,9 +66,9 @@ class HyperPodProvider:
         return InstanceChecks()
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the group has the plan
-        """Return the capacity of the instance group's training plan for a successor.
+        """Return the capacity that the training plan of the instance group has for a successor.
 
-        On-demand capacity is unknown before a launch.
+        On-demand capacity is unknown before a launch. Any other source is `ABSENT`.
         """
         if source is CapacitySource.ON_DEMAND:
             return Capacity(reason="SageMaker shows on-demand capacity only by a launch")
@@ -99,9 +99,9 @@ class HyperPodProvider:
         return Capacity(evidence, reason=f"{arn}{counted}", count=free, ends_at=plan.get("EndTime"))
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return the running instances that a group launched at or after a time, oldest first.
+        """Return possible successors: running instances that the group launched since a time, oldest first.
 
-        The time is compared to the second. An instance is running only if its node has the status `Running`. Raises
+        Times are compared in whole seconds. An instance is running only if its node has the status `Running`. Raises
         Misconfigured if the group does not exist.
         """
         earliest = launched_after.replace(microsecond=0)

@@ -36,7 +36,7 @@ NO_MESSAGE = "SageMaker gives no reason"
 
 
 def repair_setting(name: str, cluster: Mapping[str, Any]) -> RepairSetting:
-    """Return whether HyperPod repairs faulty nodes of a cluster itself, and the command to change this."""
+    """Return the repair setting of a cluster: whether HyperPod repairs its nodes, and how to change it."""
     repairs = recovers_nodes(cluster)
     other = "None" if repairs else "Automatic"
     command = f"run aws sagemaker update-cluster --cluster-name {name} --node-recovery {other}"

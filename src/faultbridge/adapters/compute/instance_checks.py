@@ -53,7 +53,10 @@ def _status_checks(clients: Clients, instance_id: str) -> tuple[CheckResult, Che
 
 
 def _agent_ping(clients: Clients, instance_id: str) -> CheckResult:
-    """Return whether the SSM agent of an instance is connected; unknown if SSM does not manage it."""
+    """Return PASSED if the SSM agent of an instance is connected, and FAILED if it lost the connection.
+
+    The result is UNKNOWN if SSM does not manage the instance.
+    """
     with translated(f"reading the SSM agent of {instance_id}"):
         answer = clients.ssm.describe_instance_information(Filters=[{"Key": "InstanceIds", "Values": [instance_id]}])
     for found in answer["InstanceInformationList"]:

@@ -19,7 +19,7 @@ from faultbridge.log import log_cause
 class InstanceRoles:
     """Reads the role id of each instance profile once per process.
 
-    If a profile gets another role, only a new process reads it.
+    If a profile later gets another role, a running process continues to return the old role.
     """
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ class InstanceHardware:
 
 
 def presence_of(clients: Clients, instance_id: str) -> Presence:
-    """Return whether the instance exists.
+    """Return whether the instance exists, as ALIVE, GONE or UNKNOWN.
 
     GONE includes an instance that is terminating, and ALIVE includes a stopped instance. UNKNOWN means that EC2 did not
     respond.

@@ -45,7 +45,7 @@ class LaunchTemplateProvider:
         return terminate_instance(self._clients, instance_id)
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether the instance exists.
+        """Return whether the instance exists, as ALIVE, GONE or UNKNOWN.
 
         GONE includes an instance that is terminating, and ALIVE includes a stopped instance. UNKNOWN means that EC2 did
         not respond.
@@ -57,7 +57,7 @@ class LaunchTemplateProvider:
         return checks_of(self._clients, instance_id)
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a template has no capacity data
-        """Return the capacity of a source for the successor of an instance.
+        """Return the capacity that a source, such as a reservation, has for the successor of an instance.
 
         On-demand capacity is `LAUNCH_FIRST`: the successor starts before the old instance is released.
         """
@@ -66,9 +66,10 @@ class LaunchTemplateProvider:
         return self._capacity.ask(source, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return the running instances that Faultbridge launched from a template since a time, oldest first.
+        """Return possible successors: running instances that Faultbridge launched from a template.
 
-        If the template does not exist, the result is empty, and the next launch reports the missing template.
+        Only launches at or after `launched_after` count, and the oldest comes first. If the template does not exist,
+        the result is empty. The next launch then reports the missing template.
         """
         earliest = launched_after.replace(microsecond=0)
         with translated(f"listing the instances of {group}"):

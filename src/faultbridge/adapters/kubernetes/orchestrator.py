@@ -30,7 +30,7 @@ class EksOrchestrator:
 
     @property
     def applicable(self) -> bool:
-        """Return True, because an EKS cluster has an orchestrator."""
+        """Return True: the cluster has an orchestrator, so cordons and drains apply to it."""
         return True
 
     def cordon(self, node: ClusterNode) -> CallResult:
@@ -52,7 +52,10 @@ class EksOrchestrator:
         return result_of(lambda: self._drain(node, deadline), failure_of)
 
     def readiness(self, node: ClusterNode) -> CheckResult:
-        """Return the condition `Ready`: the control plane sets it to `Unknown` when the kubelet stops reporting."""
+        """Return PASSED if the node's condition `Ready` is true, FAILED if it is not, UNKNOWN without it.
+
+        The control plane sets the condition to `Unknown` when the kubelet stops reporting. The result is then FAILED.
+        """
         found = self._node_client(node).find(node)
         conditions = (found.status.conditions if found is not None and found.status else None) or ()
         ready = next((one.status for one in conditions if one.type == "Ready"), None)
@@ -106,7 +109,7 @@ class NoOrchestrator:
 
     @property
     def applicable(self) -> bool:
-        """Return False, because the cluster has no orchestrator."""
+        """Return False: the cluster has no orchestrator, so cordons and drains do not apply to it."""
         return False
 
     def cordon(self, node: ClusterNode) -> CallResult:  # noqa: ARG002 - the port's signature
@@ -122,5 +125,5 @@ class NoOrchestrator:
         return NOT_APPLICABLE
 
     def readiness(self, node: ClusterNode) -> CheckResult:  # noqa: ARG002 - the port's signature
-        """Return UNKNOWN."""
+        """Return UNKNOWN, because no orchestrator reports whether the node is ready."""
         return CheckResult.UNKNOWN

@@ -136,7 +136,7 @@ def queue_age(clients: Clients, queue: str, now: datetime) -> timedelta | None:
 
 
 def fair_group(group: str) -> str:
-    """Return a message group id that SQS accepts; an invalid id is replaced by its hash."""
+    """Return a message group id for an SQS fair queue; an id that SQS refuses is replaced by its hash."""
     return group if _GROUP.fullmatch(group) else hashlib.sha256(group.encode()).hexdigest()
 
 

@@ -56,9 +56,10 @@ class S3Objects:
 
 
 class LockedObjects:
-    """A Vault in one S3 bucket under Object Lock; default retention locks each stored version.
+    """A Vault in one S3 bucket, whose objects are protected by Object Lock.
 
-    A later version can hide the first version, but the first version stays locked, and `get` reads it.
+    The default retention of the bucket locks each stored version. A later version can hide the first version, but the
+    first version stays locked, and `get` reads it.
     """
 
     def __init__(self, clients: Clients, bucket: str) -> None:

@@ -45,7 +45,7 @@ class SlurmOrchestrator:
 
     @property
     def applicable(self) -> bool:
-        """Return True, because a Slurm cluster has an orchestrator."""
+        """Return True: the cluster has an orchestrator, so cordons and drains apply to it."""
         return True
 
     def cordon(self, node: ClusterNode) -> CallResult:
@@ -71,7 +71,10 @@ class SlurmOrchestrator:
         return result_of(lambda: self._drain(node, deadline))
 
     def readiness(self, node: ClusterNode) -> CheckResult:
-        """Return FAILED if Slurm reports the node as down or not responding, PASSED if it is up, drained or not."""
+        """Return FAILED if Slurm reports the node as down or not responding, PASSED if it is up.
+
+        A drained node can be up. In every other state, and without a record of the node, the result is UNKNOWN.
+        """
         _, found, _ = self._find(node)
         states = frozenset(_STATES.findall(found.state.upper())) if found is not None else frozenset()
         if found is not None and ("*" in found.state or not states.isdisjoint(_LOST)):
@@ -110,11 +113,11 @@ class SlurmOrchestrator:
         return CallResult(ProviderFailure.TIMEOUT, _text(jobs)) if jobs else CallResult(reason="no job is left")
 
     def _find(self, node: ClusterNode) -> tuple[SlurmOperations, SlurmNode | None, list[str]]:
-        """Return the Slurm operations, Slurm's record of the node, and the names of other instances' records.
+        """Return the Slurm operations, Slurm's record of the node, and the names of unusable records.
 
-        The record is None if Slurm has no record of the node. Host names are tried first; a record with a host name
-        must belong to the instance that backs the node. A record with an alias, or with a name that the node keeps, is
-        used for any instance.
+        A record is unusable if it belongs to another instance. The record is None if Slurm has no usable record of the
+        node. Host names are tried first; a record with a host name must belong to the instance that backs the node. A
+        record with an alias, or with a name that the node keeps, is used for any instance.
         """
         slurm, others = self._connect(node.cluster), list[str]()
         lasting = _usable((node.node, *node.aliases) if node.keeps_name else node.aliases)

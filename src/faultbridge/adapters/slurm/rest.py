@@ -68,9 +68,9 @@ class RestClient:
         return self._access != access
 
     def negotiated(self) -> int:
-        """Return the version of the slurmrestd API to use.
+        """Return the API version to use, chosen from those that slurmrestd offers.
 
-        It is read from slurmrestd once, and again after an HTTP 404.
+        The offered versions are read once, and again after an HTTP 404.
         """
         if self.version is None:
             self.version = usable_version(self)

@@ -77,7 +77,7 @@ class PeerTests(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """The test with one peer: the peer's instance id and the id of the SSM command."""
+    """One round of tests: the instance id of the peer, and the id of the SSM command to both instances."""
 
     peer: str
     command: str

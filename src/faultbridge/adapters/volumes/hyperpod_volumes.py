@@ -54,7 +54,10 @@ class HyperPodVolumes:
         return answer if still else CallResult(reason="already detached")
 
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:  # noqa: ARG002 - SageMaker selects it
-        """Start to attach a volume, with one call without retries."""
+        """Start to attach a volume, with one call without retries.
+
+        `device` is ignored, because SageMaker selects the device name.
+        """
         attach = self._clients.sagemaker_no_retry.attach_cluster_node_volume
         return self._call(f"attaching {volume_id}", attach, instance_id, volume_id)
 

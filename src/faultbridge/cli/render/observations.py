@@ -22,7 +22,10 @@ _INCARNATION = ("record_id", "instance_id", "boot_id")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The catalog that classifies faults, and the cluster and node for input that names neither."""
+    """What the caller provides: a catalog, and the cluster and node for input that names neither.
+
+    The catalog contains the severity and the action of each fault code.
+    """
 
     catalog: Catalog
     cluster: str | None = None

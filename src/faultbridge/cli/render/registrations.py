@@ -25,8 +25,8 @@ COMPACT_ENTRIES: Columns = {
 def compact(entries: Iterable[Document]) -> Iterator[Document]:
     """Replace successive registrations of nodes with one document per kind of registration.
 
-    Between registrations, only the last update of the node counts stays. Every other entry stays unchanged and in its
-    position, including one that changes the status of the cluster.
+    Updates of the node counts between these registrations are dropped, except the last one. Every other entry stays
+    unchanged and in its position, including one that changes the status of the cluster.
     """
     for is_setup, run in groupby(entries, _is_setup):
         documents = list(run)

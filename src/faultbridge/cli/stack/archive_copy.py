@@ -19,9 +19,10 @@ ArchiveOption = Annotated[
 
 
 def open_folder(path: Path) -> Folder:
-    """Open a folder with a copy of the archive, and optionally of the vault.
+    """Open a folder with a copy of the archive and, optionally, of the vault.
 
-    If the folder does not exist, it is a usage error.
+    The vault contains the anchors, which record where each stream of entries ends. If the folder does not exist, it is
+    a usage error.
     """
     from faultbridge.adapters.objects.folder import Folder
 
@@ -38,7 +39,10 @@ def archived_entries(path: Path, wanted: TimelineQuery) -> list[Line]:
 
 
 def verify_archived(path: Path, cluster: str, node: str | None, *, anchor: bool, stack_id: str | None) -> Verified:
-    """Verify a copy of the archive; `anchor` also checks it against the anchors in the same folder."""
+    """Verify a copy of the archive; with `anchor`, also compare it with the anchors in the same folder.
+
+    An anchor records where each stream of entries ends.
+    """
     from faultbridge.archive.archive_verification import VerifyArchive
 
     folder = open_folder(path)

@@ -167,9 +167,9 @@ class Session:
         return StackSecret(self.clients, name)
 
     def anchors(self, cluster: str) -> AnchoredHashes:
-        """Return the hashes of a cluster's streams that the vault stores, read from its anchors.
+        """Return the hashes of a cluster's streams that the anchors in the vault contain.
 
-        The vault is an S3 bucket under Object Lock.
+        An anchor records where each stream of entries ends. The vault is an S3 bucket under Object Lock.
         """
         from faultbridge.archive.anchor_reader import AnchorReader
 

@@ -153,7 +153,7 @@ class ClusterView:
         self._dispatch_again = services.dispatch.next_change(services.control(), services.rules.policy, now)
 
     def update_breakers(self, now: datetime) -> None:
-        """Apply the rule for circuit breakers to the failing nodes.
+        """Update the circuit breakers by the product's rule, from the nodes that are failing.
 
         Nothing is computed while no breaker is open and too few nodes are failing to open a breaker.
         """
@@ -189,7 +189,7 @@ class ClusterView:
         return min((at for at in times if at > now), default=None)
 
     def end(self, at: float) -> None:
-        """Add the hours that cases have waited until the end of a run to the log, by reason."""
+        """End the run at a time, and log the hours that each waiting case has waited by then, by reason."""
         for reason, since in self._waiting.values():
             self._log.waited[reason.value] += (at - since) / HOUR
 

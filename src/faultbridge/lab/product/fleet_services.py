@@ -50,7 +50,7 @@ class FixedRulebook(Rulebook):
     fixed: Rules | None = None
 
     def config(self, cluster: str) -> ClusterConfig | None:  # noqa: ARG002 - the signature of `Rulebook`
-        """Return the registration of the cluster, whatever its name."""
+        """Return the registration of the simulated cluster; the name in `cluster` is ignored."""
         return self.fixed.config if self.fixed else None
 
     def rules(self, config: ClusterConfig) -> Rules:  # noqa: ARG002 - as above

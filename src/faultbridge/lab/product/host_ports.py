@@ -100,7 +100,7 @@ class HostPorts:
         return CallResult(operation=token)
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether an instance still runs."""
+        """Return ALIVE if an instance still runs, else GONE."""
         return Presence.ALIVE if self.instances[instance_id].alive else Presence.GONE
 
     def checks(self, instance_id: str) -> InstanceChecks:  # noqa: ARG002 - the signature of the port
@@ -108,7 +108,7 @@ class HostPorts:
         return InstanceChecks()
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:  # noqa: ARG002 - as above
-        """List the running instances that were launched at or after a time, oldest first."""
+        """List possible successors: the running instances launched at or after a time, oldest first."""
         now = self._clock.now()
         self._recent = [name for name in self._recent if self.instances[name].launched_at > now - RECENT]
         found = [(self.instances[name].launched_at, name) for name in self._recent if self.instances[name].alive]

@@ -15,7 +15,8 @@ from faultbridge.storage.writes import Index, Item, Key, Page, Write
 class ItemTable:
     """Implements `Table` for items that are read by key: repair slots, claims and aliases.
 
-    Callers must not change an item.
+    A claim reserves an instance as the successor of one node. An alias is another name of a node. Callers must not
+    change an item.
     """
 
     def __init__(self) -> None:

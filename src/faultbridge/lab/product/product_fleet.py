@@ -87,7 +87,7 @@ class ProductFleet:
         return self.log
 
     def advance(self, at: float) -> None:
-        """Process the next event or sweep, which is at the time `at` in seconds, and its consequences."""
+        """Carry out the next event or sweep, due at the time `at` in seconds, and let the product react to it."""
         if self._next_event() <= at:
             self._apply(self._pop_event())
         else:

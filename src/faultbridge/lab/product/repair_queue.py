@@ -94,7 +94,7 @@ class RepairQueue:
             self._sort_out(queued)
 
     def unrecorded(self, control: Control, policy: Policy, now: datetime) -> bool:
-        """Return whether a run of admission would record a new refusal."""
+        """Return whether a refusal is still unrecorded, so that a run of admission would record it."""
         shown = self._show(control, policy, now, ())
         return not shown.recorded and _unrecorded(control, policy, shown.cases, now)
 

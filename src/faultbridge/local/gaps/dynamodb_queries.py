@@ -35,7 +35,7 @@ Evaluate = Callable[..., bool]
 
 @dataclass(frozen=True, slots=True)
 class _KeyRange:
-    """The placeholders of a key condition; the sort key placeholders are empty without a sort key range."""
+    """The placeholders in a key condition; those of the sort key are empty if the condition has no range."""
 
     pk: str
     pk_value: str

@@ -21,7 +21,7 @@ class LoggedChange:
 
 
 class VersionTooOld(Exception):  # noqa: N818 - names the situation, which a client handles
-    """The changes after the requested resource version were discarded."""
+    """Raised when the changes after a requested resource version were already discarded."""
 
 
 @dataclass(slots=True)

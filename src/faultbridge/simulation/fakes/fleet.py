@@ -168,10 +168,10 @@ class FakeProvider(FailingFake):
     `Misconfigured`. Failures set with `fail_next` are returned before real answers. With `probe_unknown` every probe
     returns `UNKNOWN`. `known_checks` are the checks of every running instance.
 
-    `known_capacity` is the answer for the source `on_demand` if its evidence is `LAUNCH_FIRST`, else the answer for the
-    source `own_reservation`. With `reserved`, the answer is a reservation with as many instances as the fleet can still
-    launch. `capacities` sets answers by source. `capacity_answers` lists time, instance and capacity of each answer
-    with evidence.
+    `known_capacity` is the answer for one source of capacity. The source is `on_demand` if the evidence is
+    `LAUNCH_FIRST`, else `own_reservation`. With `reserved`, the answer is instead a reservation with as many instances
+    as the fleet can still launch. `capacities` sets the answer for any source. `capacity_answers` lists the time,
+    instance and capacity of each answer with evidence.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
@@ -209,7 +209,7 @@ class FakeProvider(FailingFake):
             return self.known_checks if self.fleet.is_alive(instance_id) else InstanceChecks()
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
-        """Return what a capacity source answers: the entry in `capacities`, `known_capacity`, or ABSENT.
+        """Return what a capacity source answers: its entry in `capacities`, else `known_capacity` or ABSENT.
 
         `known_capacity` is returned only for the source to which its evidence belongs.
         """
@@ -229,7 +229,7 @@ class FakeProvider(FailingFake):
         return Capacity(CapacityEvidence.RESERVATION, free=left != 0, reason=text, count=left)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """List the running instances of a group that were launched at or after a time, oldest first."""
+        """List possible successors: running instances that a group launched since a time, oldest first."""
         with self.seam.around("provider", "candidates", group):
             if all(instance.group != group for instance in self.fleet.instances.values()):
                 raise Misconfigured(f"no such group: {group!r}")

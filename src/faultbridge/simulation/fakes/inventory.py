@@ -113,9 +113,9 @@ class FakeInventory:
             return frozenset(self.opted_out_instances)
 
     def repairs_nodes(self, _config: ClusterConfig) -> RepairSetting | None:
-        """Return whether the provider repairs nodes itself, as the test set it in `provider_repairs`.
+        """Return the provider's repair setting, which a test sets in `provider_repairs`.
 
-        None if the test has not set it.
+        The result is None if the test has not set it.
         """
         with self.seam.around("inventory", "repairs_nodes"):
             return self._repair_setting()

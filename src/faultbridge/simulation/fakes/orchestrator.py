@@ -45,7 +45,7 @@ class FakeOrchestrator:
 
     @property
     def applicable(self) -> bool:
-        """Whether the cluster has an orchestrator."""
+        """Whether the cluster has an orchestrator, so that cordons and drains apply to it."""
         return self._applicable
 
     def fail_next(self, *failures: ProviderFailure) -> None:
@@ -90,7 +90,11 @@ class FakeOrchestrator:
             return answer
 
     def readiness(self, node: ClusterNode) -> CheckResult:
-        """Return whether a node is ready."""
+        """Return PASSED if a node is ready, and FAILED if it is not.
+
+        The result is UNKNOWN if a test has set a failure, or if the cluster has no orchestrator. A timeout raises
+        `Transient`.
+        """
         with self.seam.around("orchestrator", "readiness", node.node):
             answer = self._answer(node)
             if answer.no_response:

@@ -203,7 +203,7 @@ class FakeTable:
         self.stream.append(StreamRecord(event, key, new, old, self._transactions, now))
 
     def _visible(self, key: Key) -> Item | None:
-        """Return the version of an item that a read with index lag sees; None if it has no item."""
+        """Return the version of an item that a read with index lag returns; None if there was no item then."""
         horizon = self.clock.now() - self.index_lag
         versions = self._versions.get(key, [(_BEGINNING, None)])
         return next((item for at, item in reversed(versions) if at <= horizon), versions[0][1])

@@ -132,9 +132,10 @@ def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> 
     has the code patterns of each policy rule, and the repair actions that need an approval under this rule. The first
     rule that matches a fault's code applies.
 
-    The rules of these faults count: the active faults that require the action or a stronger one, or all active faults
-    if none requires it, and the faults of the case's earlier attempts. The faults of earlier attempts count because a
-    reboot ends faults without fixing their cause. The rule that the product applied is not read.
+    An approval is required if the rule of one of the following faults requires it. First, these are the active faults
+    that require the repair action or a stronger one. If there is none, these are all active faults. Second, these are
+    the faults of the case's earlier attempts, because a reboot ends faults without fixing their cause. The function
+    does not read which rule the product applied.
     """
     asked: dict[tuple[str, int], str] = {}
     approved: set[tuple[str, int, str]] = set()

@@ -113,9 +113,9 @@ def _missing_cases(view: SystemView) -> Iterator[str]:
 def _actionable_faults(bodies: Iterable[Mapping[str, Any]]) -> dict[FaultKey, str]:
     """Return the faults that require a case, with the time at which each began.
 
-    A fault that was reported too late to act on is omitted. Before this check, its age is reduced by the seconds by
-    which the node's clock is behind, as heartbeats have shown. Faults that were reported before an operator canceled
-    the case, or returned or retired the node, are omitted too. A fault that was cleared begins again at its next
+    A fault that was reported too late to act on is omitted. If heartbeats have shown that the node's clock is behind,
+    the delay of a report is first reduced by this error. The function also omits faults that were reported before an
+    operator canceled the case, or returned or retired the node. A fault that was cleared begins again at its next
     report.
     """
     lasting: dict[FaultKey, str] = {}

@@ -237,12 +237,12 @@ def _version(item: Item) -> int:
 
 
 def _holders(item: Item) -> set[str]:
-    """Return the ids of the cases that occupy a repair slot, from the cluster's CONTROL item."""
+    """Return the ids of the cases that occupy a repair slot, from the item with the repair limits."""
     holders = item.get("holders") or {}
     return set(holders) if isinstance(holders, dict) else set()
 
 
 def _starts(item: Item) -> list[datetime]:
-    """Return the start times of the recent repairs, from the cluster's CONTROL item."""
+    """Return the start times of recent repairs, from the item with the repair limits of a cluster."""
     starts = item.get("starts") or []
     return [from_text(str(start)) for start in starts] if isinstance(starts, list) else []

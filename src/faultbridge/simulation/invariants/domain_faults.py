@@ -1,8 +1,8 @@
 """Checks repairs and waiting cases against the faults of whole failure domains, such as racks.
 
-The environment records which nodes lost their links, and when. Of the entries, the checks read only the faults of
-nodes, the repairs, and the waits of cases. They read no incident, no hold and no failure domain of the product, so they
-also find that an incident is missing. The constants below come from the design, not from the product's settings.
+The environment records which nodes lost their links, and when. The checks decide by the entries about faults of nodes,
+repairs, and waits of cases. They read no incident, no hold and no failure domain of the product, so they also find that
+an incident is missing. The constants below come from the design, not from the product's settings.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class DomainFaultChecks:
         self.swept_at: datetime | None = None
 
     def entry_added(self, item: Item) -> None:
-        """Process one entry of a node; the entries must come in the order of the commits."""
+        """Update a node's state from a new entry, and check its repair; entries must be in commit order."""
         if not item["node"]:
             return
         name, kind, now = f"{item['cluster']}/{item['node']}", str(item["type"]), self._journal.clock.now()
@@ -154,7 +154,7 @@ class DomainFaultChecks:
             self._follow_links(now)
 
     def _follow_links(self, now: datetime) -> None:
-        """Update since when the fault of each domain is recorded, and since when many nodes have links down.
+        """Update when the fault of each domain became known, and since when many nodes have links down.
 
         A node whose repair has begun no longer counts, because the repair will end its fault.
         """
@@ -183,7 +183,7 @@ class DomainFaultChecks:
         return any(len(known & one) * 100 >= enough and len(one) < size for one in self.members.values())
 
     def _check_intent(self, name: str, data: dict[str, Any], now: datetime) -> None:
-        """Check an intent of a node whose links are down, while a fault of its domain is known and recent."""
+        """Report an intent to repair a node that should wait for a known, recent fault of its domain."""
         node, since = self._nodes[name], self._many_since
         if node.link_down_since() is None or since is None or now >= since + MAX_AGE:
             return
@@ -214,7 +214,7 @@ class DomainFaultChecks:
         }
 
     def _follow_case(self, name: str, data: dict[str, Any], now: datetime) -> None:
-        """Process a change of a case; report a case that waited for an incident longer than permitted."""
+        """Record since when a case waits for an incident, or report that it waited longer than permitted."""
         node = self._nodes[name]
         if data["to"] == "absorbed":
             node.absorbed_at = node.absorbed_at or now

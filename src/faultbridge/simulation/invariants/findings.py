@@ -17,9 +17,9 @@ def _about(body: Mapping[str, Any]) -> str | None:
 
 
 def _with_effects(view: SystemView) -> Iterator[str]:
-    """Find entries of other kinds that a note about a finding caused.
+    """Find notes about findings that had effects: entries of another kind that name the note as cause.
 
-    Only another note about a finding may have such a cause.
+    Only another note about a finding may name such a note as its cause.
     """
     everything = [body for bodies in view.bodies.values() for body in bodies]
     findings = {body["metadata"]["event_id"]: name for body in everything if (name := _about(body))}

@@ -55,7 +55,10 @@ class IncidentChecks:
         return [name for name, one in self.last.items() if one.status in HOLDING or _is_ending(one)]
 
     def entry_added(self, item: Item) -> None:
-        """Process one entry; the entries must come in the order of the commits."""
+        """Update the incidents from a new entry, and report a repair that an open incident should stop.
+
+        The entries must come in the order of the commits.
+        """
         if item["type"] not in {INCIDENT, STEP, CLEARED}:
             return
         cluster, node = str(item["cluster"]), str(item["node"])

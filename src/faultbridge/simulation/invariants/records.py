@@ -186,7 +186,7 @@ def _delivered(view: SystemView) -> list[RecordPart]:
 
 
 def _replayed(state: NodeState, parts: list[RecordPart], end: datetime) -> dict[str, list[str]]:
-    """Fold the records in the order of time; returns the sources of each active condition by its key."""
+    """Apply the records in the order of time; returns the sources of each active condition by its key."""
     policy, catalog = default_policy(), data.load_catalog()
     rules = Rules(policy, ClusterConfig(WATCHED), catalog.version, "replay")
     node = NodeState(NodeKey(*state.key), status=state.status, incarnation=state.incarnation)

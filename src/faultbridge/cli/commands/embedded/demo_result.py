@@ -61,7 +61,7 @@ class DemoResult:
 
     @property
     def repaired(self) -> bool:
-        """Return whether a node of the demo was replaced."""
+        """Return whether a case of the demo was resolved by a replacement, so that its node is repaired."""
         return any(view.case.resolution is Resolution.REPLACED for view in self.cases)
 
     @property

@@ -127,7 +127,7 @@ def _continues(case: Case) -> bool:
 class Answer:
     """An operator's answer to an approval request: its reason, attempt and repair action.
 
-    `attempt` and `repair_action` are None if the answer is for the current ones of the case.
+    `attempt` and `repair_action` are None if the answer is for the current attempt and repair action of the case.
     """
 
     reason: str

@@ -146,7 +146,7 @@ app.command("template", epilog=TEMPLATE_EXAMPLES)(set_template)
 
 
 def _check_parts(session: Session, changes: dict[str, Any]) -> None:
-    """Check the names of the provider, orchestrator, verifier and restarter, and the policy version.
+    """Check the parts that a command sets: provider, orchestrator, verifier, restarter, policy version.
 
     An unknown name or version is a usage error.
     """

@@ -25,7 +25,7 @@ RANKS: Columns = {
 
 
 def is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
-    """Return whether a row has one of the given ranks and the given node.
+    """Return whether a row of the list is wanted: it has one of the given ranks, and the given node.
 
     If `ranks` or `node` is None, every rank or node matches.
     """

@@ -106,7 +106,7 @@ def show_breakers(
 def _clusters(session: Session, cluster: str | None, effect: str, *, everything: bool, yes: bool) -> list[str]:
     """Return the clusters that a command changes: the named cluster, or with `--all` every cluster.
 
-    For every cluster, an operator must confirm first.
+    With `--all`, an operator must first confirm the command.
     """
     if not everything:
         named = cluster or default_cluster()

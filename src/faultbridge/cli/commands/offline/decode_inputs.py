@@ -54,7 +54,7 @@ class Inputs:
 
     @property
     def read_once(self) -> int:
-        """Return the number of devices that have a single counter sample.
+        """Return the number of devices whose counters were read only once.
 
         An increase of a counter cannot be computed for them.
         """
@@ -62,7 +62,7 @@ class Inputs:
 
     @property
     def ignores_lines(self) -> bool:
-        """Return whether the logs contain lines that report nothing."""
+        """Return whether the logs contain lines that are ignored, because they report no fault or clear."""
         return self.lines > self.faults + self.unparsed
 
     def decode(self, files: list[str]) -> Iterator[Document]:

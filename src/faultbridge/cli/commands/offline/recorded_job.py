@@ -22,7 +22,7 @@ from faultbridge.ledger.timeline import TimelineQuery
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The nodes and the time window whose recorded faults count, and the job that they may explain.
+    """The nodes and the time window whose recorded faults are evidence, and the job that they may explain.
 
     `job` is None if no job is known. `reason` is the recorded reason why the job ended. `affected` contains the nodes
     of the job that have a severe fault.
@@ -38,8 +38,8 @@ class Recorded:
 def of_case(session: Session, case_id: str, span: timedelta | None) -> Recorded:
     """Return the time window of the latest job that a case affected.
 
-    If there is no such job, or if the job succeeded, return the time before the case was opened, for the node of the
-    case.
+    If there is no such job, or if the job succeeded, the window is the time before the case was opened. It then
+    contains only the node of the case.
     """
     view = session.directory.case(case_id)
     key, opened_at = view.key, view.case.opened_at

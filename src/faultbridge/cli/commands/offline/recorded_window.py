@@ -74,7 +74,7 @@ class RecordedRequest:
     def _span(self, now: datetime) -> timedelta | None:
         """Return the length of `--window`, or None if it was not given.
 
-        It is the time before the failure in which recorded faults count.
+        Faults that were recorded within this time before the failure are evidence.
         """
         if self.window is None:
             return None
@@ -161,9 +161,9 @@ def explained(
 def _read(
     session: Session, window: RecordedWindow, roles: Mapping[str, Role]
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
-    """Return the recorded faults in a window as signals, and for each node the time that is covered.
+    """Return the recorded faults in a window as signals, and the time in which each node was observed.
 
-    A node is covered until its last heartbeat.
+    The observation of a node ends with its last heartbeat.
     """
     until = window.ended_at + AFTER_END + RECORDED_AFTER
     query = TimelineQuery(window.cluster, since=window.since, until=until, types=FAULT_TYPES)
