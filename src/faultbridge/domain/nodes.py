@@ -110,7 +110,7 @@ class NodeState:
     """The complete state of one node, which is the input of every decision about it.
 
     Conditions: `conditions` is keyed by `condition_key`. `tombstones` (the times of ended conditions) and `floor`
-    (older observations are ignored) prevent that a late observation opens an ended condition again. `snapshots` holds
+    (older observations are ignored) prevent a late observation from opening an ended condition again. `snapshots` holds
     the time of the last health snapshot of each reporter. `noted` holds the last day of each daily note.
 
     Case: `case` is the latest case, live or closed; a node has at most one live case. While the node is ignored or

@@ -24,7 +24,7 @@ FINDING_TTL = timedelta(days=365)
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """The counter baselines in one item of a cluster, by node and detector.
+    """The part of a cluster's counter baselines that one table item stores, by node and detector.
 
     A baseline is the last counter total with which the next total is compared.
     """

@@ -66,8 +66,8 @@ def rule_of_case(state: NodeState, case: Case, policy: Policy) -> Rule:
     """Return the policy rule that applies to a case.
 
     If the current policy has no rule of the name that is stored in the case, the node's conditions are matched again.
-    If the node has no such condition any more, each repair of the node requires approval, because what the former rule
-    required is unknown.
+    If no condition of the node is left to match, each repair of the node requires approval, because what the former
+    rule required is unknown.
     """
     if _is_known(case.rule, policy):
         return policy.rule_named(case.rule)
