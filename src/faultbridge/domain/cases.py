@@ -208,7 +208,7 @@ class Case:
 
     @property
     def unrequested_instance(self) -> bool:
-        """Return whether the instance joined without Faultbridge, so that jobs may run on it already."""
+        """Return whether the instance joined without a request by Faultbridge, and may run jobs already."""
         return self.before_service or EXTERNAL in self.marks
 
     @property

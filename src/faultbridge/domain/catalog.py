@@ -122,7 +122,10 @@ class Catalog:
 
 
 def _row_suffixes(attributes: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Yield the suffixes of the catalog rows that match a fault's attributes, most specific first."""
+    """Yield the suffixes after `code:` of the rows that can describe a fault, most specific first.
+
+    Each tuple holds suffixes of equal rank. `attributes` are the attributes of the fault.
+    """
     if "findings" in attributes:
         yield (attributes["findings"].partition(",")[0],)
     if "unit" not in attributes:
@@ -141,7 +144,10 @@ def _unit_suffixes(unit: str | None, attributes: Mapping[str, str]) -> Iterator[
 
 
 def _set_bits(status: str) -> tuple[int, ...]:
-    """Return a number for each bit that is set in a hexadecimal status. Any other text returns no number."""
+    """Return the value of each bit that is set in a hexadecimal status: 1, 2 and 4 for `7`.
+
+    Any other text returns no value.
+    """
     try:
         number = int(status, 16)
     except ValueError:

@@ -40,9 +40,9 @@ def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
 
 
 def moved_by(drafts: Iterable[Draft], cause: str | None) -> tuple[Draft, ...]:
-    """Set `cause` as the cause of the first status change of a case in these draft entries.
+    """Return the draft entries with `cause` as the cause of the first status change of a case.
 
-    The later drafts follow from that change.
+    The entries after that status change are its consequences, so they keep their causes.
     """
     named = list(drafts)
     first = next((place for place, draft in enumerate(named) if draft.type is EntryType.CASE_STATUS), None)
@@ -84,7 +84,7 @@ class _Causes:
 
     @classmethod
     def of(cls, before: NodeState, after: NodeState, *, starts_chains: bool) -> _Causes:
-        """Return the event ids that earlier commits stored in the node's state as possible causes."""
+        """Start with the event ids that earlier commits stored in the node's state as possible causes."""
         conditions = (*before.conditions.items(), *after.conditions.items())
         known = {key: one.event_id for key, one in conditions if one.event_id}
         last_in_case = dict([before.case_event] if before.case_event else ())

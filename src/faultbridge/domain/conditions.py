@@ -27,8 +27,8 @@ class Reporter:
     `last_at` is the time of the latest observation; an older one changes nothing. `digests` identify up to 8
     observations made exactly at `last_at`, so that their duplicates change nothing either. `unspecific_key` is the
     condition key of the source's own report if it named no specific code or no device (see
-    `pipeline.fold.attribution`). `claimed` is True if only a listed sender reported it, which proves nothing about the
-    node. Otherwise it is None, which is not stored.
+    `pipeline.fold.attribution`). `claimed` is True if the sender of the report did not prove to be the node: an
+    operator listed the sender, or it is a webhook. Otherwise `claimed` is None, which is not stored.
     """
 
     active: bool
@@ -87,7 +87,7 @@ class Condition:
 
     @property
     def claimed(self) -> bool:
-        """Return whether the condition has only claimed reports: no sender proved that it is the node."""
+        """Return whether every active report of the condition is a claim: no sender proved to be the node."""
         return all(reporter.claimed for reporter in self.reporters.values() if reporter.active)
 
     @property
@@ -127,7 +127,10 @@ def hour_of(at: datetime) -> str:
 
 
 def counted_at(hours: Mapping[str, int], at: datetime, count: int) -> dict[str, int]:
-    """Return hourly counters with observations added at a time. Counters older than a day are removed."""
+    """Return the hourly counters of a condition after `count` observations are added to the hour of `at`.
+
+    Counters older than a day are removed.
+    """
     hour = hour_of(at)
     if hour in hours:
         return {**hours, hour: hours[hour] + count}
@@ -147,7 +150,10 @@ class Tombstone:
 
 
 def identity(component: Component, devices: Iterable[Component]) -> Component:
-    """Return the component with the other identifiers of the same device in the node's device list."""
+    """Return the component with all identifiers that the node's device list states for its device.
+
+    A component of a device that is not in the list is returned unchanged.
+    """
     for device in devices:
         if device.type == component.type and _same_device(device, component):
             return Component(

@@ -71,7 +71,8 @@ class Finding:
     """One outlier that a detector found: the rise of the node and the median of the other nodes, per hour.
 
     `score` is in hundredths of a robust standard deviation. `marked_by` is who judged the finding: an operator's ARN or
-    the id of a case. `component` has more than half of the rise; None if no component has, or if that is not known.
+    the id of a case. `component` is the component that caused more than half of the rise. It is None if no component
+    did, or if that is not known.
     """
 
     id: str

@@ -109,9 +109,9 @@ class CaseEvent(NamedTuple):
 class NodeState:
     """The complete state of one node, which is the input of every decision about it.
 
-    Conditions: `conditions` is keyed by `condition_key`. `tombstones` and `floor` prevent a late observation of an
-    ended condition from opening it again. `snapshots` holds the time of the last health snapshot of each reporter.
-    `noted` holds the day on which an informational code was last recorded.
+    Conditions: `conditions` is keyed by `condition_key`. `tombstones` (the times of ended conditions) and `floor`
+    (older observations are ignored) prevent a late observation from opening an ended condition again. `snapshots` holds
+    the time of the last health snapshot of each reporter. `noted` holds the last day of each daily note.
 
     Case: `case` is the latest case, live or closed; a node has at most one live case. While the node is ignored or
     under maintenance, no case is opened before `case_deferred_until`.
@@ -174,7 +174,7 @@ class NodeState:
 
     @property
     def failed_step_at(self) -> datetime | None:
-        """Return the start of the failed repair step; None unless a repair with a slot was escalated."""
+        """Return when the failed step of the repair started, if a repair with a slot was escalated, else None."""
         case = self.live_case
         failed = case is not None and case.status is CaseStatus.ESCALATED and case.repair_action.needs_slot
         return case.attempt.since if case and case.attempt and failed else None

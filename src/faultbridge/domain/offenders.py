@@ -31,9 +31,10 @@ class Stay(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """How often a cause was tested in other pairs of card and slot, and how many had a fault.
+    """The tests of one suspected cause, a card or a slot: their number, and how many had a fault.
 
-    The pairs contain either the same card in other slots, or other cards in the same slot.
+    Each test is another pair of card and slot that contains the suspect: the same card in another slot, or another card
+    in the same slot.
     """
 
     number: int

@@ -75,15 +75,16 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The response to the conditions that it matches. The first rule of the policy that matches applies.
+    """The response of a policy to the conditions (active faults) that match this rule.
 
-    `severity` and `action` override the catalog. `wait_seconds` is how long a case stays open before it is queued.
-    `repair_actions` lists the permitted repair actions, least disruptive first. The actions in `approval` start only
-    after an operator approves them within `approval_deadline`. With `windows`, repairs start only while a maintenance
-    window is open. `release_without_capacity` permits the release of an unusable instance without proof that a
-    replacement can be launched; otherwise an operator decides. `dry_run` only reports the decision. While the
-    orchestrator does not respond, a repair waits. If `orchestrator_unreachable` is `proceed`, the repair continues once
-    EC2 reports that the instance is gone or impaired.
+    The first rule of the policy that matches a condition applies. `severity` and `action` override the catalog.
+    `wait_seconds` is how long a case stays open before it is queued. `repair_actions` lists the permitted repair
+    actions, least disruptive first. The actions in `approval` start only after an operator approves them within
+    `approval_deadline`. With `windows`, repairs start only while a maintenance window is open.
+    `release_without_capacity` permits the release of an unusable instance without proof that a replacement can be
+    launched; otherwise an operator decides. `dry_run` only reports the decision. While the orchestrator does not
+    respond, a repair waits. If `orchestrator_unreachable` is `proceed`, the repair continues once EC2 reports that the
+    instance is gone or impaired.
     """
 
     name: str

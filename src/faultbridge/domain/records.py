@@ -43,7 +43,7 @@ class RawRecord:
     `received_at` is when the queue first accepted the record, by the queue's clock. `sent_at` is when the sender sent
     it, by its own clock. If that time is implausible, `sent_at` equals `received_at` (`pipeline.normalize.timestamp`).
     `node` is the sender's name for the node: a host name, an instance id, a Slurm or Kubernetes name, or None.
-    `claimed` is True if the sender may report about the node only because an operator listed it, as for every webhook.
+    `claimed` is True if nothing proves that the sender is the node: an operator listed the sender, or it is a webhook.
     """
 
     record_id: str

@@ -5,8 +5,8 @@ Samples that equal the stored ones are written only every two hours if the agent
 The next sample is then compared as if the equal ones had been written.
 
 The stored samples may be read together with the node. A comparison with them can only show that there is no fault. A
-fault is found with samples that were read after the node: then no other writer has committed the same fault before this
-version.
+fault counts only if the samples were read after the node. Otherwise another writer may have committed the same fault
+already.
 
 Counters of an earlier instance or boot are never compared. Counters of a component that was not reported for a day are
 removed. Of the others, those that were reported last are kept, at most 150 KB for each source of a node.

@@ -80,7 +80,7 @@ class ClusterHeartbeats:
         return max(self.last.values(), default=None)
 
     def before_return(self, nodes: Collection[str]) -> ClusterHeartbeats:
-        """Return a copy in which these returned nodes are still silent since their stored heartbeats."""
+        """Return a copy from before these nodes returned: they are silent since their stored heartbeats."""
         silent = {
             node: shard.last[node] for shard in self.stored for node in shard.silent.intersection(nodes, shard.last)
         }
@@ -114,7 +114,7 @@ class HeartbeatLog:
             self._remember((NodeKey(cluster, node), at) for node, at in some.items())
 
     def snapshots_since(self, cluster: str, at: datetime) -> Mapping[str, SnapshotTimes]:
-        """Return a cluster's health snapshots written with heartbeats since a time, by node."""
+        """Return, by node, the times of a cluster's health snapshots stored with heartbeats since a time."""
         since = max(self.clock.now() - stored.KEEP_BATCHES, at - OVERLAP)
         last: dict[str, dict[str, datetime]] = {}
         partition = stored.partition(cluster)
@@ -169,7 +169,7 @@ class HeartbeatLog:
             log_cause("last_heartbeats_not_stored", reason=reason, cluster=cluster, error=str(conflict))
 
     def must_write(self, node: NodeKey, at: datetime) -> bool:
-        """Return whether `record` writes this heartbeat, by its node and its time of receipt."""
+        """Return whether `record` writes a heartbeat of this node that the queue received at the time `at`."""
         before = self._written.get(node)
         timeout = rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
         return before is None or at - before > timeout * WRITE_AFTER
@@ -196,7 +196,7 @@ def _by_shard(nodes: Iterable[str], shards: int) -> Mapping[int, Sequence[str]]:
 
 
 def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
-    """Return whether a shard has its first heartbeat, other silent nodes, or no write for five minutes."""
+    """Return whether to store a shard: first heartbeat, other silent nodes, or last write 5 minutes ago."""
     if before is None:
         return bool(after.last)
     return after.silent != before.silent or after.read_to - before.read_to >= STORE_LAST_AFTER
@@ -205,7 +205,7 @@ def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
 def record_heartbeats(
     log: HeartbeatLog, node_cache: NodeCache, heartbeats: Sequence[tuple[NodeKey, RecordPart]], result: IngestResult
 ) -> None:
-    """Store heartbeats, each with its node's health snapshots that are only in memory."""
+    """Store heartbeats, each with the times of its node's health snapshots that are only in memory."""
 
     def store(some: Sequence[tuple[NodeKey, RecordPart]]) -> Iterable[None]:
         snapshots = {node: node_cache.unwritten_snapshots(node) for node, _ in some}
@@ -225,7 +225,7 @@ def read_snapshots(
     deliveries: Mapping[NodeKey, Sequence[Delivery]],
     result: IngestResult,
 ) -> Mapping[NodeKey, SnapshotTimes]:
-    """Return, by node, health snapshots stored with heartbeats since the oldest snapshot of a batch.
+    """Return, by node, the times of health snapshots that were stored with heartbeats since `oldest`.
 
     A node whose snapshots cannot be read is not included.
     """

@@ -1,4 +1,4 @@
-"""Ingest: processes a batch of raw records into conditions, cases and entries, node by node.
+"""Ingest: turns a batch of raw records into conditions, cases and entries, node by node.
 
 A message contains one record or several of one sender. Each record gets exactly one outcome. A record that cannot be
 read, or whose node is not registered, is rejected at once. A message goes back to the queue only if a dependency
@@ -146,7 +146,7 @@ class Ingest:
         return result
 
     def _will_be_written(self, node: NodeKey, part: RecordPart) -> bool:
-        """Return whether this heartbeat will be written; if not, the state keeps the snapshot times."""
+        """Return whether this heartbeat will be written. If not, the node's state keeps the snapshot times."""
         try:
             return self.heartbeats.must_write(node, part.record.received_at)
         except Exception:  # noqa: BLE001 - it concerns one cluster, and `record_heartbeats` gives its heartbeats back
@@ -231,7 +231,7 @@ class Ingest:
     def _read_snapshots(
         self, by_node: PartsByNode, cached: Mapping[NodeKey, CachedNode], result: IngestResult
     ) -> Mapping[NodeKey, SnapshotTimes]:
-        """Return each node's later health snapshots, read only for a snapshot with a new fault."""
+        """Return the times of each node's later health snapshots, read only if a snapshot has a new fault."""
         found = {node: first_new_fault(cached[node].stored, by_node[node][1]) for node in cached}
         oldest = {node: at for node, at in found.items() if at is not None}
         none: dict[NodeKey, SnapshotTimes] = {node: {} for node, at in found.items() if at is None}

@@ -196,7 +196,7 @@ def current_heartbeats(
 
 
 def prepare_records(parts: ResolvedParts, state: NodeState, catalog: Catalog) -> ResolvedParts:
-    """Return a node's records after checks by its instance type, each with a limited number of faults."""
+    """Return a node's records, checked against its instance type, each with a limited number of faults."""
     return [(_with_instance_type_checks(_limited(part, catalog), state), row) for part, row in parts]
 
 
@@ -208,7 +208,7 @@ def _limited(part: RecordPart, catalog: Catalog) -> RecordPart:
 
 
 def _with_instance_type_checks(part: RecordPart, state: NodeState) -> RecordPart:
-    """Compare the GPUs and EFA rates with the instance type, unless the node has just booted."""
+    """Add checks of GPUs and EFA rates against the instance type, unless the node has just booted."""
     instance_type, incarnation = state.placement.instance_type, state.incarnation
     if instance_type is None or incarnation is None or part.record.sent_at < incarnation.since + INCARNATION_MARGIN:
         return part

@@ -100,7 +100,7 @@ class NodeCommits:
                 self._commit_in_order(draft.batch.rest(latest))
 
     def _commit_in_order(self, batches: Iterable[NodeBatch], *, is_fresh: bool = True) -> None:
-        """Commit batches of one node one after the other. `is_fresh`: the node was just read."""
+        """Commit batches of one node one after the other. `is_fresh` is True if the node was just read."""
         latest: CachedNode | None = None
         waiting = deque(batches)
         while waiting:

@@ -6,7 +6,7 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `transition_guard`: refuses a status change that has no entry or no legal edge.
 - `cluster_stream`: writes a cluster's own state and entries.
 - `publish`: sends entries to the event bus, at least once each.
-- `queries`: reads a query to its end, the rows that a cluster keeps in every shard, and a window of one stream.
+- `queries`: reads all pages of a query, the rows in all shards of a cluster, and the entries of a time window.
 - `cluster_reads`: shares what was read of one cluster among the services that process it together.
 - `streams`: lists the streams of a cluster, their last entries, and the entries of one stream.
 - `timeline`: the entries of a node, cluster, case, device or job, in pages.

@@ -98,8 +98,8 @@ class Append:
     ) -> Appended:
         """Commit a transition of one node, and retry after conflicts with other writers.
 
-        If the caller has just read the node, `current` is this state and saves the first read. Raises IllegalTransition
-        if the transition is not allowed, and Conflict after 20 conflicts.
+        If the caller has just read the node, `current` is the state that it read, which replaces the first read. Raises
+        IllegalTransition if the transition is not allowed, and Conflict after 20 conflicts.
         """
         for attempt in range(MAX_TRIES):
             before = current if current is not None and attempt == 0 else self.read(key)

@@ -58,7 +58,10 @@ class Chain:
 
 
 def read_chain(table: Table, event_id: str) -> Chain:
-    """Read the chain of an event, or what a raw record caused; raises Rejected `unknown_event` if none."""
+    """Read the chain of an event (its causes and effects), or the effects of a raw record.
+
+    An id of neither raises Rejected `unknown_event`.
+    """
     found = _find(table, event_id)
     causes, record = _causes(table, found) if found else ([], event_id)
     has_all_causes = len(causes) <= MAX_LINKS

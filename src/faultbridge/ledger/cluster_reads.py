@@ -2,8 +2,8 @@
 
 Within `once`, services share the reads of the same items and rows, which are at most five seconds old. After a write of
 such an item, its next read reads everything again. After a write of a row, the rows of its shard are read again. Rows
-are always read after the items: a writer that commits on the version of an item has never seen rows older than this
-version. A decision must still be conditional on the version that it read, or read again after `forget`.
+are always read after the items. A writer whose commit requires an item's version has therefore never seen rows older
+than this version. A decision must still be conditional on the version that it read, or read again after `forget`.
 """
 
 from __future__ import annotations

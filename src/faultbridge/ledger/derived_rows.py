@@ -37,7 +37,7 @@ class StreamFacts:
 
     `status_event` is the id of the last status change. `cases` holds the last status and resolution of each case.
     `links` holds the rows that lead from a job to its entries. `serials` holds the serial numbers that were reported
-    for the device of each link.
+    for each device, by the row that leads from its UUID to its serial number.
     """
 
     status: str | None = None

@@ -46,7 +46,7 @@ def component_text(component: Data | None) -> str:
 
 
 def condition_text(condition: Data) -> str:
-    """Return a provider's report about capacity as text, such as `no capacity in group a: text`."""
+    """Return a provider's condition of a cluster or group as text: `no capacity in group a: message`."""
     group = f" in group {condition['group']}" if condition.get("group") else ""
     return f"{str(condition['kind']).replace('_', ' ')}{group}: {condition['message']}"
 

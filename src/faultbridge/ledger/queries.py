@@ -1,4 +1,4 @@
-"""Queries: reads a query to its end, rows of all shards of a cluster, and a window of one stream."""
+"""Queries: reads all pages of a query, a cluster's rows in all shards, and a stream's time window."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def cluster_config(table: Table, cluster: str) -> ClusterConfig:
 
 
 def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Item]:
-    """Read a cluster's rows of one kind with consistent reads, shard by shard and in key order."""
+    """Read the rows of a cluster whose sort key starts with `prefix`, shard by shard and in key order.
+
+    The reads are consistent.
+    """
     for shard in range(config.shards):
         yield from query_all(table, keys.shard_partition(config.cluster, shard), prefix=prefix)
 
@@ -62,7 +65,7 @@ def node_names(table: Table, config: ClusterConfig) -> Iterator[str]:
 
 
 def nodes_in_use(table: Table, config: ClusterConfig) -> Iterator[Item]:
-    """Read the node list's rows of a cluster's nodes, except retired nodes."""
+    """Read the row of each node that a cluster's node list contains, except retired nodes."""
     return (row for row in shard_rows(table, config, keys.NODE_ROW) if not row.get("retired"))
 
 
@@ -103,7 +106,7 @@ def query_all(
     page_size: int | None = None,
     newest_first: bool = False,
 ) -> Iterator[Item]:
-    """Read a query to its end, with at most `page_size` items per request.
+    """Read all pages of a query, with at most `page_size` items per request.
 
     A page is read only when its items are needed. `newest_first` reads in descending order of the sort key.
     """
@@ -126,9 +129,10 @@ def query_all(
 
 
 def newest_in_window(table: Table, pk: str, head: Head, window: Span, limit: int) -> tuple[tuple[Item, ...], bool]:
-    """Return a stream's newest entry items of a time window, oldest first, and whether it has more.
+    """Return the newest entry items of a stream in a time window, oldest first.
 
-    Both ends of the window are found by binary search over the sequence numbers.
+    The second value is True if the window contains more entries. Both ends of the window are found by binary search
+    over the sequence numbers.
     """
     since, until = window
     after = last_before(table, pk, head, since - SKEW) if since else None
@@ -149,7 +153,7 @@ def _within(found: Iterator[Item], window: Span) -> Iterator[Item]:
 
 
 def end_before(table: Table, pk: str, head: Head, until: datetime) -> str | None:
-    """Return a sort key at or after every entry that was recorded before a time, for use as a bound.
+    """Return an upper bound: a sort key at or after every entry that was recorded before a time.
 
     If all entries of the current epoch are later, this is the end of the earlier epochs. Returns None if no entry of
     the stream is earlier.

@@ -1,8 +1,8 @@
 """Recover: starts a new epoch in every stream after the table was restored from a backup.
 
 Entries that were recorded after the backup are missing in the table, but consumers have received them. A new epoch
-prevents their sequence numbers and event ids from being used again. Epoch numbers are claimed in the vault (a locked S3
-bucket), because a restored backup does not change the vault.
+prevents their sequence numbers and event ids from being used again. A recovery claims an epoch number by an object in
+the vault (a locked S3 bucket), because a restored backup does not change the vault.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class RecoverTable:
         """Claim a new epoch number and start the epoch in every stream.
 
         With `epoch`, the call finishes an interrupted run that claimed this number. `by` is the operator that the
-        entries name. Raises Rejected `unknown_epoch` if the vault has no such claim, and `no_epoch_left` if every
-        number is used.
+        entries name. Raises Rejected `unknown_epoch` if the vault (a locked S3 bucket) has no claim of `epoch`, and
+        `no_epoch_left` if every number is used.
         """
         clusters = [self._config(str(row["sk"])) for row in query_all(self.table, keys.CLUSTERS)]
         recovered = RecoveredTable(self._claim(clusters) if epoch is None else self._claimed(epoch))
@@ -69,7 +69,7 @@ class RecoverTable:
         return recovered
 
     def _claim(self, clusters: list[ClusterConfig]) -> int:
-        """Record in the vault, a locked S3 bucket, an epoch number that this stack has not used."""
+        """Claim an epoch number that this stack has not used: record it in the vault, a locked S3 bucket."""
         used = [int(key.removeprefix(layout.EPOCHS)[:4]) for key in self.vault.list(layout.EPOCHS)]
         for config in clusters:
             used += [head.epoch for head in heads_of(self.table, self.stack, config).values()]

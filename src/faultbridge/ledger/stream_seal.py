@@ -28,7 +28,7 @@ _UNSEALED = Head(epoch=0)
 class StreamSeal:
     """The last sealed entry of a stream (`head`), and the position up to which entries may expire.
 
-    That position is `expires_to`. It is ahead of `head` while the expiry times of a day are being set.
+    `expires_to` is that position. It is ahead of `head` while the expiry times of a day are being set.
     """
 
     head: Head = _UNSEALED

@@ -24,11 +24,11 @@ UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, Misconfigured)
 
 @dataclass(frozen=True, slots=True)
 class AnchoredHashes:
-    """The hashes of one cluster's streams in the vault, by stream, epoch and sequence.
+    """The hashes that the vault contains of a cluster's entries, by stream, epoch and sequence.
 
-    The vault is a locked S3 bucket. `known` holds the hashes from anchors and sealed manifests, `sealed` those from
-    sealed manifests only. `recovered` holds the epochs that `faultbridge recover` started. `breaks` holds the defects
-    of the objects in the vault.
+    The vault is a locked S3 bucket. `known` holds the hashes from anchors (hourly records of where each stream ends)
+    and sealed manifests (lists of the entries of a day), `sealed` only those from sealed manifests. `recovered` holds
+    the epochs that `faultbridge recover` started. `breaks` holds the defects of the objects in the vault.
     """
 
     known: Mapping[str, KnownHashes] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class StreamVerification:
         return found + self._check_state(scan)
 
     def _check_state(self, scan: ChainScan) -> list[Break]:
-        """Check the state and its rows against the entries.
+        """Check the stored state of a node or cluster, and the rows derived from it, against the entries.
 
         The check is repeated if the stream grows while it runs.
         """
@@ -135,7 +135,10 @@ class StreamVerification:
         return [row_break(self.stream.name, key, detail) for key, detail in found]
 
     def _shard(self) -> int:
-        """Return the shard that stores the stream; an unreadable state is reported later."""
+        """Return the shard of the stream's node; 0 for a cluster's stream or a state that cannot be read.
+
+        A state that cannot be read is reported later.
+        """
         if self.stream.node is None:
             return 0
         try:

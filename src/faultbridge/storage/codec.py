@@ -197,7 +197,7 @@ def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
 
 
 def pack(value: object) -> Packed:
-    """Return a JSON object as compressed bytes; equal values give equal bytes."""
+    """Return a JSON object as compressed bytes: the result of `compress`, unless a wrapper replaced it."""
     return _PACKING.pack(value)
 
 

@@ -57,7 +57,7 @@ def is_of_device(data: Mapping[str, Any], device: str) -> bool:
 
 
 def device_rows(draft: Draft, entry: Entry, partition: str, now: datetime) -> Iterator[Put]:
-    """Yield the table rows about devices that a new entry adds."""
+    """Yield the writes of the rows about devices that a new timeline entry requires."""
     component = draft.data.get("component") or {}
     device = device_id(component.get("serial"), component.get("uuid"))
     if draft.type is EntryType.FAULT_DETECTED and device:
@@ -85,13 +85,16 @@ def linked_devices(components: Iterable[Mapping[str, Any]]) -> Iterator[tuple[st
 
 
 def sighting_keys(stream: str, seen: Mapping[str, Any]) -> Iterator[Key]:
-    """Yield the key of the sighting row of each device that a stored row lists."""
+    """Yield the key of the sighting row of each device in a row that lists the devices of an entry."""
     position = (str(seen["recorded_at"]), int(seen["epoch"]), int(seen["sequence"]))
     yield from (_sighting_key(stream, position, one) for one in seen["devices"])
 
 
 def _seen(devices: Iterable[Mapping[str, Any]], entry: Entry, partition: str, now: datetime) -> Put:
-    """Return the row that finds an entry's sightings of devices after the entry itself has expired."""
+    """Return the write of the row that lists the devices of an entry, to find their sighting rows.
+
+    It is still needed after the entry itself has expired.
+    """
     key = keys.entry(partition, entry.epoch, entry.sequence)
     row = {
         "recorded_at": to_text(entry.recorded_at),
@@ -109,7 +112,7 @@ def _sighting_key(stream: str, position: tuple[str, int, int], seen: Mapping[str
 
 
 def _sighting(facts: Mapping[str, Any], seen: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -> Put:
-    """Return the row of one sighting of a device.
+    """Return the write of the row that records one sighting of a device.
 
     The row contains the slot, so that it stays useful after its entry has expired.
     """

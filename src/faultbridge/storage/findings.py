@@ -24,7 +24,7 @@ FINDING_TTL = timedelta(days=365)
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """One part of a cluster's counter baselines, by node and detector.
+    """The part of a cluster's counter baselines that one table item stores, by node and detector.
 
     A baseline is the last counter total with which the next total is compared.
     """
@@ -40,7 +40,7 @@ def finding_key(cluster: str, finding: str) -> Key:
 
 @lru_cache(maxsize=16 * PARTS)
 def baselines_key(cluster: str, part: int) -> Key:
-    """Return the table key of one part of a cluster's counter baselines."""
+    """Return the table key of one of the items that contain a cluster's counter baselines."""
     return Key(keys.cluster_partition(cluster), f"{BASELINES}{part:02d}")
 
 
@@ -58,7 +58,7 @@ def read_finding(row: Mapping[str, Any]) -> Finding:
 
 
 def baselines_put(cluster: str, part: int, baselines: Baselines, now: datetime) -> Put:
-    """Return the write of one part of the baselines; it fails if the stored part is not older."""
+    """Return the write of one item of counter baselines; it fails if the stored item is not older."""
     at = to_text(baselines.at)
     row = items.item(baselines_key(cluster, part), now, {"at": at, "baselines": dump(baselines)})
     return Put(row, when=AnyOf((Absent(), Below("at", at))))

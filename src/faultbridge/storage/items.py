@@ -77,7 +77,7 @@ def stored_value(kind: type[T], row: Mapping[str, Any], attribute: str | None = 
 
 
 def state_item(state: NodeState, now: datetime) -> Item:
-    """Return the compressed item of a node's state, indexed by its timer if it has one."""
+    """Return the compressed item of a node's state, indexed by the node's timer if the node has one."""
     row = item(keys.node_state(state.key), now, {"version": state.head.version, "state": pack(dump(state))})
     if state.due_at is not None:
         row |= Work.TIMER.row(state.key.cluster, state.shard, state.key.stream, to_text(state.due_at))

@@ -141,7 +141,7 @@ def is_alias(key: Key) -> bool:
 
 
 def claim(instance_id: str) -> Key:
-    """Return the key of the record that reserves an instance as successor of at most one node."""
+    """Return the key of a claim: the record that reserves an instance as successor of only one node."""
     return Key(f"INSTANCE#{instance_id}", "CLAIM")
 
 
@@ -222,7 +222,7 @@ def device_link(uuid: str) -> Key:
 
 
 def stream_anchor(partition: str) -> Key:
-    """Return the key of the item that names a stream's last entry in a sealed day of the archive."""
+    """Return the key of the item that names the last entry of a stream in the archive's sealed days."""
     return Key(partition, "ANCHOR")
 
 

@@ -130,7 +130,7 @@ def _isolation_row(state: NodeState, now: datetime) -> Item | None:
 
 
 def _families(state: NodeState) -> Item:
-    """Return the latest condition of each fault family: its code, its start, and the start of the oldest (`first`).
+    """Return the latest condition of each fault family: code and start, and the oldest start (`first`).
 
     `subject` is the remote object, such as a switch, of the latest condition that names one.
     """

@@ -84,8 +84,8 @@ def read(row: Mapping[str, Any]) -> Reject:
 def counter(reject: Reject, now: datetime, *, by_sender: bool) -> Key:
     """Return the key of the counter that a rejected record increases: by hour, sender and reason.
 
-    Without `by_sender`, the counter is also by the node and source that the record states. With `by_sender`, a record
-    whose cluster may not exist counts under the cluster `-`.
+    Without `by_sender`, the key also contains the node and the source that the record states. With `by_sender`, a
+    record whose cluster may not exist is counted for the cluster `-`.
     """
     message = reject.message
     is_registered = reject.reason in OF_REGISTERED and message.source != CANARY
@@ -97,7 +97,7 @@ def counter(reject: Reject, now: datetime, *, by_sender: bool) -> Key:
 
 
 def counter_label(reject: Reject) -> Mapping[Path, Value]:
-    """Return the attributes that describe a counter of rejected records, besides its number."""
+    """Return the attributes that label a counter of rejected records and are stored with its number."""
     hour = truncate(reject.rejected_at)
     return {
         ("reason",): reject.reason,

@@ -164,9 +164,9 @@ class Work(Enum):
     RETRY = "RETRY"
 
     def row(self, cluster: str, shard: int, name: str, since: str) -> dict[str, str]:
-        """Return the index attributes of an item that waits for work.
+        """Return the attributes that list an item as waiting work in the index `WORK`.
 
-        `shard` is the shard of its node in the cluster, and `since` the time by which the work is sorted.
+        `shard` is the shard of the item's node in the cluster, and `since` the time by which the work is sorted.
         """
         number = shard_of(cluster, len(NUMBERS)) + USED_BY_SHARD * shard + shard_of(name, USED_BY_SHARD)
         return {"gsi4pk": self.partition(number % len(NUMBERS)), "gsi4sk": since}

@@ -145,7 +145,10 @@ class ClusterConfig:
             raise Rejected("no_requeue_head_node", f"the head node is missing: {self.cluster}; {user} requires it")
 
     def _check_own_parts(self) -> None:
-        """Reject an adapter, such as a verifier, that cannot access the instances of the cluster's provider."""
+        """Reject a verifier or restarter that the cluster's provider does not support.
+
+        A provider with parts of its own (`OWN_PARTS`) supports only these.
+        """
         for part, allowed in OWN_PARTS.get(self.provider, {}).items():
             given = getattr(self, part)
             if given != allowed:
@@ -168,7 +171,7 @@ class ClusterConfig:
         return self.acts or self.follows_provider
 
     def update_hold(self, group: str | None, now: datetime) -> UpdateHold | None:
-        """Return the current pause of a group's repairs because its owner updates it; None if there is none."""
+        """Return the pause of a group's repairs while its owner updates the group, or None if there is none."""
         return next((one for one in self.update_holds if one.group == group and one.until > now), None)
 
     @property

@@ -43,9 +43,10 @@ def failure_domains(
     domains: Mapping[str, str],
     declared: tuple[DeclaredDomain, ...] = (),
 ) -> tuple[FailureDomain, ...]:
-    """Return the failure domains of a node by kind, narrowest first. The cluster is the last.
+    """Return the failure domains of a node, narrowest kind first. The last one is its cluster.
 
-    `domain` is the name of the narrowest one. If no failure domain of the inventory has this name, it counts as a rack.
+    `domain` is the name of the narrowest failure domain. If no failure domain of the inventory has this name, it counts
+    as a rack.
     """
     found = _of_inventory(cluster, domain, tuple(domains.items()))
     if not declared:

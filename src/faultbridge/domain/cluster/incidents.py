@@ -68,7 +68,7 @@ class CorrelationLimits:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The part of an incident that decides whether the repair of a node waits for it.
+    """The values of an incident that decide which repairs it holds, so that they wait for it.
 
     The incident delays repairs of nodes in the failure domain that show a fault of the family. It also delays repairs
     of nodes without a known failure domain, such as a node that was registered before the inventory was read. `holding`
@@ -83,10 +83,11 @@ class Hold:
     exempt: tuple[str, ...] = ()
 
     def covers(self, domains: Collection[FailureDomain], families: Collection[Family]) -> bool:
-        """Return whether the repair of a node waits for the incident, by its failure domains and families.
+        """Return whether the incident covers a node, so that the node's repair waits for the incident.
 
-        While no records arrive, an incident of the intake (the path from the queue to the table) makes every node wait.
-        A node without a known failure domain may share the cause, so it waits too.
+        `domains` are the failure domains of the node, and `families` the families of its faults. While no records
+        arrive, an incident of the intake (the path from the queue to the table) covers every node. A node without a
+        known failure domain may share the cause, so every incident covers it.
         """
         every_node = self.domain.kind is DomainKind.INTAKE
         inside = self.domain in domains or not is_placed(domains)
@@ -124,7 +125,7 @@ class Incident:
 
     @property
     def hold(self) -> Hold:
-        """Return the part of the incident that decides which repairs wait for it."""
+        """Return the `Hold` of the incident: the values that decide which repairs wait for it."""
         return Hold(self.family, self.domain, self.status.holds, self.closed_at, self.exempt)
 
     @property

@@ -30,7 +30,8 @@ class JobVerdict:
     """The recorded verdict on a job: whether it may restart, why, and without which nodes.
 
     The outlook is `RESTART`, `RESTART_WITHOUT` or `STOP`. `nodes` must be left out of a restart. `mechanism` is the way
-    in which the job failed, or None if it is unknown. `hardware` is `blamed`, `acquitted` or `not_shown`.
+    in which the job failed, or None if it is unknown. `hardware` states whether a fault of a node ended the job:
+    `blamed`, `acquitted` (no fault did) or `not_shown`.
     """
 
     outlook: str
@@ -44,11 +45,11 @@ class Job:
     """A training job as its scheduler reported it; `ended_at` and `outcome` are None while it runs.
 
     `hits` identifies the latest faults of its nodes that were already published for the job. `affected` maps each node
-    with a fault to its instance id at the first one. `verdict` is the latest recorded verdict. `callbacks` names the
-    callbacks that have not been delivered since the job became resumable. `to_mark` lists the nodes whose stored job
-    list must still be updated. `ranks` are the global ranks of nodes, such as `0-7`, if they are known. A running job
-    has been stalled since `stalled_at` if its step did not advance for `stall_after`. `alarm` is the problem with its
-    latest loss: `not_finite` or `spike`.
+    with a fault to the id of the instance that had its first fault. `verdict` is the latest recorded verdict.
+    `callbacks` names the callbacks that have not been delivered since the job became resumable. `to_mark` lists the
+    nodes whose stored job list must still be updated. `ranks` are the global ranks of nodes, such as `0-7`, if they are
+    known. A running job has been stalled since `stalled_at` if its step did not advance for `stall_after`. `alarm` is
+    the problem with its latest loss: `not_finite` or `spike`.
     """
 
     cluster: str

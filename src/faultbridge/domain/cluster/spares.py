@@ -50,7 +50,10 @@ class Spare:
 
     @property
     def owner(self) -> str:
-        """Return the name that marks a launch as made for this spare; a launch for a repair has a case id."""
+        """Return the name that a launch for this spare instance states as its owner.
+
+        A launch for a repair states the id of its case instead.
+        """
         return f"{SPARE}{self.cluster}-{self.number}-{self.round}"
 
     def serves(self, group: str, now: datetime) -> bool:

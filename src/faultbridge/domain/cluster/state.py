@@ -27,12 +27,12 @@ class ClusterStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The last recorded status of a cluster, its nodes in each status, and its open incidents.
+    """The last recorded status of a cluster, the number of nodes in each status, and open incidents.
 
-    `provider` are the open conditions that its provider reports. `target` is how many nodes its groups should have; it
-    is 0 until the provider first reported it. `verified` is the number of nodes in service that Faultbridge has
-    verified. `occupied` maps each node in service from which the provider keeps work away to whether it was never
-    verified.
+    `provider` are the open conditions that the cluster's provider reports. `target` is how many nodes the groups of the
+    cluster should have; it is 0 until the provider first reported it. `verified` is the number of nodes in service that
+    Faultbridge has verified. `occupied` contains the nodes in service from which the provider keeps work away. The
+    value of a node is True if Faultbridge never verified it.
     """
 
     cluster: str
@@ -53,9 +53,10 @@ class Control:
     Every admission is written under the condition that `version` is unchanged. `holders` maps each case that has a
     repair slot to the time at which it took the slot. `starts` are the times of recent repair starts. `breakers` holds,
     by name, every breaker that has ever opened. `no_capacity_until` maps each group without provider capacity to the
-    time of the next try. `events` maps each breaker, `budget`, `pause` and hold to the id of its last entry, which the
-    next entry names as its cause. `holds` has a row, by incident id, for each incident that is open or was closed
-    recently. `unverified` counts the registered nodes that were never verified.
+    time of the next try. `events` maps the name of each breaker and hold, `budget` and `pause` to the id of the last
+    entry about it, which the next entry about it names as its cause. `holds` maps the id of each incident that is open,
+    or was closed recently, to the values that decide which repairs wait for the incident. `unverified` counts the
+    registered nodes that were never verified.
     """
 
     cluster: str
@@ -71,7 +72,11 @@ class Control:
     unverified: int = 0
 
     def breaker(self, domain: str | None) -> Breaker | None:
-        """Return the strictest breaker that is not closed, for a node of a failure domain, or None."""
+        """Return the strictest breaker that limits repairs in a failure domain, or None if none does.
+
+        The breaker of the whole cluster and the breaker of the domain are considered. A closed breaker limits no
+        repair.
+        """
         if not self.breakers:
             return None
         names = [breaker_name(BreakerScope.CLUSTER)]
@@ -100,7 +105,10 @@ class Control:
         return next((name for name, hold in sorted(self.holds.items()) if hold.covers(domains, held)), None)
 
     def expired_incident_of(self, domains: Collection[FailureDomain]) -> str | None:
-        """Return the id of an open incident in these failure domains past its maximum age, or None."""
+        """Return the id of an expired incident in these failure domains, or None if there is none.
+
+        An expired incident is still open, but repairs no longer wait for it because it has reached its maximum age.
+        """
         expired = {name for name, hold in self.holds.items() if not hold.holding and hold.ended_at is None}
         return min((name for name in expired if self.holds[name].domain in domains), default=None)
 

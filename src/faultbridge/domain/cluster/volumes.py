@@ -13,7 +13,7 @@ VOLUME_TAG = "faultbridge:volume"
 class MovingVolume:
     """A volume that a repair detaches from `instance_id` and attaches to the node's next instance.
 
-    That instance can also be the same one, if it returns to service. `device` is None if the provider selects the
+    If the old instance returns to service, it is also the next instance. `device` is None if the provider selects the
     device name.
     """
 
@@ -24,11 +24,11 @@ class MovingVolume:
 
 
 def left_behind(names: Sequence[str], recorded: Sequence[MovingVolume]) -> str:
-    """Return a sentence about the volumes of an instance that another controller terminated.
+    """Return a sentence about the volumes that a terminated instance left behind.
 
-    It is appended to the reason for an operator. `names` are the values of the volume tag in the policy. The text is
-    empty if the policy names none. It is also empty if a repair recorded the volumes, because the repair then attaches
-    them.
+    Another controller terminated the instance. The sentence is appended to the reason that an operator reads. `names`
+    are the values of the volume tag in the policy. The text is empty if the policy names none. It is also empty if a
+    repair recorded the volumes, because the repair then attaches them.
     """
     if not names or recorded:
         return ""

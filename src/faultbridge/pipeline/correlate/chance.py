@@ -61,7 +61,7 @@ class OnsetHistory:
         return max(prior, _decayed(counted, now) / _SCALE * (window / weight))
 
     def counting(self, onsets: Iterable[tuple[Family, FailureDomain, datetime]], until: datetime) -> OnsetHistory:
-        """Return the history with the faults that started after `self.until` and up to `until` added.
+        """Return the history after it counted the faults that started since `self.until`, up to `until`.
 
         It keeps only the `MAX_DOMAINS` failure domains with the highest counts.
         """

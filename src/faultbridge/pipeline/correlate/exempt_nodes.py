@@ -26,9 +26,10 @@ def exempt_nodes(
 
 
 def hold_of(incident: Incident, limits: CorrelationLimits, now: datetime) -> Hold:
-    """Return the part of an incident that delays repairs, without its recovered nodes.
+    """Return the `Hold` of an incident, which decides which repairs wait, with its current exempt nodes.
 
-    A node has recovered if it has been healthy for `limits.quiet`.
+    The repair of an exempt node waits for no further incident. A node is exempt until it has been healthy for
+    `limits.quiet`.
     """
     hold, left = incident.hold, recently_left(incident, incident.nodes, limits, now)
     return replace(hold, exempt=tuple(name for name in hold.exempt if name in left or name in incident.nodes))

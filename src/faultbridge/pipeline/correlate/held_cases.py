@@ -40,9 +40,10 @@ def is_absorbable(case: Case | None) -> bool:
 def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
     """Let the case of an affected node wait for this incident, even if it waits for another incident now.
 
-    Other cases are unchanged. A case whose attempt failed in the incident's failure domain waits too. An unanswered
-    approval request is withdrawn. The isolation of the node does not change. A case that an operator escalated stays
-    escalated: absorbing and releasing it would page for what the operator decided.
+    The case of a node without a fault of the incident's family waits only if its last attempt failed. A case that may
+    not wait (`is_absorbable`) is unchanged. An unanswered approval request is withdrawn. The isolation of the node does
+    not change. A case that an operator escalated stays escalated. Otherwise its release would page operators for what
+    one of them decided.
     """
     case = state.live_case
     affected = incident.family in families_of(state)
@@ -69,10 +70,11 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
 
 
 def release(state: NodeState, policy: Policy, now: datetime, reason: str, holding: Collection[str] = ()) -> Transition:
-    """Release the case of a node, unless it waits for an incident in `holding` and is still faulty.
+    """Release the case of a node, unless it waits for an incident in `holding` and the node is faulty.
 
     A case whose faults are over is resolved. If its node was isolated, the node is verified first, because an earlier
-    repair may have failed by the shared cause. Any other case is queued with a new waiting period, or escalated again.
+    repair may have failed because of the shared cause. Any other case is queued with a new waiting period, or escalated
+    again.
     """
     case = state.live_case
     if case is None or case.status is not CaseStatus.ABSORBED:
@@ -100,7 +102,7 @@ def release(state: NodeState, policy: Policy, now: datetime, reason: str, holdin
 
 
 def _is_kept_by_operator(state: NodeState, case: Case) -> bool:
-    """Return whether an operator escalated the case: denied an approval or quarantined the node."""
+    """Return whether an operator keeps the case escalated: denied an approval or quarantined the node."""
     denied = case.approval is not None and case.approval.granted is False
     ordered = any(condition.code == ORDERED_QUARANTINE for condition in state.active())
     return case.status is CaseStatus.ESCALATED and (denied or ordered)

@@ -73,7 +73,7 @@ def correlate(
 
 
 def _is_known(incident: Incident, snapshot: ClusterSnapshot) -> bool:
-    """Return whether the snapshot has enough data to change an incident.
+    """Return whether the snapshot shows the current state of an incident, so that it may change.
 
     An incident of the intake requires that the snapshot states whether records arrive.
     """
@@ -151,7 +151,7 @@ def _evidence_since(
 ) -> datetime:
     """Return the start of the period whose faults in the failure domain belong to the incident.
 
-    The period extends further back while the time from one fault to the next is at most the window of the limits.
+    The period includes each earlier fault that started at most `limits.window` before the next one.
     """
     start = min(one.since for one in cause.affected)
     in_domain = (one.since for one in snapshot.of_family(family) if cause.domain in one.domains)
@@ -205,10 +205,10 @@ def _advance(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationL
 def _members(
     snapshot: ClusterSnapshot, incident: Incident, limits: CorrelationLimits, now: datetime
 ) -> Iterator[AffectedNode]:
-    """Yield the affected nodes of an incident.
+    """Yield the members of an incident: the affected nodes that belong to it.
 
-    An expired incident keeps its nodes, and the nodes that left it recently. A failed intake affects all nodes,
-    including nodes that were added later.
+    Only a node that an expired incident already contained, or that left it recently, still belongs to it. A failed
+    intake affects all nodes, including nodes that were added later.
     """
     grows = incident.status.holds or incident.domain.kind is DomainKind.INTAKE
     known = frozenset((*incident.nodes, *recently_left(incident, incident.nodes, limits, now)))
@@ -231,7 +231,7 @@ def _change(before: Incident | None, after: Incident) -> IncidentChange | None:
 
 
 def _content(incident: Incident) -> tuple[object, ...]:
-    """Return the parts of an incident whose change is recorded; a change of the counts alone is not."""
+    """Return the values of an incident whose change is recorded. A change of its counts alone is not."""
     return incident.nodes, incident.domain, incident.status, incident.subject
 
 

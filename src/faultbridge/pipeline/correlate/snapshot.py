@@ -57,11 +57,11 @@ class ClusterSnapshot:
 def without_records(
     affected: Iterable[AffectedNode], cluster: str, overdue: Iterable[str], since: datetime
 ) -> tuple[AffectedNode, ...]:
-    """Add the nodes with overdue heartbeats, and make the intake their shared failure domain.
+    """Add the nodes without records (overdue heartbeats), and make the intake their failure domain.
 
     The intake is the path of records from the queue to the table. `since` is when the last record arrived; it stays the
-    same during one outage. After an operator closes the incident of an outage, or it reaches its maximum age, another
-    one therefore opens only if records arrive and then stop again.
+    same during one outage. Therefore, after the incident of an outage was closed by an operator or reached its maximum
+    age, another incident opens only if records arrive and then stop again.
     """
     intake = FailureDomain(DomainKind.INTAKE, cluster)
     nodes = tuple(

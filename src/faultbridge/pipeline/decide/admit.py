@@ -56,7 +56,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The cases to admit, most urgent first, and the refused cases. All others wait for the next run."""
+    """The cases to admit, most urgent first, and the refused cases. All other cases wait for the next run."""
 
     picks: tuple[QueuedCase, ...] = ()
     refusals: tuple[Refused, ...] = ()
@@ -67,7 +67,7 @@ class AdmissionRequest:
     """The input of every admission check for one case.
 
     `picks` are the cases that this run has already admitted. `started` is the number of repairs started within the last
-    hour. `holds` are the groups whose repairs wait because their owner updates them.
+    hour. `holds` are the current pauses of repairs in groups that their owners update.
     """
 
     control: Control
@@ -102,7 +102,7 @@ def admit(
 ) -> Admission:
     """Admit the most urgent and oldest cases that no check refuses, at most `MAX_PICKS`.
 
-    `holds` are the groups whose repairs wait because their owner updates them.
+    `holds` are the pauses of repairs in groups that their owners update.
     """
     in_force = tuple(one for one in holds if one.until > now)
     picks: list[QueuedCase] = []
@@ -207,7 +207,10 @@ def closed_window(rules: Iterable[Rule], action: RepairAction, now: datetime) ->
 
 
 def _check_capacity(request: AdmissionRequest) -> Refused | None:
-    """Refuse replacements in a group without capacity; one may try again after the waiting time."""
+    """Refuse the replacement of a node in a group that had no capacity at the last try.
+
+    After the waiting time of the group, one replacement at a time tries again.
+    """
     group, no_capacity_until = request.queued.group, request.control.no_capacity_until
     if request.queued.repair_action is not RepairAction.REPLACE_NODE or group is None or group not in no_capacity_until:
         return None

@@ -25,8 +25,8 @@ MAX_WAIT = timedelta(minutes=3)
 def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None = None) -> datetime | None:
     """Return when the minutely sweep must process the node even if no record arrives, or None.
 
-    With `now`, a node is due now if only the sweep may return it to `healthy` or close its case. `case` replaces the
-    node's live case in the computation.
+    If `now` is given, a node is due at once if it waits only for the sweep to return it to `healthy` or close its case.
+    `case` replaces the node's live case in the computation.
     """
     case = case or state.live_case
     timers = [condition.quiet_until for condition in state.active()]
@@ -83,14 +83,18 @@ def escalate_case(decided: Transition, case: Case, now: datetime, reason: str) -
 
 
 def may_be_shared(state: NodeState) -> bool:
-    """Return whether an incident may explain a fault of the node that otherwise requires an operator."""
+    """Return whether other nodes may share the cause of an active fault of the node.
+
+    An incident may then explain the fault, which otherwise requires an operator.
+    """
     return any(condition.family is not None for condition in state.active())
 
 
 def continue_alone(decided: Transition, now: datetime, *, after: timedelta) -> Transition:
-    """Escalate a case if no incident has explained its fault within the waiting time.
+    """Let a case continue without an incident: escalate it if none has explained its fault within `after`.
 
-    A case whose faults ended in the meantime is queued at once, so that the node is verified.
+    Only a case that awaits correlation changes. If its faults ended in the meantime, it is queued at once, so that the
+    node is verified.
     """
     case = decided.state.live_case
     if case is None or not case.awaits_correlation:

@@ -48,7 +48,10 @@ def strongest_requirement(state: NodeState, policy: Policy) -> Requirement | Non
 
 
 def requirement_for(state: NodeState, policy: Policy, action: RepairAction) -> Requirement | None:
-    """Return the strongest requirement of a condition, if it needs this repair action or more, else None."""
+    """Return the strongest requirement of the node if it needs this repair action or a stronger one.
+
+    Otherwise the result is None.
+    """
     found = strongest_requirement(state, policy)
     enough = found is not None and _strength(found)[0] >= _ORDER.index(action)
     return found if enough else None
@@ -62,8 +65,9 @@ def _strength(one: Requirement) -> tuple[int, bool, int]:
 def rule_of_case(state: NodeState, case: Case, policy: Policy) -> Rule:
     """Return the policy rule that applies to a case.
 
-    If the current policy has no rule of this name, the conditions of the case are matched again. If there is no
-    condition, each repair of the node requires approval, because what the former rule required is unknown.
+    If the current policy has no rule of the name that is stored in the case, the node's conditions are matched again.
+    If no condition of the node is left to match, each repair of the node requires approval, because what the former
+    rule required is unknown.
     """
     if _is_known(case.rule, policy):
         return policy.rule_named(case.rule)

@@ -61,7 +61,7 @@ def open_case(
     gpus: int | None = None,
     relapse_of: str | None = None,
 ) -> Transition:
-    """Open a case on a node. If `wait_seconds` is given, it first waits, for the reason `waiting_for`."""
+    """Open a case on a node. With `wait_seconds`, the case first waits, for the reason `waiting_for`."""
     state = transition.state
     case = Case(
         id=case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, state.head.sequence + 1),

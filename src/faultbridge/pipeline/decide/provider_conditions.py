@@ -70,9 +70,9 @@ def _message(text: str) -> str:
 def next_holds(
     stored: Iterable[UpdateHold], status: ProviderStatus, limits: Limits, now: datetime
 ) -> tuple[UpdateHold, ...]:
-    """Return the pauses of repairs for updates, by group name, after the provider reported `status`.
+    """Return the pauses of repairs in updated groups, sorted by group, after the provider's report.
 
-    A pause that exceeds its deadline is kept until the update ends, so that it does not start again.
+    A pause that exceeds its deadline is kept until the update ends, so that the same update starts no second pause.
     """
     before = {one.group: one for one in stored}
     updates = {name: group.update for name, group in status.groups.items() if group.update is not None}

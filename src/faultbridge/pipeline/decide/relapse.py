@@ -22,7 +22,7 @@ _ORDER = list(RepairAction)
 
 
 class Response(NamedTuple):
-    """The repair action for a condition, and the probation that a relapse violates.
+    """The repair action for a condition, and the probation during which its fault came back, if it did.
 
     The repair action is None if an operator must act. The probation is the period after an earlier repair of the fault.
     """
@@ -79,7 +79,7 @@ def _begin_probation(
 def _find_relapse(
     probations: Iterable[Probation], condition: Condition, instance: int | None, now: datetime
 ) -> Probation | None:
-    """Return the probation that a condition violates, or None.
+    """Return the probation during which the fault of a condition came back, or None.
 
     If there are several, the one with the strongest repair action is returned.
     """

@@ -29,8 +29,8 @@ def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice
     """Choose the repair action of the next attempt.
 
     A node that recovered before its first attempt is only verified. A repair action that the rule does not permit is
-    replaced by the next stronger permitted one. A fault that only listed senders reported is verified before any
-    destructive action.
+    replaced by the next stronger permitted one. If only listed senders reported the fault, the node is verified before
+    any destructive action.
     """
     if case.attempts == 0 and not any(condition.action.opens_case for condition in state.active()):
         return Choice(RepairAction.VERIFY, "no active condition needs a repair; the node is only verified")
@@ -79,7 +79,7 @@ def is_confirmed(state: NodeState, case: Case) -> bool:
 
 
 def believed(state: NodeState, case: Case) -> NodeState:
-    """Return the node without its claimed conditions, unless its case has confirmed them.
+    """Return the node with the conditions to believe: claimed ones only if its case confirmed them.
 
     A claimed condition has only reports whose sender did not prove to be the node.
     """
@@ -104,7 +104,7 @@ def _required(state: NodeState, policy: Policy, *, claimed: bool | None = None) 
 
 
 def next_repair_action(rule: Rule, *, at_least: RepairAction) -> RepairAction | None:
-    """Return the least disruptive permitted repair action as strong as `at_least`, or None."""
+    """Return the least disruptive permitted repair action that is `at_least` or a stronger one, or None."""
     return next((action for action in _ORDER[_ORDER.index(at_least) :] if action in rule.repair_actions), None)
 
 

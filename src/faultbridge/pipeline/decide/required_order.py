@@ -43,7 +43,10 @@ def required_order(state: NodeState, config: ClusterConfig, now: datetime, contr
 
 
 def _escalated(state: NodeState, case: Case, config: ClusterConfig) -> RequiredOrder:
-    """Return the command for an escalated case: verify the node, or name the group for its replacement."""
+    """Return the command for an escalated case: return the node, or register the group of a replacement.
+
+    `faultbridge node return` verifies the node. A node without a registered group cannot be replaced.
+    """
     was_to_be_replaced = case.repair_action is RepairAction.REPLACE_NODE and case.attempts > 0
     if not (was_to_be_replaced and config.acts and state.placement.group is None):
         return _on_node("return", state, f"the case is escalated: {case.reason}")

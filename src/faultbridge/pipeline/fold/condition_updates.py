@@ -94,11 +94,11 @@ def repeat_condition(
 def add_report(
     condition: Condition, row: Row, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
 ) -> Condition:
-    """Add one more fault to a condition. Both can be claimed: no sender proved that it is the node.
+    """Add one more fault to a condition. A claimed fault never makes a confirmed condition worse.
 
-    A claimed fault never makes a confirmed condition worse: it only adds a reporter. The first specific report that is
-    not claimed replaces severity, action, text and count of a claimed condition. `row` is the catalog's row of the
-    condition.
+    A fault or condition is claimed if no sender proved to be the node. A claimed fault only adds a reporter to a
+    condition that is not claimed. The first specific report that is not claimed replaces severity, action, text and
+    count of a claimed condition. `row` is the catalog's row of the condition.
     """
     if arrival.claimed and not condition.claimed:
         fault = replace(fault, severity=None, action=None, count=0)

@@ -87,11 +87,11 @@ def end_orders(state: NodeState, *, at: datetime) -> Folded:
 
 
 def ignore_observations(state: NodeState, *, before: datetime) -> NodeState:
-    """Raise the node's floor, so that no observation made up to `before` opens a condition.
+    """Raise the node's floor, the time up to which observations open no condition, to `before`.
 
     This is used after a passed verification. It proves that earlier observations of the new instance no longer apply,
-    even if their records arrive late. Tombstones that end before the floor are removed, because a tombstone would
-    permit observations made after it.
+    even if their records arrive late. For a condition with a tombstone (the times of an ended condition), only these
+    times count, not the floor. Tombstones that end before the floor are therefore removed.
     """
     floor = before if state.floor is None else max(state.floor, before)
     tombstones = {key: tombstone for key, tombstone in state.tombstones.items() if _last_time(tombstone) > floor}

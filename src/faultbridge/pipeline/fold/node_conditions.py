@@ -97,7 +97,7 @@ class NodeConditions:
     def apply_snapshot(self, snapshot: Snapshot, arrival: Arrival) -> Outcome:
         """Apply the faults of a health snapshot.
 
-        The reports of its source about faults that the snapshot checked and did not find end.
+        A report by the source of the snapshot ends if the snapshot checked for its fault and did not find it.
         """
         last = self._snapshots.get(snapshot.reporter_key)
         if last is not None and arrival.at <= last:
@@ -149,7 +149,7 @@ class NodeConditions:
         return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
-        """Return whether a fault is older than its condition's end, or than the node's floor for faults."""
+        """Return whether a fault is not newer than its condition's end, or than the floor (see `fold.fold`)."""
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))

@@ -24,7 +24,7 @@ _NAME_WITH_INSTANCE = re.compile(r"(?:hyperpod-)?(m?i-[0-9a-f]{8,17})")
 
 
 class IncarnationMatch(StrEnum):
-    """Whether an observation is about a node's current instance and boot, an earlier one, or unknown."""
+    """Whether an observation is about a node's current instance and boot, about earlier ones, or unknown."""
 
     CURRENT = "current"
     EARLIER = "earlier"

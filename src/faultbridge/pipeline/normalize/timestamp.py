@@ -174,8 +174,8 @@ def correct_observation(observation: _AnyObservation, record: RawRecord, slow: t
 def _corrected(at: datetime, record: RawRecord, slow: timedelta) -> datetime:
     """Return a time of the node's clock, shifted forward by the clock's delay, at most to the receipt.
 
-    A time that is more recent than the delay comes from another clock and is not changed. If the record itself shows a
-    larger delay than the last heartbeat, the larger delay applies.
+    A time that is less old than the clock's delay comes from another clock and is not changed. If the record itself
+    shows a larger delay than the last heartbeat, the larger delay applies.
     """
     age = record.received_at - at
     if not slow or age < slow - TOLERANCE:

@@ -70,8 +70,8 @@ class Trust:
     ) -> str | None:
         """Return why the sender may not report about the node, or None if it may.
 
-        `row` is the node that was found. `others` are the rows of the record's other names: an instance may not name
-        another node in any of them.
+        `row` is the alias row of the node that was found. `others` are the alias rows of all other names in the record.
+        If one of them belongs to another node, an instance may not send the record.
         """
         if self._is_trusted(record.sender, config):
             return None
@@ -82,7 +82,7 @@ class Trust:
         return refusal
 
     def is_claim(self, record: RawRecord, config: ClusterConfig, row: AliasRow, others: Iterable[AliasRow]) -> bool:
-        """Return whether nothing proves that the sender is the node.
+        """Return whether a record is only a claim: nothing proves that its sender is the node.
 
         This is the case for a webhook, and for a sender that is only listed as trusted.
         """
@@ -95,7 +95,7 @@ class Trust:
         return not proven and _is_listed(record.sender, config)
 
     def refusal_of_sender(self, sender: str | None, instance_id: str | None, config: ClusterConfig) -> str | None:
-        """Return why a record is refused whatever its body contains, or None if the body decides.
+        """Return why a sender's record is refused whatever its body contains, or None if the body decides.
 
         `instance_id` is the instance that the record names. This check is made before the body is read.
         """

@@ -52,8 +52,8 @@ T = TypeVar("T")
 def split_records(text: str) -> tuple[str, ...]:
     """Return the messages in a text: each message of a valid shared message, else the text itself.
 
-    A shared message contains several records. `decode_message` rejects an invalid shared message, and one inside
-    another.
+    A shared message contains several records. `decode_message` rejects an invalid shared message, and a shared message
+    inside another.
     """
     if '"records"' not in text:
         return (text,)
