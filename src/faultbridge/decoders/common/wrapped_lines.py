@@ -161,10 +161,10 @@ def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def spread_events(events: Sequence[LogEvent]) -> bytes | None:
-    """Return log messages as JSON lines with one line per record, or None if each record is on one line.
+    """Join the records that are spread over several log messages, or return None if there are none.
 
-    Each JSON object has the text (`log`), the time and the host. The lines of a record that is not complete stay as
-    they are.
+    The result has one JSON line for each record, with its text (`log`), time and host. The lines of a record that
+    is not complete stay as they are.
     """
     messages = [one.message.strip() for one in events]
     has_lines = any(one in {"{", "["} or (one[:1] == "{" and "\n" in one) for one in messages)
@@ -191,6 +191,6 @@ def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
 
 
 def _all_wrapped(lines: Iterable[str], depth: int = MAX_DEPTH) -> list[tuple[LogEvent, ...]]:
-    """Return a list with the events of all lines, or an empty list if a line is not wrapped."""
+    """Return a list with the unwrapped log events of all lines, or an empty list if a line is not wrapped."""
     events = [log_event(line, depth) for line in lines if line.strip()]
     return [tuple(event for event in events if event is not None)] if events and None not in events else []

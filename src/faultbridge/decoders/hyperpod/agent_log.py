@@ -139,7 +139,11 @@ def _details(record: Mapping[str, Any]) -> HealthDetails:
 
 
 def fault_of(details: HealthDetails) -> Fault:
-    """Return the fault of a health event: a quoted or numbered Xid or SXid, else its condition."""
+    """Return the fault that a health event reports.
+
+    A kernel log line that the message quotes determines the fault. Otherwise the number of an Xid determines it, or
+    else the condition of the event.
+    """
     quoted = _quoted(details.text)
     if quoted is not None:
         return quoted
