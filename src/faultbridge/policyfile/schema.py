@@ -204,7 +204,7 @@ class LimitsPart(_Part):
 
 
 class IncidentsPart(_Part):
-    """When the faults of many nodes become one incident, and how long it delays the nodes' repairs."""
+    """When the faults of many nodes become one incident, and how long the incident delays repairs."""
 
     nodes: Annotated[int, Field(ge=2, le=100_000)] = 3
     percent: Annotated[int, Field(ge=0, le=100)] = 30
