@@ -138,9 +138,10 @@ def _lines_of_document(body: bytes) -> bytes | None:
 
 
 def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a log, with JSON documents over several lines joined to one line per record.
+    """Yield the pieces of a log, in which JSON documents that span several lines are joined.
 
-    Each piece must have whole lines. Documents are joined only if the first piece contains such a document.
+    The result has one line for each record. Each piece must have whole lines. Documents are joined only if the
+    first piece contains a document that spans several lines.
     """
     pieces = iter(pieces)
     head = next(pieces, b"")

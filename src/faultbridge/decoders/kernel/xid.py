@@ -108,7 +108,7 @@ def gpu_at(address: str) -> Component:
 def device_fault(
     message: KernelMessage, code: str, component: Component, text: str, details: Mapping[str, str] = EMPTY
 ) -> Fault:
-    """Return the fault of a kernel message without an Xid.
+    """Return the fault of a device that a kernel message without an Xid reports.
 
     If a program wrote the message, the fault has severity `info` and needs no action.
     """
