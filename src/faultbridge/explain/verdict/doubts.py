@@ -77,7 +77,7 @@ def _failure_long_before(situation: Situation, lead: Signal) -> Signal | None:
 
 
 def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
-    """Return whether only one node reports a fault, and reports it repeatedly over a long time.
+    """Return whether a fault keeps returning on one node: the node reports it again over a long time.
 
     The logs of at least one other node must exist and not report the fault.
     """

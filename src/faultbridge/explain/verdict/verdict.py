@@ -147,7 +147,7 @@ def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
 
 
 def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the nodes that a trusted signal connects with the cause, then those of other signals.
+    """Return two groups of nodes with signs of the cause: from trusted signals, then from other signals.
 
     A trusted signal comes from the node itself, at a time that fits the failure, or from a source that the cause
     trusts.
