@@ -119,7 +119,7 @@ class ChildProcess:
 
 
 class BackgroundRead:
-    """Runs a read in a daemon thread. If the read hangs, the agent can abandon the thread."""
+    """Reads files or a metrics page in a daemon thread, which the agent abandons if the read hangs."""
 
     def __init__(self, function: Callable[[], bytes]) -> None:
         self._result: ProbeResult | None = None

@@ -94,7 +94,8 @@ class LineBatch:
     def take(self, now: float) -> bytes:
         """Empty the batch and return its lines as one text, with the counts of repeated lines at the end.
 
-        The text contains all lines of the log up to `position`.
+        The text contains all new lines of the log up to `position`, the read position after the last added
+        line.
         """
         for text, (count, line) in self._repeats.items():
             self._write(line.prefix + (text if count == 1 else f"message repeated {count} times: [ {text} ]"))

@@ -1,4 +1,4 @@
-"""Value log: when the agent last sent each set of values, so that ingest need not store it again.
+"""Value log: when each set of counter values was last sent, so that ingest need not store it again.
 
 The log is written to the spool folder before the record that it describes, so that a restart does not lose it.
 """
@@ -19,7 +19,7 @@ from faultbridge.storage.wire.message import DIGEST_LENGTH, MAX_LAST_SENT
 
 @dataclass(slots=True)
 class ValueLog:
-    """The latest value sets of each source, as digests, and the time when each was last sent.
+    """The latest sets of counter values of each source, as digests, and the time when each was last sent.
 
     Without a folder, the log is only in memory.
     """
@@ -29,11 +29,11 @@ class ValueLog:
     _files: dict[str, CursorFile] = field(default_factory=dict)
 
     def add(self, source: str, digest: str, at: datetime) -> SentValues:
-        """Log that a value set is sent now, and return what the record states about sent values.
+        """Log that a set of values is sent now; return its digest and when earlier sets were sent.
 
-        If the log cannot be stored, the result has no digest. Ingest then stores the samples, because the agent could
-        not state after a restart when they were sent. Ingest stores equal samples at most every five minutes, so a
-        value set that is sent again within that time keeps its earlier time.
+        If the log cannot be stored, the result has no digest. Ingest then stores the samples, because the agent
+        could not state after a restart when they were sent. Ingest stores equal samples at most every five
+        minutes, so a set that is sent again within that time keeps its earlier time.
         """
         digest, before = digest[:DIGEST_LENGTH], self._read(source)
         sent_at = before.get(digest)

@@ -23,15 +23,15 @@ class Handler(Protocol):
     """
 
     def handle(self, found: Mapping[str, Any], /) -> None:
-        """Process an object that was listed or has changed."""
+        """Receive an object that was listed or has changed, and store the records to send about it."""
         ...
 
     def remove(self, found: Mapping[str, Any], /) -> None:
-        """Process an object that was deleted."""
+        """Receive an object that was deleted, so that the handler can report or forget it."""
         ...
 
     def begin_list(self) -> None:
-        """Prepare for a list of all objects. `handle` is then called for each of them."""
+        """Prepare for a list of all objects. The follower then calls `handle` for each of them."""
         ...
 
     def end_list(self) -> None:
@@ -43,9 +43,9 @@ class Handler(Protocol):
 class Follower:
     """Follows one kind of object until `stopping` is set.
 
-    `version` is the resource version of the last handled object. A watch continues after this version, so a lost
-    connection loses no change. If the API no longer has all changes since then (HTTP status 410), all objects are
-    listed again. `listed` is set after the first complete list.
+    `version` is the resource version of the last object that the handler received. A watch continues after this
+    version, so a lost connection loses no change. If the API no longer has all changes since then (HTTP status
+    410), all objects are listed again. `listed` is set after the first complete list.
     """
 
     kind: ObjectKind
@@ -67,7 +67,7 @@ class Follower:
                 self._pause_after(error)
 
     def follow(self) -> None:
-        """List the objects if no version is stored, then handle changes until the API ends the watch."""
+        """List the objects if no version is stored, then pass changes to the handler until the watch ends."""
         if self.version is None:
             self.version = self.list_all()
             self.listed.set()
@@ -81,7 +81,7 @@ class Follower:
             self.version, self._failures = change.version, 0
 
     def list_all(self) -> str:
-        """Handle all objects, and return the resource version after which a watch continues."""
+        """Pass all objects to the handler; return the resource version after which a watch continues."""
         self.handler.begin_list()
         version = ""
         for page in self.watch.pages(self.kind):

@@ -61,7 +61,11 @@ class NodeHandler:
     _logged: set[str] = field(default_factory=set)
 
     def handle(self, node: Mapping[str, Any]) -> None:
-        """Store each record of a node that differs from the last stored record, or was stored 30 minutes ago."""
+        """Store each record of a node that is due.
+
+        A record is due if it differs from the last stored record of its source, or if that record is 30 minutes
+        old.
+        """
         name = name_of(node)
         if name is None:
             return

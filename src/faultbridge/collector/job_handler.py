@@ -44,7 +44,7 @@ class JobHandler:
             self._listed.add(found.uid)
 
     def remove(self, pod: Mapping[str, Any]) -> None:
-        """Handle a deleted pod. If the pod was still active, its deletion ends the run of its job."""
+        """Remove a deleted pod. If the pod was still active, its deletion ends the run of its job."""
         found = pod_of(pod)
         if found is not None:
             self._remove([found])
@@ -87,7 +87,7 @@ class JobHandler:
             self._store_start(job_id, active)
 
     def _report_finished(self, job_id: str) -> None:
-        """Report a job that ended before the collector listed its pods.
+        """Report the start and the end of a job that had ended before the collector listed its pods.
 
         This happens if the job ended while the collector was stopped.
         """

@@ -49,7 +49,10 @@ def verification_coverage() -> Mapping[str, Mapping[int, tuple[str, ...]]]:
 
 @cache
 def verifiers_by_fault() -> frozenset[str]:
-    """Return the verifiers that run each verification at the lowest level that covers the node's faults."""
+    """Return the verifiers whose level depends on the faults of the node.
+
+    Such a verifier runs at the lowest level that covers these faults, unless a policy rule names a level.
+    """
     return frozenset(_read_beside("coverage.json")["by_fault"])
 
 
@@ -82,7 +85,7 @@ def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 @cache
 def offender_odds() -> Odds:
-    """Return the probabilities for the decision whether a GPU card or its slot is faulty."""
+    """Return the probabilities for deciding whether a GPU card or its slot is the offender (faulty)."""
     from faultbridge.domain.offenders import Odds
 
     raw = _read_beside("offenders.json")
@@ -96,7 +99,10 @@ def dcgm_texts() -> Mapping[str, str]:
 
 
 class _LazyRows(Mapping[str, Row]):
-    """The rows of the catalog by fault code; a row is built on first use, as a batch needs only a few."""
+    """The rows of the catalog by fault code; each row is built when it is first used.
+
+    A batch of records needs only a few of the rows.
+    """
 
     def __init__(self, raw: Mapping[str, Mapping[str, Any]]) -> None:
         self._raw = raw

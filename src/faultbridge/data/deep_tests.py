@@ -49,7 +49,8 @@ def deep_tests() -> tuple[DeepTest, ...]:
 def peer_tests() -> tuple[DeepTest, ...]:
     """Return the tests between two instances; both instances run the same script.
 
-    The caller must put the line `server=ADDRESS` before the script. ADDRESS is the instance that answers.
+    The caller must put the line `server=ADDRESS` before the script. ADDRESS is the address of the instance that
+    acts as the server.
     """
     return _tests("peer_tests")
 

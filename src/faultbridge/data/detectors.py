@@ -1,4 +1,4 @@
-"""Packaged detectors of gray failures: their counters, and how far above its peers a node must be."""
+"""Packaged detectors of gray failures: counters to compare, and how far a node may exceed its peers."""
 
 from __future__ import annotations
 

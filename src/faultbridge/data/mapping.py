@@ -49,7 +49,10 @@ def merged(base: Mapping[str, Any], extension: Mapping[str, Any]) -> dict[str, A
 
 
 def parse_extensions(text: str) -> dict[str, Mapping[str, Any]]:
-    """Parse a customer's extensions, by the name of the extended mapping; else raise `Misconfigured`."""
+    """Return a customer's extensions by the name of the mapping that each one extends.
+
+    Raises `Misconfigured` for a text that is not valid.
+    """
     try:
         found = json.loads(text)
     except ValueError as error:

@@ -24,7 +24,7 @@ def packaged_mechanisms() -> tuple[Mapping[str, Any], ...]:
 
 @cache
 def handled_rows() -> tuple[Mapping[str, Any], ...]:
-    """Return the texts near an error that show that the process continued after it."""
+    """Return the texts near an error which show that the process handled the error and continued."""
     return tuple(_read("handled.json")["handled"])
 
 

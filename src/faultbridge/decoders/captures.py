@@ -84,15 +84,19 @@ def _read(part: Part, hints: Hints) -> tuple[Decoded | None, str]:
 
 
 def _is_first_tool(one: Observation, tool: str, tools: dict[tuple[str, Component], str]) -> bool:
-    """Return whether to keep an observation; False for a counter sample that another tool also reported.
+    """Return whether to keep an observation, because no other tool reported its device before.
 
-    Samples of one device that come from different tools cannot be compared, so only those of the first tool are kept.
+    Counter samples of one device that come from different tools cannot be compared, so only the samples of the
+    first tool are kept. Observations of other kinds are always kept.
     """
     return not isinstance(one, CounterSample) or tools.setdefault((one.source, one.component), tool) == tool
 
 
 def _with_sections(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts of a capture, with unrecognized sections joined to the log before them."""
+    """Return the parts of a capture, with the sections of a log joined to that log.
+
+    A part that no source recognizes and that follows a heading is a section of the log before it.
+    """
     found = list[tuple[Part, list[CommandOutput]]]()
     for part in parts:
         if found and part.source is None and part.output.is_section and found[-1][0].source in LINE_SOURCES:

@@ -61,7 +61,7 @@ def _of_body(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
 
 
 def _of_envelope(decoder: Decoder, events: Sequence[LogEvent], hints: Hints) -> Decoded:
-    """Decode the log events of a CloudWatch Logs record.
+    """Decode the log events of an envelope, which is a CloudWatch Logs record.
 
     If the decoder understands nothing, the lines that a collector wrapped in the events are decoded instead.
     """
@@ -101,10 +101,10 @@ def _joined(events: Sequence[LogEvent]) -> bytes:
 
 
 def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
-    """Set `unparsed` of a result that has no fault, if the decoder did not set it.
+    """Return a result with `unparsed` set, if the result has no fault and the decoder did not set it.
 
-    The value is the number of Xid records in the body. Without any, it is 1 if the result is empty although input of
-    this format always gives observations, and else 0.
+    The value is the number of Xid records in the body. Without such records, the value is 1 if the result is empty
+    but healthy input of this format always gives observations. Otherwise it is 0.
     """
     if decoded.unparsed or any(isinstance(one, Fault) or _holds_fault(one) for one in decoded.observations):
         return decoded

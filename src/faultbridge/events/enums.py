@@ -66,7 +66,7 @@ class NodeStatus(OpenEnum):
 
 
 class Isolation(OpenEnum):
-    """Whether the orchestrator keeps new jobs off a node. Treat an unknown value as `requested`."""
+    """The state of the isolation that keeps new jobs off a node. Treat an unknown value as `requested`."""
 
     NONE = "none"
     REQUESTED = "requested"
@@ -180,11 +180,11 @@ class FailureReason(OpenEnum):
 class NoteKind(OpenEnum):
     """The kind of a note. Treat an unknown value as `information`.
 
-    `late_fault`: a fault that arrived too late to change anything. `refused`: an attempt that admission refused, or an
-    order that was refused. `shadow`: a result of a rule on trial. `operator`: a comment or order of an operator.
-    `would_have_done`: the result of a dry run, or of a shadow policy. `anchor`: a record of the heads of all streams.
-    `canary`: proof that records pass from the queue to the bus. `devices`: devices that were seen for the first time in
-    an instance.
+    `late_fault`: a fault that arrived too late to change anything. `refused`: an attempt that admission refused, or
+    an order that was refused. `shadow`: a result of a rule on trial. `operator`: a comment or order of an operator.
+    `would_have_done`: the result of a dry run, or of a shadow policy. `anchor`: a record of the hash of the last
+    entry of every stream. `canary`: proof that records pass from the queue to the bus. `devices`: devices that were
+    seen for the first time in an instance.
     """
 
     INFORMATION = "information"

@@ -30,10 +30,10 @@ class JobOutcome(OpenEnum):
 
 
 class RestartVerdict(OpenEnum):
-    """Whether a job may restart. Treat an unknown value as `STOP`, and read the reason.
+    """The verdict on a restart of a job. Treat an unknown value as `STOP`, and read the reason.
 
-    `RESTART_WITHOUT`: the job may restart on other nodes than those in `nodes`. `STOP`: a restart would fail in the
-    same way.
+    `RESTART`: the job may restart. `RESTART_WITHOUT`: the job may restart on other nodes than those in `nodes`.
+    `STOP`: a restart would fail in the same way.
     """
 
     RESTART = "RESTART"
@@ -55,7 +55,7 @@ class CauseDomain(OpenEnum):
 
 
 class HardwareVerdict(OpenEnum):
-    """Whether a fault of a node ended a job. Treat an unknown value as `not_shown`.
+    """The verdict on the hardware as the cause of a failed job. Treat an unknown value as `not_shown`.
 
     `blamed`: a source of the node itself shows the fault. `acquitted`: another cause is clear, or every node was
     checked without finding a fault.

@@ -47,7 +47,7 @@ class ChangedSetting:
 
 
 def effective_settings(document: Mapping[str, Any]) -> tuple[Setting, ...]:
-    """Return every value of a stored policy document, and whether the file or a default sets it.
+    """Return every value of a stored policy document, with its origin: the file or a default.
 
     The value `rules` is the order of the rules. The first rule that matches applies.
     """

@@ -25,7 +25,7 @@ def field_guide() -> Mapping[str, Mapping[str, str]]:
 
 
 def part_title(name: str) -> str:
-    """Return the name of a part of a policy for documents: `LimitsPart` becomes `limits`.
+    """Return the title of a part of a policy from its class name: `LimitsPart` becomes `limits`.
 
     Words are separated: `ComponentType` becomes `component type`.
     """

@@ -25,7 +25,7 @@ DURATION = "duration"
 
 
 def parse_duration(value: object) -> int:
-    """Convert a duration such as `90s` or `1h30m`, or a number of seconds, to seconds; else `ValueError`."""
+    """Convert a duration such as `1h30m`, or whole seconds, to seconds. Other input raises `ValueError`."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) and value.strip() else None
@@ -204,7 +204,7 @@ class LimitsPart(_Part):
 
 
 class IncidentsPart(_Part):
-    """When the faults of many nodes become one incident, and how long it delays the nodes' repairs."""
+    """When the faults of many nodes become one incident, and how long the incident delays repairs."""
 
     nodes: Annotated[int, Field(ge=2, le=100_000)] = 3
     percent: Annotated[int, Field(ge=0, le=100)] = 30

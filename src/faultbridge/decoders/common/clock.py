@@ -55,19 +55,19 @@ def iso_instant(text: str) -> datetime | None:
 
 
 def calendar_time(month: str, day: str, clock: str, year: str) -> datetime | None:
-    """Return the time of parts such as `Oct 10 03:06:53 2024`, or None if the date does not exist.
+    """Return the time that a month, day, clock time and year state, such as `Oct 10 03:06:53 2024`.
 
-    The time is taken as UTC, because the parts have no time zone.
+    The result is None if the date does not exist. The time is taken as UTC, because no time zone is given.
     """
     return _utc_time(int(year), month, day, clock)
 
 
 def yearless_time(month: str, day: str, clock: str, received_at: datetime | None) -> datetime | None:
-    """Return the time of parts such as `Oct 16 20:47:19`, or None if it cannot be determined.
+    """Return the time that a month, day and clock time state, such as `Oct 16 20:47:19`, or None.
 
-    The time is taken as UTC, because the parts have no time zone. Its year is the year of `received_at`, or the year
-    before if the time would otherwise be more than a day after `received_at`. The result is None if `received_at` is
-    None or the date does not exist.
+    The time is taken as UTC, because no time zone is given. Its year is the year of `received_at`, or the year
+    before if the time would otherwise be more than a day after `received_at`. The result is None if `received_at`
+    is None or the date does not exist.
     """
     if received_at is None:
         return None

@@ -33,7 +33,10 @@ def is_table(head: str) -> bool:
 
 
 def lines_of_table(text: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the log lines of an exported table. A table row without a message is yielded as a log line."""
+    """Yield the log lines of an exported table.
+
+    A row from which no message can be read is yielded as a whole, as one log line.
+    """
     rows = _rows_of(text.removeprefix("\ufeff"))
     header = next(rows, [])
     for cells in rows:
@@ -107,7 +110,10 @@ def _row(cells: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _lines(text: object, **beside: object) -> Lines:
-    """Return one object for each non-empty line of a text, or an empty list for a value of another type."""
+    """Return one object for each non-empty line of a text: the line as `log`, and the values in `beside`.
+
+    The result is empty if `text` is not a string.
+    """
     texts = text.split("\n") if isinstance(text, str) else []
     return [{"log": line.rstrip("\r"), **beside} for line in texts if line.strip()]
 

@@ -16,8 +16,8 @@ _MAX_TEXT = 4096
 def identifiers(component: Component) -> dict[str, str | None]:
     """Return the identifiers of a device as attributes of a fault.
 
-    They are needed for a fault whose component must not identify the device, because its clear does not identify it
-    either.
+    They are needed for a fault whose component must not identify the device. The clear of such a fault does not
+    identify the device either, and a clear ends a fault only if their components match.
     """
     index = None if component.index is None else str(component.index)
     return {"pci": component.pci, "uuid": component.uuid, "index": index, "device": component.name}

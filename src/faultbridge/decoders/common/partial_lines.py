@@ -94,9 +94,10 @@ class _Docker:
         self._has_line_ends = False
 
     def has_parts(self, text: bytes) -> bool:
-        """Return whether some messages of the log end with a line end and others do not.
+        """Return whether a text may have a part of a line after which another part follows.
 
-        Only then can parts be recognized: if a collector removed all line ends, a part looks like a complete line.
+        This requires that some messages end with a line end and others do not. If a collector removed all line
+        ends, a part looks like a complete line.
         """
         whole = sum(text.count(_LINE_END + end) for end in _DOCKER_ENDS)
         self._has_line_ends = self._has_line_ends or whole > 0
@@ -138,5 +139,5 @@ class _Lines:
                 del self._open[part.stream]
 
     def left(self) -> bytes:
-        """Return the lines whose last part never arrived."""
+        """Return the incomplete lines that are left at the end of a log: their last part is missing."""
         return b"".join(first.before + text + first.after for first, text in self._open.values())

@@ -150,7 +150,7 @@ def _facility(priority: int) -> str:
 
 
 def _of_kernel(message: KernelMessage) -> None:
-    """Mark a message as written by a program if its syslog facility is not the kernel's."""
+    """Mark a message as written by a program unless its syslog facility is the kernel or is unknown."""
     if message.facility not in {None, _KERNEL}:
         message.facility = USER
 

@@ -1,8 +1,8 @@
 """Reads the output of `aws logs tail`: the time, log stream name and message of each event.
 
 Grammar: `2026-02-03T04:05:06.123000+00:00 STREAM MESSAGE`. Further lines of a message follow without a prefix. A syslog
-line has the same form, with a host in place of the stream. The message itself must therefore show its source. Source:
-AWS CLI, `logs tail`.
+line has the same form, with a host in place of the stream. A line therefore counts only if its stream ends with an
+instance id, or if its message starts like a kernel message. Source: AWS CLI, `logs tail`.
 """
 
 from __future__ import annotations

@@ -138,9 +138,10 @@ def _lines_of_document(body: bytes) -> bytes | None:
 
 
 def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a log, with JSON documents over several lines joined to one line per record.
+    """Yield the pieces of a log, in which JSON documents that span several lines are joined.
 
-    Each piece must have whole lines. Documents are joined only if the first piece contains such a document.
+    The result has one line for each record. Each piece must have whole lines. Documents are joined only if the
+    first piece contains a document that spans several lines.
     """
     pieces = iter(pieces)
     head = next(pieces, b"")
@@ -161,10 +162,10 @@ def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def spread_events(events: Sequence[LogEvent]) -> bytes | None:
-    """Return log messages as JSON lines with one line per record, or None if each record is on one line.
+    """Join the records that are spread over several log messages, or return None if there are none.
 
-    Each JSON object has the text (`log`), the time and the host. The lines of a record that is not complete stay as
-    they are.
+    The result has one JSON line for each record, with its text (`log`), time and host. The lines of a record that
+    is not complete stay as they are.
     """
     messages = [one.message.strip() for one in events]
     has_lines = any(one in {"{", "["} or (one[:1] == "{" and "\n" in one) for one in messages)
@@ -191,7 +192,7 @@ def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
 
 
 def _all_wrapped(lines: Iterable[str], depth: int = MAX_DEPTH) -> list[tuple[LogEvent, ...]]:
-    """Return a list with the events of all lines, or an empty list if a line is not wrapped."""
+    """Return a list with the unwrapped log events of all lines, or an empty list if a line is not wrapped."""
     events = []
     for line in filter(str.strip, lines):
         event = log_event(line, depth)

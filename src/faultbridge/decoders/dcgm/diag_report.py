@@ -160,7 +160,7 @@ def _errors(document: object, default_code: str) -> Iterator[TestError]:
 
 
 def _code_of(number: int, text: str) -> str:
-    """Return the fault code of an error number.
+    """Return the fault code of a test error with an error number.
 
     The text of the error determines the code if DCGM does not define a meaning for the number.
     """
@@ -170,7 +170,7 @@ def _code_of(number: int, text: str) -> str:
 
 
 def _code(default_code: str, text: str) -> str:
-    """Return the fault code of an error without a number.
+    """Return the fault code of a test error without an error number.
 
     It is the code of the failed test if the test has its own code, else the code of the error text, else
     `default_code`.

@@ -79,7 +79,10 @@ def _disks(body: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
 
 
 def _parts(body: str) -> Iterator[tuple[str, str]]:
-    """Yield (line, output) for each disk. The line before the output, or its command, can name the disk."""
+    """Yield, for each disk, the line that may name the disk and the output about the disk.
+
+    This line is the line before the output, or else the command that printed the output.
+    """
     for output in outputs_of(body):
         starts = [found.start() for found in _START.finditer(output.text)]
         if not starts and _VERDICT.search(output.text):

@@ -53,7 +53,10 @@ def recognize(body: bytes) -> bool:
 
 
 def _judged(devices: list[re.Match[str]], body: str) -> Iterator[tuple[Component, str, str]]:
-    """Yield each GPU and network adapter as its component, its line and its details."""
+    """Yield each device to judge, as its component, its line and its details.
+
+    These devices are the GPUs and the network adapters.
+    """
     ends = [found.start() for found in devices[1:]] + [len(body)]
     for found, end in zip(devices, ends, strict=True):
         is_gpu = found[2] in _GPU_CLASSES and _GPU_VENDOR in found[3]

@@ -139,7 +139,11 @@ def _details(record: Mapping[str, Any]) -> HealthDetails:
 
 
 def fault_of(details: HealthDetails) -> Fault:
-    """Return the fault of a health event: a quoted or numbered Xid or SXid, else its condition."""
+    """Return the fault that a health event reports.
+
+    A kernel log line that the message quotes determines the fault. Otherwise the number of an Xid determines it, or
+    else the condition of the event.
+    """
     quoted = _quoted(details.text)
     if quoted is not None:
         return quoted
@@ -197,7 +201,7 @@ def _is_failed_check(record: Mapping[str, Any]) -> bool:
 
 
 def _failed_check(source: str, record: Mapping[str, Any], at: datetime | None, instance_id: str | None) -> Fault:
-    """Return the fault of a failed check. Its time is `ts` of the record, or else `at`."""
+    """Return the fault of a failed deep health check. Its time is `ts` of the record, or else `at`."""
     message = text(record.get("msg")) or ""
     action = Action.REBOOT_NODE if "Reboot the Instance" in message else None
     return _check_fault(source, message, iso_time(text(record.get("ts")) or "") or at, instance_id, action)

@@ -92,7 +92,8 @@ class DriverMessageReader:
     def without_duplicate_losses(self) -> list[Fault | Clear]:
         """Return the observations without GPU losses that Xid 79 of the same GPU and boot already reports.
 
-        A failed probe of the driver is added only if no lost or uninitialized GPU of the same boot explains it.
+        The driver also logs that it could not probe a device. This failure is added only if no lost or
+        uninitialized GPU of the same boot explains it.
         """
         found = self._without_repeated_losses()
         known = [one for one in found if self.probe_failures and one.code in {LOST_CODE, INIT_CODE}]
@@ -135,7 +136,8 @@ def _same_time(observation: Fault | Clear, other: Fault | Clear) -> bool:
 def _same_boot(observation: Fault | Clear, other: Fault | Clear) -> bool:
     """Return whether two messages may be of the same boot of the same node.
 
-    The wall clock and the uptime must then differ by the same amount, with a tolerance of one minute.
+    If both messages have a time and an uptime, the times and the uptimes must differ by the same amount, with a
+    tolerance of one minute.
     """
     passed, uptime_passed = _passed(observation, other), _uptime_passed(observation, other)
     if passed is not None and uptime_passed is not None and abs(passed - uptime_passed) > _MAX_CLOCK_STEP:

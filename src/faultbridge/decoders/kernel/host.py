@@ -97,9 +97,10 @@ class HostReader:
         return last is not None and abs(self._last_crash - last) <= _SAME_CRASH_SECONDS
 
     def _is_stated(self, rule: Rule, component: Component, message: KernelMessage) -> bool:
-        """Return whether a message only adds detail to another message that its device logged recently.
+        """Return whether a recent message already states the fault that this message reports.
 
-        Recently means at most ten seconds before.
+        The two messages are about the same device and at most ten seconds apart. The later message then only
+        adds detail.
         """
         key, at = (rule.code, component.pci), _seconds(message)
         last, self._last_stated[key] = self._last_stated.get(key), at
@@ -108,7 +109,7 @@ class HostReader:
     def _flap(self, fault: Fault, name: str, *, is_up: bool) -> None:
         """Append the loss of an interface's carrier as a fault, and its return as a clear.
 
-        The kernel and networkd may report the same loss, which is then appended once.
+        The kernel and networkd may both report one loss. The loss is then appended once.
         """
         if is_up and name in self._without_carrier:
             # A gained carrier without a loss before is an interface that starts up.

@@ -102,9 +102,10 @@ _NAME, _DRIVER = rb"kernel: ", rb"(?:NVRM|nvidia)"
 
 
 def _heads_within(prefix: bytes) -> Iterator[re.Pattern[bytes]]:
-    """Yield patterns that find the start of a second message within a line, after the line's prefix.
+    """Yield patterns that find the start (head) of a second message within a line.
 
-    The start of a message is a time stamp or the name of the kernel.
+    A head is a time stamp or the name of the kernel. The head in the prefix of the line is not found, because it
+    starts the first message.
     """
     bracket, name = prefix.rfind(b"["), prefix.rfind(_NAME)
     yield re.compile(rb"\[" + _not_in_prefix(bracket, rb"\[") + _STAMP)
@@ -113,9 +114,10 @@ def _heads_within(prefix: bytes) -> Iterator[re.Pattern[bytes]]:
 
 
 def _not_in_prefix(place: int, head: bytes) -> bytes:
-    """Return a part of a regular expression that excludes the match of `head` in the prefix of a line.
+    """Return a part of a regular expression that prevents a match in the prefix of a line.
 
-    The prefix has `head` at column `place`. If `place` is negative, the prefix does not have it, and the part is empty.
+    `place` is the column at which the prefix contains `head`. A negative `place` means that the prefix does not
+    contain `head`. The result is then empty.
     """
     before = rb".{%d}" % place if place > 0 else b""
     return rb"(?<!\n%b%b)" % (before, head) if place >= 0 else b""

@@ -95,7 +95,7 @@ def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is
 
 
 def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
-    """Yield the messages that may start within a message, after a prefix that is not known."""
+    """Yield each part of a message that may be a message itself, after a prefix that is not known."""
     if message.facility == USER or _is_of_program(message):
         return
     by_kernel = message.uptime is not None or message.facility == "kern"

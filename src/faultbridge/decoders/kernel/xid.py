@@ -108,7 +108,7 @@ def gpu_at(address: str) -> Component:
 def device_fault(
     message: KernelMessage, code: str, component: Component, text: str, details: Mapping[str, str] = EMPTY
 ) -> Fault:
-    """Return the fault of a kernel message without an Xid.
+    """Return the fault of a device that a kernel message without an Xid reports.
 
     If a program wrote the message, the fault has severity `info` and needs no action.
     """
@@ -170,7 +170,12 @@ _DETAILS: Mapping[int, Callable[[str], dict[str, str]]] = {
 
 
 def _judged(fault: Fault) -> Fault | Clear:
-    """Return the fault with the severity and action that the line states, or the clear that it reports."""
+    """Return the fault with the severity and action that follow from its line, or a clear.
+
+    The fault of a line that a program wrote, or that states an earlier Xid as its cause, gets severity `info` and
+    no action. The line of an Xid 154 states a recovery action: the value 0 gives a clear, and other known values
+    determine severity and action.
+    """
     details = fault.attributes
     if details.get("facility") == USER or "caused_by" in details:
         # Otherwise a user with access to /dev/kmsg could cause a replacement.

@@ -136,7 +136,10 @@ def names_condition_type(body: bytes, source: str) -> bool:
 
 
 def _wrong_code(condition: Condition, row: Mapping[str, Any], mapped: Mapping[str, Any]) -> str | None:
-    """Return the fault code of a condition, or None if it is healthy or its unknown status has no code."""
+    """Return the fault code of a condition whose status is wrong, or None if the condition is healthy.
+
+    The status `Unknown` is a fault only if the mapping has a code for it.
+    """
     if condition.status == row["healthy"]:
         return None
     if condition.status == "Unknown":

@@ -27,7 +27,7 @@ MAX_SKEW = timedelta(minutes=2)
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of each node from its newest heartbeat.
 
-    It covers the faults of a missing heartbeat and of a wrong clock.
+    The snapshot covers the faults of a missing heartbeat and of a wrong clock.
     """
     newest: dict[str | None, tuple[datetime, Mapping[str, Any]]] = {}
     framed = False

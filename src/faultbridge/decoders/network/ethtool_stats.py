@@ -1,10 +1,10 @@
 """Decodes `ethtool-stats`: counters of network interfaces from `ethtool -S` or node_exporter metrics.
 
-Only counters that have a threshold are kept. The allowance counters of EC2 have no threshold: those of exceeded
-allowances show traffic shaping and not loss, and those of available allowances are gauges. Grammar: `NIC statistics:`
-and `name: value` lines; with several interfaces, a line with the name comes before each one. Times: none. Units:
-packets, events or bytes since the driver was loaded. Errors: `Rejected(no_framing)` without a statistic. Source:
-ethtool, the ENA and EFA drivers, node_exporter.
+Only counters that have a threshold are kept. The allowance counters of EC2 have no threshold. Counters of exceeded
+allowances show traffic shaping, not loss. Counters of available allowances are gauges. Grammar: `NIC statistics:` and
+`name: value` lines; with several interfaces, a line with the name comes before each one. Times: none. Units: packets,
+events or bytes since the driver was loaded. Errors: `Rejected(no_framing)` without a statistic. Source: ethtool, the
+ENA and EFA drivers, node_exporter.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ MAX_PORTS = 512
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return the faults of modules, the states of ports, and one counter sample for each port.
+    """Return the faults that a port tool reports, the states of ports, and a counter sample of each port.
 
     A counter sample contains only counters that have a threshold.
     """

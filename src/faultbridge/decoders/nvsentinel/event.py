@@ -53,9 +53,10 @@ def health_events(document: object, depth: int = 0) -> Iterator[HealthEvent]:
 
 
 def entity(kind: str, value: str) -> tuple[str, str | int] | None:
-    """Return the identifier that an impacted entity provides for the component, as (field, value).
+    """Return the identifier of a component that an impacted entity of an event states, or None.
 
-    Returns None for an entity of another type.
+    The identifier is a field of the component and its value, such as (`pci`, address). Entities of other types give
+    None.
     """
     kind = kind.upper()
     pci = pci_of(value) if kind in {"PCI", "PCI_ADDRESS"} else None
@@ -110,7 +111,7 @@ _CONDITION = re.compile(r"^(\w{1,64}) = (True|False) +reason=(\w{1,64})", re.MUL
 
 
 def code_of(error: str, event: HealthEvent, mapped: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return the fault code of an error such as `149.NETIR_LINK_EVT`, and its unit.
+    """Return the fault code of an error such as `149.NETIR_LINK_EVT`, and the NVLink unit that it names.
 
     The unit is the text after the dot, or None if the error has none.
     """

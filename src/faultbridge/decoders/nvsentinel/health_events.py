@@ -67,10 +67,10 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def node_observations(body: str, listed: Iterable[NodeConditions], source: str, hints: Hints) -> Iterator[Observation]:
-    """Yield the observations of NVSentinel's node conditions, with the name of another source.
+    """Yield the observations in NVSentinel's conditions of a node, with `source` as their source.
 
-    A JSON document is read again, because it has more fields than the nodes in `listed`. For other text, `listed` is
-    used.
+    `listed` are the nodes that the decoder of `source` read from `body`. If the body is JSON, it is parsed again,
+    because it has more fields than these nodes. For other text, `listed` is used.
     """
     if IS_CHECKED.search(body) is None:
         return

@@ -27,7 +27,10 @@ _UNNAMED = {kind: Component(kind) for kind in (ComponentType.GPU, ComponentType.
 
 
 def is_check(condition: Mapping[str, Any]) -> bool:
-    """Return whether NVSentinel wrote a node condition."""
+    """Return whether a node condition is the result of a check by NVSentinel.
+
+    The reason of such a condition is its type followed by `IsNotHealthy` or `IsHealthy`.
+    """
     kind, reason = condition.get("type"), condition.get("reason")
     return isinstance(kind, str) and reason in (f"{kind}IsNotHealthy", f"{kind}IsHealthy")
 
@@ -35,8 +38,8 @@ def is_check(condition: Mapping[str, Any]) -> bool:
 def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
     """Yield a health event for each error of an unhealthy condition, and for each healthy condition.
 
-    A healthy condition does not identify a device, so it can end only a fault whose component does not identify one.
-    The device of a fault is therefore stored as an attribute.
+    A healthy condition does not identify a device, so it can end only a fault whose component does not identify a
+    device either. The device of such a fault is therefore stored as an attribute.
     """
     if node.get("kind") != "Node":
         return
@@ -58,7 +61,7 @@ def listed_condition_events(node: NodeConditions) -> Iterator[HealthEvent]:
 
 
 def without_doubtful(events: Sequence[HealthEvent]) -> list[HealthEvent]:
-    """Return the events, without the healthy events of nodes on which any check is unhealthy.
+    """Return the events without the doubtful ones: healthy events of a node that has unhealthy events too.
 
     A condition does not identify its device, so a healthy check could end the fault that another check reports.
     """

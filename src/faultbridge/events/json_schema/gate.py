@@ -34,14 +34,14 @@ def gate(folder: SchemaFolder) -> list[str]:
 
 
 def outdated_schemas(folder: SchemaFolder) -> Iterator[str]:
-    """Find schema files that differ from the models."""
+    """Yield a line for each outdated schema file, which differs from the models."""
     for path, text in folder.generated():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             yield f"{folder.key(path)}: differs from the models; run python -m faultbridge.events.generate"
 
 
 def changed_releases(folder: SchemaFolder) -> Iterator[str]:
-    """Find released files that were changed or removed, and files that are not in the manifest."""
+    """Yield a line for each released file that was changed or removed, or is not in the manifest."""
     manifest = folder.manifest()
     for key, expected in manifest.items():
         path = folder.root / key
@@ -55,7 +55,7 @@ def changed_releases(folder: SchemaFolder) -> Iterator[str]:
 
 
 def unreadable_samples(folder: SchemaFolder) -> Iterator[str]:
-    """Find samples of any version that the current models or schemas do not accept."""
+    """Yield the problems of samples of any version that the current models or schemas do not accept."""
     for name, model in EVENT_MODELS.items():
         for path in folder.samples(name):
             yield from (f"{folder.key(path)}: {problem}" for problem in _reading_problems(path, model))
@@ -74,7 +74,10 @@ def _reading_problems(path: Path, model: type[Event]) -> Iterator[str]:
 
 
 def missing_samples(folder: SchemaFolder) -> Iterator[str]:
-    """Find events without their required samples, and samples that the closed form of the schema refuses."""
+    """Yield a line for each required sample that is missing.
+
+    Also yield the problems of samples that the closed form of the schema refuses.
+    """
     for name, model in EVENT_MODELS.items():
         samples = folder.samples(name, model.version)
         missing = set(REQUIRED_SAMPLES) - {path.stem for path in samples} if model is not EventStub else set()
@@ -84,7 +87,7 @@ def missing_samples(folder: SchemaFolder) -> Iterator[str]:
 
 
 def samples_refused_by_last_release(folder: SchemaFolder) -> Iterator[str]:
-    """Find current samples that a consumer with the last released schema would refuse."""
+    """Yield the problems of current samples that a consumer with the last released schema would refuse."""
     for name, model in EVENT_MODELS.items():
         released = folder.last_released(name)
         if released is None:
@@ -95,7 +98,7 @@ def samples_refused_by_last_release(folder: SchemaFolder) -> Iterator[str]:
 
 
 def incompatible_changes(folder: SchemaFolder) -> Iterator[str]:
-    """Find changes since the last release that could break a consumer."""
+    """Yield a line for each change since the last release that could break a consumer."""
     for name in EVENT_MODELS:
         released = folder.last_released(name)
         if released is not None:

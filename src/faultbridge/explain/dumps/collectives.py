@@ -44,10 +44,10 @@ class Finding:
 class Explained:
     """The ranks that a hanging job waits for, as its dumps show them.
 
-    `joined` are operations that all members started and none completed, so no rank is a finding because of them.
-    `waiting` are the ranks with a pending call, except ranks whose call another rank has already finished. `missing`
-    are the ranks without a dump. They are findings only if `are_missing_blamed` is True, which requires that at most
-    half of all ranks are missing.
+    `joined` are operations that all members of their group started and none completed. They make no rank a finding.
+    `waiting` are the ranks with a pending call, except ranks whose call another rank has already finished.
+    `missing` are the ranks without a dump. They are findings only if `are_missing_blamed` is True, which requires
+    that at most half of all ranks are missing.
     """
 
     findings: tuple[Finding, ...]
@@ -122,8 +122,8 @@ def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[in
 def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
     """Return the ranks that caused a circle, in which ranks wait for each other.
 
-    These are the ranks that are absent from the call of another rank, although all ranks have joined the call in which
-    they wait themselves. If there are none, the ranks made their calls in different orders. The result is then the
+    A rank caused the circle if all ranks have joined the call in which it waits, but it is absent from the call of
+    another rank. If there is no such rank, the ranks made their calls in different orders. The result is then the
     ranks in the call with the fewest waiting ranks, or all ranks if several calls have the fewest.
     """
     absent = {rank for one in ranks for rank in edges.absent[edges.calls[one]] & ranks}

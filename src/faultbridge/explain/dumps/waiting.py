@@ -53,10 +53,10 @@ class Waiting:
 
 
 def unfinished(job: Job) -> dict[int, Operation]:
-    """Return, for each rank, its first pending collective that another rank has already finished.
+    """Return, for each late rank, the first pending collective that another rank has already finished.
 
-    Only operations count that no rank can finish before all ranks have joined. A broadcast does not count, because its
-    root can finish early.
+    An operation counts only if no rank can finish it before all ranks have joined it. A broadcast does not count,
+    because its root can finish early.
     """
     furthest: dict[str, int] = defaultdict(int)
     for (_, group), progress in job.progress.items():
@@ -72,7 +72,8 @@ def _is_late(one: Operation, furthest: Mapping[str, int]) -> bool:
 def waiting(job: Job, sinks: Mapping[int, Operation]) -> Waiting:
     """Return the call in which each rank waits, and the ranks that each call waits for.
 
-    `sinks` are ranks that are late themselves. They are treated as ranks that wait for no other rank.
+    `sinks` are the ranks that have not finished an operation that another rank has finished. They are treated as
+    ranks that wait for no other rank.
     """
     result = Waiting()
     heads = {rank: pending[0] for rank in job.dumps if rank not in sinks and (pending := job.pending[rank])}

@@ -61,15 +61,15 @@ class Surroundings:
 
 @cache
 def handled() -> tuple[Row, ...]:
-    """Return the packaged patterns which show that a process continued after an error."""
+    """Return the packaged patterns which show that a process handled an error and continued."""
     return tuple(_row(one) for one in handled_rows())
 
 
 def how_handled(name: str, error: Surroundings) -> str:
-    """Return the name of the packaged pattern which shows that a process continued after an error.
+    """Return how a process handled an error: the name of the packaged pattern that shows it.
 
-    The result is empty if no pattern shows this. `name` is the name of the error's signal. A log may repeat an error
-    endlessly, so the text around the line is searched only if the line itself matches no pattern.
+    The result is empty if no pattern shows this. `name` is the name of the error's signal. A log may repeat an
+    error endlessly, so the text around the line is searched only if the line itself matches no pattern.
     """
     rows = [row for row in handled() if any(fnmatchcase(name, glob) for glob in row.signals)]
     own = {"start": [error.line[: error.position]], "line": [error.line]}

@@ -133,7 +133,7 @@ class JobLogReader:
         self._lines += piece.count(b"\n")
 
     def _hits(self, piece: bytes, *, is_end: bool) -> dict[int, list[LogPattern]]:
-        """Return the offset of each line that contains the fixed text of a pattern, with all such patterns."""
+        """Return the offset of each line that contains the fixed text of a pattern, with these patterns."""
         found: dict[int, list[LogPattern]] = defaultdict(list)
         known = self._search.positions(piece)
         for text, patterns in self._patterns.items():

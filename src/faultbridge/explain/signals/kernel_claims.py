@@ -23,9 +23,9 @@ _STATED = b'{"_TRANSPORT": "stdout", '
 
 
 def mark_claims(body: bytes) -> bytes:
-    """Return a log in which kernel lines without proof are marked as written by a program.
+    """Return a log in which claims, which are kernel lines without proof, are marked.
 
-    Every line keeps its line number.
+    A marked line counts as written by a program. Every line keeps its line number.
     """
     if b" kernel[" in body:
         body = _PID.sub(_BY_PROGRAM, body)

@@ -28,9 +28,9 @@ _NAMED_RANK = re.compile(r"rank[_-]?(\d{1,6})")
 
 
 def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
-    """Return the time of the first line of a text that states one near its start, or None.
+    """Return the first time that a line of a text states near its start, or None if no line does.
 
-    With `last`, the time of the last such line is returned. A time without a zone is taken as UTC.
+    If `last` is True, the time in the last such line is returned. A time without a zone is taken as UTC.
     """
     lines = text.splitlines()
     for line in reversed(lines) if last else lines:
@@ -42,9 +42,10 @@ def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> d
 
 
 def span_time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
-    """Return the first time in a text, or the last with `last`, or None.
+    """Return the first time in a text, for the start of a log's span; None if the text has no time.
 
-    The times of journal entries are used if the text has any, and otherwise the times of its lines.
+    If `last` is True, the last time is returned, for the end of the span. The times of journal entries are used if
+    the text has any. Otherwise the times of its lines are used.
     """
     entries = _JOURNAL_TIME.findall(text)
     if entries:
@@ -53,7 +54,10 @@ def span_time_of(text: str, received_at: datetime | None, *, last: bool = False)
 
 
 def latest_date_of(head: bytes) -> datetime | None:
-    """Return the latest time that includes a year in the first 1,024 lines of a text, or None."""
+    """Return the latest time in the first 1,024 lines of a text, or None.
+
+    Only times that include a year count.
+    """
     lines = head.decode("utf-8", "replace").splitlines()[:_MAX_LINES]
     return max((at for line in lines if (at := unprefixed(line).observed_at or time_of(line, None))), default=None)
 

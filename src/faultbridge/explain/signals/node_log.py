@@ -132,7 +132,7 @@ def _document(pieces: Iterable[bytes]) -> bytes:
 
 
 def _slabs(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Join pieces of whole lines to larger pieces of at least 4 MiB."""
+    """Join pieces of whole lines to slabs: larger pieces, of at least 4 MiB except for the last one."""
     parts: list[bytes] = []
     size = 0
     for piece in pieces:

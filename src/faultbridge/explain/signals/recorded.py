@@ -38,10 +38,10 @@ def recorded_evidence(
     heartbeats: Mapping[str, datetime],
     roles: Mapping[str, Role],
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
-    """Return the recorded faults of nodes as signals, and for each node the time range that is covered.
+    """Return the recorded faults of nodes as signals, and the time range for which each node has records.
 
-    A node is covered until its last heartbeat, unless it has a fault `host.silent`. A node without heartbeats is not
-    covered, so the absence of a fault proves nothing about it.
+    In this time range, the absence of a fault shows that the node reported none. The range ends with the last
+    heartbeat of the node. A node without heartbeats, or with a fault `host.silent`, has no such range.
     """
     store = EvidenceStore()
     for event in events:

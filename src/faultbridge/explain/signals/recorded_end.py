@@ -17,10 +17,10 @@ _OF_SCHEDULER = "scheduler."
 def end_signals(
     label: str, outcome: str | None, reason: str, ended_at: datetime, patterns: Sequence[LogPattern]
 ) -> Iterator[Signal]:
-    """Yield the signals of a recorded end of a job.
+    """Yield the signals that follow from the recorded end of a job: its outcome and its reason.
 
-    Like lines of the job log, they do not prove a fault of a node. The outcome `cancelled` yields `scheduler.canceled`,
-    unless the reason names another action of the scheduler.
+    These signals prove no fault of a node, like lines of the job log. The outcome `cancelled` yields
+    `scheduler.canceled`, unless the reason names another action of the scheduler.
     """
     text = reason[:MAX_REASON]
     found = {one.name: (one, match) for one, match in matches_of(patterns, text)}

@@ -1,4 +1,4 @@
-"""Finds the GPUs that a verdict names, each with the rank that ran on it, and GPUs of ranks in dumps."""
+"""Finds the affected GPUs: those that the cause names, and those of ranks that others wait for."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class RankMap:
 
 
 def devices_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) -> list[dict[str, Any]]:
-    """Return the affected GPUs as JSON: those in signals of the cause, and those of awaited ranks.
+    """Return the affected GPUs as JSON, each with its node and rank.
 
-    An awaited rank is a rank that other ranks wait for.
+    A GPU is affected if a signal of the cause names it, or if other ranks wait for the rank that ran on it.
     """
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for one in (*_of_signals(verdict, rank_map), *_of_ranks(evidence, rank_map)):

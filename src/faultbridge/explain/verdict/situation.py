@@ -80,7 +80,7 @@ def timing(situation: Situation, signal: Signal) -> str | None:
 
 
 def is_in_teardown(situation: Situation, one: Signal) -> bool:
-    """Return whether a program printed an error only after the launcher started to end its processes."""
+    """Return whether an error is from the teardown, when the launcher had started to end the processes."""
     if one.trust is not Trust.JOB or one.role is not Role.INITIATING or one.name.startswith(_OF_PLATFORM):
         return False
     signals = (each for each in situation.firsts if each.name in _TERMINATED and each.trust is Trust.JOB)

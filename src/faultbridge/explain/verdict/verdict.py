@@ -23,10 +23,10 @@ _MIN_SHARED = 3
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """Whether the hardware caused the failure: `state` is `blamed`, `acquitted` or `not_shown`.
+    """The state of the hardware: it caused the failure (`blamed`), is ruled out, or neither is shown.
 
-    `acquitted` means that the hardware is ruled out. `checked` are the nodes whose own log covers the first failure of
-    the job. `not_checked` are the other nodes.
+    The other values of `state` are `acquitted` (ruled out) and `not_shown`. `checked` are the nodes whose own log
+    covers the first failure of the job. `not_checked` are the other nodes.
     """
 
     state: str
@@ -70,8 +70,8 @@ def decide(
     """Return the verdict on the evidence about one job.
 
     Faults of nodes on which the job did not run are ignored. `nodes` maps each rank to its node. `affected` are the
-    nodes with a recorded fault while the job ran. If there are any, the hardware is not ruled out, and those that the
-    restart does not leave out must be tested.
+    nodes with a recorded fault while the job ran. If there are any, the hardware is not ruled out. The restart
+    leaves an affected node out, or the node must be tested.
     """
     job_nodes = set(nodes.values())
     signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]
@@ -147,7 +147,7 @@ def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
 
 
 def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the nodes that a trusted signal connects with the cause, then those of other signals.
+    """Return two groups of nodes with signs of the cause: from trusted signals, then from other signals.
 
     A trusted signal comes from the node itself, at a time that fits the failure, or from a source that the cause
     trusts.
@@ -173,7 +173,7 @@ def _names_its_node(situation: Situation, mechanism: Mechanism, one: Signal) -> 
 
 
 def _without_dump(situation: Situation, cause: Hypothesis | None) -> set[str]:
-    """Return the nodes of ranks that others wait for and that left no dump, unless the cause explains it."""
+    """Return the nodes of ranks that others wait for, and whose missing dump the cause does not explain."""
     absent = (one for one in situation.line.signals if one.name == NO_DUMP)
     return {one.node for one in absent if one.node and not (cause and cause.mechanism.can_cause(one))}
 
@@ -204,10 +204,11 @@ def _hardware(
     *,
     is_clear: bool,
 ) -> Hardware:
-    """Return whether the hardware caused the failure: `blamed`, `acquitted` (ruled out) or `not_shown`.
+    """Return the state of the hardware: `blamed`, `acquitted` (ruled out) or `not_shown`.
 
     `blamed` requires evidence from a node's own source. `acquitted` requires a clear other cause, or logs without
-    faults from all nodes. It is not possible if there are `doubtful` nodes, which are faulty or left out.
+    faults from all nodes. The state cannot be `acquitted` if there are `doubtful` nodes, which are faulty or left
+    out.
     """
     checked = {
         one.node for one in situation.spans if one.trust is Trust.NODE and one.node and covers(one, situation.line)
