@@ -7,7 +7,13 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.domain.policy import Limits
-from faultbridge.repair.isolation_backoff import MAX_CALL_DELAY, OVERDUE_AFTER, is_overdue, schedule_call
+from faultbridge.repair.isolation_backoff import (
+    FIRST_CALL_DELAY,
+    MAX_CALL_DELAY,
+    OVERDUE_AFTER,
+    is_overdue,
+    schedule_call,
+)
 from tests.builders import NOON, node
 
 LIMITS = Limits()
@@ -33,3 +39,14 @@ def test_an_operator_is_paged_once_after_five_minutes(at: timedelta, paged: bool
 def test_the_next_call_waits_for_its_delay_but_no_later_than_the_next_deadline(at: timedelta, again: timedelta) -> None:
     state = node(**TRIED, isolation_overdue=at > OVERDUE_AFTER, orchestrator_lost_at=NOON)
     assert schedule_call(state, NOON + at, LIMITS).isolation_again_at == NOON + again
+
+
+def test_the_delay_between_calls_doubles_up_to_its_maximum() -> None:
+    state, at, delays = node(isolation_since=NOON, isolation_overdue=True), NOON, []
+    for _ in range(5):
+        state = schedule_call(state, at, LIMITS)
+        assert state.isolation_again_at is not None
+        delays.append(state.isolation_again_at - at)
+        at = state.isolation_again_at
+    assert delays == [min(FIRST_CALL_DELAY * 2**number, MAX_CALL_DELAY) for number in range(5)]
+    assert delays[0] == timedelta(seconds=30)

@@ -8,7 +8,9 @@ import pytest
 
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.policy import Rule
+from faultbridge.errors import Rejected
 from faultbridge.registry.registration import Registration
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.opt_out import OptOut
@@ -19,6 +21,14 @@ ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "her experiment")
 
 def ignore(world: World) -> OptOut:
     return OptOut(world.append, world.rulebook)
+
+
+def test_an_unregistered_cluster_or_node_cannot_be_ignored() -> None:
+    world = World()
+    for key, reason in ((NodeKey("other", "node-1"), "unknown_cluster"), (NodeKey(CLUSTER, "other"), "unknown_node")):
+        for order in (ignore(world), ignore(world).end):
+            with pytest.raises(Rejected, match=reason):
+                order(key, ADA)
 
 
 def test_a_fault_of_an_ignored_node_is_only_recorded() -> None:

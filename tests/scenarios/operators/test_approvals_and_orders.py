@@ -120,6 +120,9 @@ def test_a_denied_repair_escalates_and_the_node_stays_out_of_service():
     world.advance_minutes(5)
     assert (world.case().status, world.status(), world.released_instances()) == (ESCALATED, NodeStatus.QUARANTINED, [])
     assert world.case().reason == "denied: seen in the rack"
+    answer = world.case().approval
+    assert answer is not None
+    assert (answer.answer, answer.operator) == ("denied", ADA.operator)
     assert urgent(world) == ["approval triggered", "approval resolved", "approval resolved"]
     with pytest.raises(Rejected, match="no approval is requested"):
         world.orders.approve(world.case().id, ADA)
