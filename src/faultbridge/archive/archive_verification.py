@@ -1,6 +1,6 @@
 """Archive verification: checks an archive against its manifests, its hash chains and the vault.
 
-It needs no installation of Faultbridge.
+It reads only the stored objects, so it works without a deployed stack.
 """
 
 from __future__ import annotations

@@ -32,7 +32,10 @@ _MAX_CONTROL_SHARE = 20
 
 
 def read(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
-    """Decode a body, or the log lines that a CloudWatch Logs record or a collector wrapped in it."""
+    """Decode the body of a raw record to faults, clears, health snapshots and counter samples.
+
+    If the body is an envelope of CloudWatch Logs or of a log collector, the log lines in it are decoded.
+    """
     if decoder.name in _READ_ENVELOPES:
         return _of_body(decoder, body, hints)
     from faultbridge.decoders.lines_of_kernel import with_kernel_lines

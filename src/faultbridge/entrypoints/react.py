@@ -1,4 +1,4 @@
-"""The react function: updates and repairs each node or cluster that has a new entry."""
+"""The react function: opens cases, starts repairs and updates statuses after new timeline entries."""
 
 from __future__ import annotations
 

@@ -208,9 +208,10 @@ def _seen_again(
 
 
 def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values: ValuesByRecord) -> str | None:
-    """Return the digest of the values in a record, if this one record contains all samples.
+    """Return the digest that a record states of its counter values, if all these samples come from that record.
 
-    Returns None if the samples come from several records or the record has no digest.
+    An equal digest shows that the values repeat stored ones. Returns None if the samples come from several records, or
+    if the record states no digest.
     """
     sources = {records.get(name) for name in ports}
     record = sources.pop() if len(sources) == 1 else None

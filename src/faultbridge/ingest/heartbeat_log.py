@@ -169,7 +169,7 @@ class HeartbeatLog:
             log_cause("last_heartbeats_not_stored", reason=reason, cluster=cluster, error=str(conflict))
 
     def must_write(self, node: NodeKey, at: datetime) -> bool:
-        """Return whether `record` writes a heartbeat of this node that the queue received at the time `at`."""
+        """Return whether a heartbeat received at `at` must be written, because the last written one is too old."""
         before = self._written.get(node)
         timeout = rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
         return before is None or at - before > timeout * WRITE_AFTER

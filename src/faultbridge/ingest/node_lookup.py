@@ -72,7 +72,10 @@ class NodeLookup:
         candidates: Sequence[Alias],
         rows: Mapping[Alias, AliasRow],
     ) -> RecordPart:
-        """Return the part of a record, marked as a claim if its sender did not prove to be the node."""
+        """Return a part of a record (what it reports about one node), marked as a claim if its sender is not proved.
+
+        A sender is proved if its credentials belong to the instance of the node.
+        """
         others = [rows[alias] for alias in candidates if alias in rows]
         if not self.trust.is_claim(part.record, config, row, others):
             return part

@@ -100,9 +100,10 @@ class IngestResult:
     def give_back(
         self, delivery: Delivery, error: Exception, unavailable: GiveBackReason, node: NodeKey | None = None
     ) -> None:
-        """Mark a message to go back to the queue and log the cause, once per message.
+        """Mark a message to go back to the queue, and log the reason and the error, once per message.
 
-        The reason is `unavailable` for a Transient error that is not a Conflict. `node` is the node, if known.
+        The reason of a Transient error is `unavailable`, which names what did not answer. Conflicts and all other
+        errors have a reason of their own. `node` is the node, if known.
         """
         if delivery.id in self.failed:
             return

@@ -55,10 +55,10 @@ class Backlog:
     clock: Clock
 
     def __call__(self) -> Sequence[BacklogItem]:
-        """Return one item for each kind of work that Faultbridge monitors about itself.
+        """Return what waits in this installation, one item for each kind of work.
 
-        The kinds are entries to publish, due timers, rejected records, the latest sweep and the latest canary. A canary
-        is a test record that Faultbridge sends to itself.
+        The kinds are entries to publish, due timers and rejected records. Two more items state when the latest sweep
+        ended and when the latest canary arrived, a test record that Faultbridge sends to itself.
         """
         return (self._entries(), self._timers(), self._rejects(), self._sweep(), self._canary())
 

@@ -48,10 +48,10 @@ KINDS: tuple[Event, ...] = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, Fault
 
 @dataclass(slots=True)
 class ScriptedInjector(FaultInjector):
-    """Injects given faults at numbered side effects, counted from the first call named `first_call`.
+    """Injects scripted events at given side effects, which are numbered from the first call named `first_call`.
 
-    An event may be an operator's order instead of a fault. `give` carries out such an order before the side effect.
-    `give` is set once the simulated system exists.
+    An event is a fault, or an operator's order. The function `give` carries out an order before the side effect. The
+    caller sets it as soon as the simulated system exists.
     """
 
     faults: dict[int, Event] = field(default_factory=dict)

@@ -165,7 +165,7 @@ class BenignLineFilter:
     def _unlearned(self, text: bytes, column: int) -> Sequence[bytes]:
         """Return the lines that do not start with a word that was learned from harmless lines.
 
-        The first line is always returned.
+        The first line is always returned, because the pattern finds only lines after a line break.
         """
         if not self._words:
             return text.split(b"\n")

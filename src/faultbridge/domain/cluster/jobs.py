@@ -78,7 +78,7 @@ class Job:
 
     @property
     def may_resume(self) -> bool:
-        """Return whether the job failed and was not reported as resumable yet.
+        """Return whether the job may still be reported as resumable: it failed, and no earlier event reported it so.
 
         A job that succeeded, or that a user ended, cannot resume.
         """

@@ -210,7 +210,7 @@ class ProductFleet:
             self.view.dispatched(self.clock.now())
 
     def _committed(self, before: NodeState, after: NodeState, drafts: tuple[Draft, ...]) -> None:
-        """Process one commit of the product: update the indexes, the hosts of nodes, and the log."""
+        """After a committed transition of a node, update the indexes, the host of the node, and the log of the run."""
         self.view.update(before, after, drafts, self.ports.seconds())
         if before.incarnation is not after.incarnation:
             self._move_instance(before, after)

@@ -57,11 +57,11 @@ class ClusterSnapshot:
 def without_records(
     affected: Iterable[AffectedNode], cluster: str, overdue: Iterable[str], since: datetime
 ) -> tuple[AffectedNode, ...]:
-    """Add the nodes without records (overdue heartbeats), and make the intake their failure domain.
+    """Return the affected nodes of a time in which no records arrive: those with overdue heartbeats are added.
 
-    The intake is the path of records from the queue to the table. `since` is when the last record arrived; it stays the
-    same during one outage. Therefore, after the incident of an outage was closed by an operator or reached its maximum
-    age, another incident opens only if records arrive and then stop again.
+    All of them get the intake, the path of records from the queue to the table, as a failure domain. `since` is when the
+    last record arrived, so it identifies the outage: one outage opens at most one incident, also if an operator closes
+    that incident or it reaches its maximum age.
     """
     intake = FailureDomain(DomainKind.INTAKE, cluster)
     nodes = tuple(

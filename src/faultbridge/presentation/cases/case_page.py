@@ -1,4 +1,4 @@
-"""Case page: the fault, its questions and answers, phases and attempts over time, pages and entries."""
+"""Case page: answers what happened, why, and what to do; shows phases, attempts, pages and entries."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ def try_next_action(
     """Queue the case for the next permitted repair action, or escalate it to an operator if there is none.
 
     After the strongest action, the same action is tried again until the policy's number of attempts is reached. While
-    an open incident affects the node's failure domain, the failure proves nothing about the instance, and the case
-    waits. If the incident exceeded its maximum age, an operator decides on another replacement, which may fail for the
-    same cause.
+    an open incident affects the node's failure domain, a failed attempt does not show that the instance is bad, so the
+    case waits. If the incident is older than its maximum age, an operator decides, because another replacement might
+    fail for the same cause.
     """
     case, policy = context.case, context.rules.policy
     incident, expired = (None, None) if case.cancelled else incidents_of_failure(context)

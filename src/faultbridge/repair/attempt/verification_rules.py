@@ -19,7 +19,7 @@ def faults_since_start(state: NodeState) -> tuple[str, ...]:
     """List the active conditions that fail the verification, one line of text each.
 
     These are conditions of severity `error` or worse that were observed since the verification started. A condition
-    does not count if none of its senders proved to be the node, because the verification itself checks it.
+    that only unproved senders reported does not count, because the verification itself tests the node for that fault.
     """
     case, attempt = live_attempt(state)
     found = _conditions_since(without_claims(state), case.repair_action, watched_since(case, attempt))

@@ -33,7 +33,7 @@ class CapacityActions(CloudActions):
         self.system.ports.provider.reserved &= keep
 
     def _spares_used_up(self, action: ExternalAction) -> None:
-        """Terminate all ready spares from outside, and limit the free instances of the reservation."""
+        """Terminate all ready spares, as others may, and limit the free instances of the reservation."""
         for spare in read_spares(self.system.ports.table, REPAIRED):
             if spare.status is SpareStatus.READY and spare.instance_id is not None:
                 self._log(f"another tool terminates the spare {spare.instance_id}")
