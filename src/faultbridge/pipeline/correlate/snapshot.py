@@ -59,9 +59,9 @@ def without_records(
 ) -> tuple[AffectedNode, ...]:
     """Return the affected nodes of a time in which no records arrive: those with overdue heartbeats are added.
 
-    All of them get the intake, the path of records from the queue to the table, as a failure domain. `since` is when the
-    last record arrived, so it identifies the outage: one outage opens at most one incident, also if an operator closes
-    that incident or it reaches its maximum age.
+    All of them get the intake, the path of records from the queue to the table, as a failure domain. `since`, when the
+    last record arrived, identifies the outage: one outage opens at most one incident, also if an operator closes that
+    incident or it reaches its maximum age.
     """
     intake = FailureDomain(DomainKind.INTAKE, cluster)
     nodes = tuple(
