@@ -94,8 +94,7 @@ class LineBatch:
     def take(self, now: float) -> bytes:
         """Empty the batch and return its lines as one text, with the counts of repeated lines at the end.
 
-        The text contains all new lines of the log up to `position`, the read position after the last added
-        line.
+        The text contains all new lines of the log up to `position`, the read position after the last added line.
         """
         for text, (count, line) in self._repeats.items():
             self._write(line.prefix + (text if count == 1 else f"message repeated {count} times: [ {text} ]"))
@@ -148,7 +147,7 @@ class Log(ABC):
 
     @abstractmethod
     def _parse_line(self, raw: bytes) -> LogLine | None:
-        """Parse one raw line. Returns None for a line to skip."""
+        """Convert one raw line to a `LogLine`. Returns None for a line to skip."""
 
 
 @dataclass(slots=True)

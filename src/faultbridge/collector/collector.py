@@ -45,7 +45,7 @@ class Collector:
             raise self._error
 
     def stop(self) -> None:
-        """Make `run` end. A signal handler may call this method."""
+        """Stop the collector, so that `run` ends. A signal handler may call this method."""
         self.stopping.set()
         self.sender.outbox.new_records.set()
 

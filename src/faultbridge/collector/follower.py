@@ -44,8 +44,8 @@ class Follower:
     """Follows one kind of object until `stopping` is set.
 
     `version` is the resource version of the last object that the handler received. A watch continues after this
-    version, so a lost connection loses no change. If the API no longer has all changes since then (HTTP status
-    410), all objects are listed again. `listed` is set after the first complete list.
+    version, so a lost connection loses no change. If the API no longer has all changes since then (HTTP status 410),
+    all objects are listed again. `listed` is set after the first complete list.
     """
 
     kind: ObjectKind

@@ -63,8 +63,7 @@ class NodeHandler:
     def handle(self, node: Mapping[str, Any]) -> None:
         """Store each record of a node that is due.
 
-        A record is due if it differs from the last stored record of its source, or if that record is 30 minutes
-        old.
+        A record is due if it differs from the last stored record of its source, or if that record is 30 minutes old.
         """
         name = name_of(node)
         if name is None:

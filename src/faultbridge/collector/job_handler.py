@@ -21,9 +21,9 @@ from faultbridge.domain.records import JOB_REPORT
 class JobHandler:
     """Reports the start and the end of job runs, derived from the pods of each job.
 
-    Ingest ignores a repeated report, so all jobs may be reported again after a list. By job id, `_runs` has the pods of
-    the run whose start was reported, and `_ended` has the pods of the last run that ended. The pods of an ended run
-    start no new run.
+    Ingest ignores a repeated report, so all jobs may be reported again after the follower has listed all pods. By job
+    id, `_runs` has the pods of the run whose start was reported, and `_ended` has the pods of the last run that ended.
+    The pods of an ended run start no new run.
     """
 
     store: RecordStore

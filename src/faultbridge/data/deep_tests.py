@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent / "verification"
 class DeepTest:
     """One test: its name, the lowest level at which it runs, its time limit in seconds, and its script.
 
-    Below the level `optional_below`, an instance that lacks the tools of the test can pass without it.
+    Below the level `optional_below`, an instance that lacks the tools of the test can pass without the test.
     """
 
     name: str
@@ -49,8 +49,8 @@ def deep_tests() -> tuple[DeepTest, ...]:
 def peer_tests() -> tuple[DeepTest, ...]:
     """Return the tests between two instances; both instances run the same script.
 
-    The caller must put the line `server=ADDRESS` before the script. ADDRESS is the address of the instance that
-    acts as the server.
+    The caller must put the line `server=ADDRESS` before the script. ADDRESS is the address of the instance that acts as
+    the server.
     """
     return _tests("peer_tests")
 

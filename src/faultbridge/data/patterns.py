@@ -40,7 +40,7 @@ def check_repetitions(pattern: str) -> None:
     """Raise `Misconfigured` if a pattern repeats a group that contains alternatives or a repetition.
 
     Only a repetition of variable length counts. A text can match such a pattern in many ways, and each way is tried.
-    The time is then exponential, although each limit is small.
+    The time is then exponential, although each repetition has a small limit.
     """
     if _is_ambiguous(re._parser.parse(pattern)):  # type: ignore[attr-defined]  # noqa: SLF001 - no public parser
         text = "repeats a group that contains alternatives or a repetition"
@@ -48,7 +48,7 @@ def check_repetitions(pattern: str) -> None:
 
 
 def _is_ambiguous(node: object, *, repeated: bool = False) -> bool:
-    """Return whether a repeated part of a parsed pattern can match a text in more than one way."""
+    """Return whether a parsed pattern is ambiguous: a repeated part can match a text in several ways."""
     name, *arguments = node if isinstance(node, tuple) and node else (None,)
     if str(name) in _REPEATS:
         least, most, body = arguments[0]

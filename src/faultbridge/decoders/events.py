@@ -117,7 +117,7 @@ def _key(one: Observation) -> str:
 
 
 def _filled(one: Observation, event: LogEvent) -> Observation:
-    """Return an observation with the time and node of its event. Its own time and node are kept."""
+    """Return an observation with the time and node of its event, where it has none of its own."""
     return _with(one, event.at, event.node)
 
 

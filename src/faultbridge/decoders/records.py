@@ -106,8 +106,8 @@ def _joined(events: Sequence[LogEvent]) -> bytes:
 def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
     """Return a result with `unparsed` set, if the result has no fault and the decoder did not set it.
 
-    The value is the number of Xid records in the body. Without such records, the value is 1 if the result is empty
-    but healthy input of this format always gives observations. Otherwise it is 0.
+    The value is the number of Xid records in the body. Without such records, the value is 1 if the result is empty but
+    healthy input of this format always gives observations. Otherwise it is 0.
     """
     if decoded.unparsed or any(isinstance(one, Fault) or _holds_fault(one) for one in decoded.observations):
         return decoded

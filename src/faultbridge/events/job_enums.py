@@ -32,8 +32,8 @@ class JobOutcome(OpenEnum):
 class RestartVerdict(OpenEnum):
     """The verdict on a restart of a job. Treat an unknown value as `STOP`, and read the reason.
 
-    `RESTART`: the job may restart. `RESTART_WITHOUT`: the job may restart on other nodes than those in `nodes`.
-    `STOP`: a restart would fail in the same way.
+    `RESTART`: the job may restart. `RESTART_WITHOUT`: the job may restart on other nodes than those in `nodes`. `STOP`:
+    a restart would fail in the same way.
     """
 
     RESTART = "RESTART"

@@ -27,7 +27,7 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """The value as it is written in a policy file."""
+        """Return the value as it is written in a policy file."""
         if self.field.rpartition(".")[2] in (DURATION_FIELDS | {"wait_seconds"}) and isinstance(self.value, int):
             return format_duration(self.value)
         return self.value if isinstance(self.value, str) else json.dumps(self.value)

@@ -89,7 +89,7 @@ def _parse(text: str) -> Mapping[str, Any]:
 
 
 def _text_of(error: Exception) -> str:
-    """Return the line and column at which a file is not valid YAML, and the reason, as one line."""
+    """Return the text of a YAML error as one line: the line and column of the error, and the reason."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: {error.problem}"
     return " ".join(str(error).split())

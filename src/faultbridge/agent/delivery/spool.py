@@ -132,7 +132,7 @@ class Spool:
     def _take(self, name: str) -> list[tuple[str, int]]:
         """Remove a file from the list of files to send.
 
-        Returns a list with its entry, which is empty if the file was not in the list.
+        The result is a list with the removed entry. It is empty if the file was not in the list of files to send.
         """
         taken = [file for file in self._files if file[0] == name]
         for file in taken:

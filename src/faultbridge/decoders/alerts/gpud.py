@@ -127,8 +127,8 @@ def _events(component: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator
 def _fault(message: str, row: Mapping[str, Any], component: Mapping[str, Any]) -> Fault:
     """Return the fault that a message of a GPUd component reports.
 
-    If the message contains an Xid or SXid, that determines the fault code. Otherwise a known text of the mapping
-    `gpud` determines it, or else the component.
+    If the message contains an Xid or SXid, that determines the fault code. Otherwise a known text of the mapping `gpud`
+    determines it, or else the component.
     """
     found = _XID_IN_TEXT.search(message)
     stated = _stated(message, row)
@@ -145,9 +145,9 @@ def _stated(message: str, row: Mapping[str, Any]) -> str | None:
 def _named(message: str, row: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the identifiers of the GPU that a message names, as attributes of its fault.
 
-    Only a fault whose code comes from a text of the mapping has these attributes. For any other fault, the result
-    is empty. The component of such a fault must have no identifiers, because the later healthy state of GPUd has
-    none. A healthy state ends a fault only if both have the same component.
+    Only a fault whose code comes from a text of the mapping has these attributes. For any other fault, the result is
+    empty. The component of such a fault must have no identifiers, because the later healthy state of GPUd has none. A
+    healthy state ends a fault only if both have the same component.
     """
     return identifiers(gpu_named_in(message)) if _stated(message, row) else {}
 

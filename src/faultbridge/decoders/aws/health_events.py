@@ -66,7 +66,7 @@ def _code(kind: str, detail: Mapping[str, Any], mapped: Mapping[str, Any]) -> st
 def _noticed_at(event: CloudEvent) -> datetime | None:
     """Return the time at which AWS Health published the notice, or None if it is unknown.
 
-    It is unknown if the event of a scheduled change has the scheduled start as its `time`.
+    The `time` of a scheduled change can be its scheduled start. Then the time of publication is unknown.
     """
     updated = instant(event.detail.get("lastUpdatedTime"))
     if updated is not None:

@@ -65,9 +65,9 @@ def calendar_time(month: str, day: str, clock: str, year: str) -> datetime | Non
 def yearless_time(month: str, day: str, clock: str, received_at: datetime | None) -> datetime | None:
     """Return the time that a month, day and clock time state, such as `Oct 16 20:47:19`, or None.
 
-    The time is taken as UTC, because no time zone is given. Its year is the year of `received_at`, or the year
-    before if the time would otherwise be more than a day after `received_at`. The result is None if `received_at`
-    is None or the date does not exist.
+    The time is taken as UTC, because no time zone is given. Its year is the year of `received_at`, or the year before
+    if the time would otherwise be more than a day after `received_at`. The result is None if `received_at` is None or
+    the date does not exist.
     """
     if received_at is None:
         return None

@@ -14,9 +14,9 @@ CODE = "host.gpu_count_mismatch"
 def add_gpu_count_check(observations: Iterable[Observation], instance_type: str) -> tuple[Observation, ...]:
     """Add the GPU count check to each health snapshot that lists the GPUs of a node.
 
-    The check finds a fault if fewer GPUs are listed than the instance type has. A failed GPU that the snapshot
-    still lists counts as present. The check finds no fault for additional GPUs. No check is added for an unknown
-    instance type.
+    The check finds a fault if fewer GPUs are listed than the instance type has. A failed GPU that the snapshot still
+    lists counts as present. The check finds no fault for additional GPUs. No check is added for an unknown instance
+    type.
     """
     expected = gpus_by_instance_type().get(instance_type.removeprefix("ml."))
     if expected is None:

@@ -43,8 +43,8 @@ _KEPT = frozenset(
 def text_fields(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield a journal with each binary `MESSAGE` as one line of text, without other binary values.
 
-    Input of another format is unchanged. If the stated length of a value does not match the data, the rest of the
-    input is also unchanged. A reader must not trust that rest.
+    Input of another format is unchanged. If the stated length of a value does not match the data, the rest of the input
+    is also unchanged. A reader must not trust that rest.
     """
     rest = _Buffer(pieces)
     rest.fill(_START_BYTES)

@@ -96,8 +96,8 @@ class _Docker:
     def has_parts(self, text: bytes) -> bool:
         """Return whether a text may have a part of a line after which another part follows.
 
-        This requires that some messages end with a line end and others do not. If a collector removed all line
-        ends, a part looks like a complete line.
+        This requires that some messages end with a line end and others do not. If a collector removed all line ends, a
+        part looks like a complete line.
         """
         whole = sum(text.count(_LINE_END + end) for end in _DOCKER_ENDS)
         self._has_line_ends = self._has_line_ends or whole > 0

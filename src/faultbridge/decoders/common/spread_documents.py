@@ -55,9 +55,9 @@ class _Document:
 def joined_documents(lines: Iterable[str]) -> Iterator[str]:
     """Yield log lines, with each multi-line JSON document replaced by one line per log record in it.
 
-    Each new line also has the time and the node that the collector wrote for the first line of the document. A
-    document that is never completed, or is not JSON, is yielded as its original lines. If the lines of incomplete
-    documents exceed 16 MiB, the lines of the oldest document are yielded unchanged too.
+    Each new line also has the time and the node that the collector wrote for the first line of the document. A document
+    that is never completed, or is not JSON, is yielded as its original lines. If the lines of incomplete documents
+    exceed 16 MiB, the lines of the oldest document are yielded unchanged too.
     """
     found: OrderedDict[str | None, _Document] = OrderedDict()
     size = 0
@@ -107,7 +107,7 @@ def _records_of(document: _Document) -> Iterator[str]:
 def log_records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
     """Yield the objects in a JSON document that contain a log line.
 
-    For a response that `log_answers` reads, its log lines are yielded instead.
+    If the document is a response that `log_answers` reads, the log lines of the response are yielded instead.
     """
     answer = list(lines_of_answer(document)) if depth == 0 else []
     if answer:

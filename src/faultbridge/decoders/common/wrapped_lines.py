@@ -140,8 +140,8 @@ def _lines_of_document(body: bytes) -> bytes | None:
 def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the pieces of a log, in which JSON documents that span several lines are joined.
 
-    The result has one line for each record. Each piece must have whole lines. Documents are joined only if the
-    first piece contains a document that spans several lines.
+    The result has one line for each record. Each piece must have whole lines. Documents are joined only if the first
+    piece contains a document that spans several lines.
     """
     pieces = iter(pieces)
     head = next(pieces, b"")
@@ -164,8 +164,8 @@ def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def spread_events(events: Sequence[LogEvent]) -> bytes | None:
     """Join the records that are spread over several log messages, or return None if there are none.
 
-    The result has one JSON line for each record, with its text (`log`), time and host. The lines of a record that
-    is not complete stay as they are.
+    The result has one JSON line for each record, with its text (`log`), time and host. The lines of a record that is
+    not complete stay as they are.
     """
     messages = [one.message.strip() for one in events]
     has_lines = any(one in {"{", "["} or (one[:1] == "{" and "\n" in one) for one in messages)

@@ -99,8 +99,8 @@ class HostReader:
     def _is_stated(self, rule: Rule, component: Component, message: KernelMessage) -> bool:
         """Return whether a recent message already states the fault that this message reports.
 
-        The two messages are about the same device and at most ten seconds apart. The later message then only
-        adds detail.
+        The two messages are about the same device and at most ten seconds apart. The later message then only adds
+        detail.
         """
         key, at = (rule.code, component.pci), _seconds(message)
         last, self._last_stated[key] = self._last_stated.get(key), at

@@ -12,7 +12,7 @@ _STAMP = re.compile(rb"^(?:(\[[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d\])|\[ {1,8}\+
 
 
 class MinuteCarrier:
-    """Replaces the relative times that `dmesg -H` prints by the last minute that it printed."""
+    """Carries the last minute that `dmesg -H` printed to the next lines, which have only relative times."""
 
     def __init__(self) -> None:
         """Start without a minute. Relative times before the first minute are not replaced."""

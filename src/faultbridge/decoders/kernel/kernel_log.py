@@ -179,14 +179,14 @@ class _LogReader:
         return wrapped is not None and self._read_parts(wrapped)
 
     def _read_parts(self, message: KernelMessage) -> bool:
-        """Read all messages of a line. Returns whether at least one of them was understood."""
+        """Append the observations in all messages of a line. Returns whether any message was understood."""
         parts, left = parts_of(message, self._received_at)
         self.unparsed += left
         understood = [self._read_part(part) for part in parts]
         return any(understood)
 
     def _read_part(self, part: KernelMessage) -> bool:
-        """Read one message of a line. Returns whether the message was understood."""
+        """Append the observations in one message of a line. Returns whether the message was understood."""
         return self._read_message(part) or any(map(self._read_message, candidates(part)))
 
     def _read_message(self, message: KernelMessage) -> bool:

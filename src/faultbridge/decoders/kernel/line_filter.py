@@ -104,8 +104,8 @@ _NAME, _DRIVER = rb"kernel: ", rb"(?:NVRM|nvidia)"
 def _heads_within(prefix: bytes) -> Iterator[re.Pattern[bytes]]:
     """Yield patterns that find the start (head) of a second message within a line.
 
-    A head is a time stamp or the name of the kernel. The head in the prefix of the line is not found, because it
-    starts the first message.
+    A head is a time stamp or the name of the kernel. The head in the prefix of the line is not found, because it starts
+    the first message.
     """
     bracket, name = prefix.rfind(b"["), prefix.rfind(_NAME)
     yield re.compile(rb"\[" + _not_in_prefix(bracket, rb"\[") + _STAMP)
@@ -116,8 +116,8 @@ def _heads_within(prefix: bytes) -> Iterator[re.Pattern[bytes]]:
 def _not_in_prefix(place: int, head: bytes) -> bytes:
     """Return a part of a regular expression that prevents a match in the prefix of a line.
 
-    `place` is the column at which the prefix contains `head`. A negative `place` means that the prefix does not
-    contain `head`. The result is then empty.
+    `place` is the column at which the prefix contains `head`. A negative `place` means that the prefix does not contain
+    `head`. The result is then empty.
     """
     before = rb".{%d}" % place if place > 0 else b""
     return rb"(?<!\n%b%b)" % (before, head) if place >= 0 else b""

@@ -79,7 +79,7 @@ def _pieces_of(line: str) -> list[str]:
 
 
 def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is_first: bool) -> KernelMessage:
-    """Return a message within a line. Its own prefixes take precedence over the prefix of the line."""
+    """Return a message within a line. The prefixes of the message take precedence over those of the line."""
     part = unprefixed(text, received_at)
     part.text = part.text.strip()
     part.observed_at = part.observed_at or message.observed_at

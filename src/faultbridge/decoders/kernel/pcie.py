@@ -46,7 +46,10 @@ class PcieReader:
     _last: tuple[str, int] | None = None
 
     def read(self, message: KernelMessage) -> bool:
-        """Read a message. Returns whether it belongs to a PCIe error."""
+        """Append the PCIe error that a message reports, or add an error bit to the last error.
+
+        Returns False for any other message.
+        """
         found = _ERROR.match(message.text)
         if found is not None:
             self._error(message, found)

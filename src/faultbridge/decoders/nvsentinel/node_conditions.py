@@ -53,7 +53,7 @@ def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
 def listed_condition_events(node: NodeConditions) -> Iterator[HealthEvent]:
     """Yield the health events of a node that was read from text, such as `kubectl describe` or YAML.
 
-    They are the same as those of `node_condition_events`.
+    They are like the events of `node_condition_events`, but their time is the last transition time.
     """
     for one in node.conditions:
         if is_check({"type": one.type, "reason": one.reason}):

@@ -85,7 +85,7 @@ def read_pair_all_reduce(text: str) -> PairAllReduce:
 
 
 def _row(line: str) -> tuple[float, int]:
-    """Return the lower bus bandwidth of a row, and how many of its two value checks failed.
+    """Return the lower of the two bus bandwidths of a row, and how many of its two value checks failed.
 
     Raises `Rejected` for other text.
     """

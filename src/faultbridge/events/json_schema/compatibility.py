@@ -73,7 +73,7 @@ class Change(NamedTuple):
 
     @property
     def allowed(self) -> bool:
-        """Return whether the change is safe for consumers."""
+        """Return whether the change is allowed, because it is safe for consumers."""
         return self.kind in ALLOWED
 
     def __str__(self) -> str:

@@ -33,7 +33,7 @@ class SchemaFolder:
             yield self.root / name / f"v{major}.json", render(open_schema(name))
 
     def samples(self, name: str, version: str | None = None) -> list[Path]:
-        """Return the paths of the sample events of an event, of one version or of all versions."""
+        """Return the paths of the samples of an event, for one version or for all versions."""
         return sorted((self.root / name / "samples").glob(f"{version or '*'}/*.json"))
 
     def released(self, name: str) -> list[Path]:

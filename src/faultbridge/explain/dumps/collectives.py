@@ -14,7 +14,7 @@ from faultbridge.explain.dumps.waiting import Call, Waiting, unfinished, waiting
 
 
 class State(StrEnum):
-    """The reason why other ranks wait for a rank."""
+    """The state of a rank that other ranks wait for: the reason why they wait."""
 
     NO_DUMP = "no_dump"
     BEHIND = "behind"
@@ -45,9 +45,9 @@ class Explained:
     """The ranks that a hanging job waits for, as its dumps show them.
 
     `joined` are operations that all members of their group started and none completed. They make no rank a finding.
-    `waiting` are the ranks with a pending call, except ranks whose call another rank has already finished.
-    `missing` are the ranks without a dump. They are findings only if `are_missing_blamed` is True, which requires
-    that at most half of all ranks are missing.
+    `waiting` are the ranks with a pending call, except ranks whose call another rank has already finished. `missing`
+    are the ranks without a dump. They are findings only if `are_missing_blamed` is True, which requires that at most
+    half of all ranks are missing.
     """
 
     findings: tuple[Finding, ...]
@@ -123,8 +123,8 @@ def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
     """Return the ranks that caused a circle, in which ranks wait for each other.
 
     A rank caused the circle if all ranks have joined the call in which it waits, but it is absent from the call of
-    another rank. If there is no such rank, the ranks made their calls in different orders. The result is then the
-    ranks in the call with the fewest waiting ranks, or all ranks if several calls have the fewest.
+    another rank. If there is no such rank, the ranks made their calls in different orders. The result is then the ranks
+    in the call with the fewest waiting ranks, or all ranks if several calls have the fewest.
     """
     absent = {rank for one in ranks for rank in edges.absent[edges.calls[one]] & ranks}
     first = {rank for rank in absent if not edges.absent[edges.calls[rank]]}

@@ -63,7 +63,7 @@ class Progress:
 class Dump:
     """The Flight Recorder dump of one rank.
 
-    `operations` are in program order. `progress` is by group name.
+    `operations` are in program order. `progress` maps the name of each group to the progress of the rank in this group.
     """
 
     file: str
@@ -97,7 +97,10 @@ def read_dump(file: str, body: bytes) -> Dump:
 
 
 def _json(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
-    """Return a JSON document. Raises `Rejected`, before it is parsed, if it has too many values."""
+    """Return the parsed JSON document in a body.
+
+    Raises `Rejected` for a document with too many values, which is not parsed at all.
+    """
     if body.count(b"[") + body.count(b"{") > MAX_CREATED or body.count(b",") > MAX_VALUES:
         raise Rejected("too_large", f"a document of more than {MAX_CREATED} lists and objects or {MAX_VALUES} values")
     try:

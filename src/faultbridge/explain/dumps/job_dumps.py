@@ -61,7 +61,7 @@ def job_of(dumps: Iterable[Dump]) -> Job:
 def _progress(dumps: Mapping[int, Dump]) -> dict[tuple[int, str], Progress]:
     """Return the progress of each rank and group, counted in collectives.
 
-    The numbers that PyTorch states are not used for a group with sends, because they count sends too.
+    The numbers that PyTorch states also count sends, so they are not used for a group with sends.
     """
     with_sends = {each.group for one in dumps.values() for each in one.operations if each.is_p2p}
     found: dict[tuple[int, str], Progress] = {}

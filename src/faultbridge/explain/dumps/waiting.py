@@ -72,8 +72,8 @@ def _is_late(one: Operation, furthest: Mapping[str, int]) -> bool:
 def waiting(job: Job, sinks: Mapping[int, Operation]) -> Waiting:
     """Return the call in which each rank waits, and the ranks that each call waits for.
 
-    `sinks` are the ranks that have not finished an operation that another rank has finished. They are treated as
-    ranks that wait for no other rank.
+    `sinks` are the ranks that have not finished an operation that another rank has finished. They are treated as ranks
+    that wait for no other rank.
     """
     result = Waiting()
     heads = {rank: pending[0] for rank in job.dumps if rank not in sinks and (pending := job.pending[rank])}

@@ -72,7 +72,7 @@ class _Run:
 
 
 class JobLogReader:
-    """Reads one job log in pieces. Of a line, 8,192 characters before and after a pattern's text are read."""
+    """Reads one job log in pieces. It reads up to 8,192 characters on each side of a pattern's text."""
 
     def __init__(self, file: str, context: JobContext, node: str | None = None) -> None:
         """Store the name of the file, the context and, if it is known, the node that wrote the file."""

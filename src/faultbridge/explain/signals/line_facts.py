@@ -44,8 +44,8 @@ def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> d
 def span_time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
     """Return the first time in a text, for the start of a log's span; None if the text has no time.
 
-    If `last` is True, the last time is returned, for the end of the span. The times of journal entries are used if
-    the text has any. Otherwise the times of its lines are used.
+    If `last` is True, the last time is returned, for the end of the span. The times of journal entries are used if the
+    text has any. Otherwise the times of its lines are used.
     """
     entries = _JOURNAL_TIME.findall(text)
     if entries:

@@ -61,8 +61,8 @@ class LogPattern:
     def _exception(self, line: str) -> re.Match[str] | None:
         """Return the match of an exception name in the line, if it fits one of `classes`, or None.
 
-        A line of source code, which tracebacks show, does not count. A class name without text after it counts
-        only if its module precedes it.
+        A line of source code, which tracebacks show, does not count. A class name without text after it counts only if
+        its module precedes it.
         """
         for found in islice(_EXCEPTION.finditer(line), _MAX_NAMES):
             has_text = bool(line[found.end() :].strip())

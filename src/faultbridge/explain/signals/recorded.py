@@ -40,8 +40,8 @@ def recorded_evidence(
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
     """Return the recorded faults of nodes as signals, and the time range for which each node has records.
 
-    In this time range, the absence of a fault shows that the node reported none. The range ends with the last
-    heartbeat of the node. A node without heartbeats, or with a fault `host.silent`, has no such range.
+    In this time range, the absence of a fault shows that the node reported none. The range ends with the last heartbeat
+    of the node. A node without heartbeats, or with a fault `host.silent`, has no such range.
     """
     store = EvidenceStore()
     for event in events:

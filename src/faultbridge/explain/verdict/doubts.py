@@ -93,10 +93,10 @@ def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
 def _failure_before(situation: Situation, lead: Signal) -> Signal | None:
     """Return a failure that came before an error in the same attempt and may be its reason, or None.
 
-    Ranks wait for minutes until a collective times out, so an error of another rank came before the timeout. NCCL's
-    own report of a mismatch comes after the timeout that the mismatch caused, so no earlier failure is its reason.
-    A user may cancel a job that has already failed, and launchers then interrupt the remaining ranks. A rank that
-    lost its peers, or that handles an error, fails with further errors.
+    Ranks wait for minutes until a collective times out, so an error of another rank came before the timeout. NCCL's own
+    report of a mismatch comes after the timeout that the mismatch caused, so no earlier failure is its reason. A user
+    may cancel a job that has already failed, and launchers then interrupt the remaining ranks. A rank that lost its
+    peers, or that handles an error, fails with further errors.
     """
     if lead.name.startswith(_NCCL):
         return None

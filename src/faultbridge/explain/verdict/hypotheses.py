@@ -130,7 +130,7 @@ def _confirmed(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iter
 def _earlier_cause(situation: Situation, mechanism: Mechanism, lead: Signal) -> Signal | None:
     """Return an earlier signal that can have caused `lead` by another failure mechanism, or None.
 
-    A signal that `mechanism` can cause itself does not count.
+    A signal that `mechanism` itself can cause does not count.
     """
     for one in situation.firsts:
         if one is lead or one.role is not Role.INITIATING or not situation.line.is_before(one, lead):

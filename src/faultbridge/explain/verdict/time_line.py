@@ -20,9 +20,9 @@ class TimeLine:
     """The signals of a job in the order of time, with its first failure and its end.
 
     `symptom` is the first failure in the logs or dumps of the job. `recovered` are signals after which the job made
-    progress. `claims` are lines of the job log that look like kernel lines; nothing proves that the kernel wrote
-    them. `progress_at` is the last time at which the job made progress, if its logs show it. `has_started_well` is
-    True if the job made progress for some time.
+    progress. `claims` are lines of the job log that look like kernel lines; nothing proves that the kernel wrote them.
+    `progress_at` is the last time at which the job made progress, if its logs show it. `has_started_well` is True if
+    the job made progress for some time.
     """
 
     signals: tuple[Signal, ...]
@@ -127,9 +127,9 @@ def _is_recovered(
 def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
     """Return whether the job reported two more training steps after an error, so the error ended no rank.
 
-    A program may buffer its output, so without times the steps may be older than the error. Without times, the
-    steps count only in two cases: the log also has steps before the error, or a later line shows another start of a
-    failure or a hang.
+    A program may buffer its output, so without times the steps may be older than the error. Without times, the steps
+    count only in two cases: the log also has steps before the error, or a later line shows another start of a failure
+    or a hang.
     """
     if span.steps_line is None or one.line is None or one.line >= span.steps_line:
         return False

@@ -70,8 +70,8 @@ def decide(
     """Return the verdict on the evidence about one job.
 
     Faults of nodes on which the job did not run are ignored. `nodes` maps each rank to its node. `affected` are the
-    nodes with a recorded fault while the job ran. If there are any, the hardware is not ruled out. The restart
-    leaves an affected node out, or the node must be tested.
+    nodes with a recorded fault while the job ran. If there are any, the hardware is not ruled out. The restart leaves
+    an affected node out, or the node must be tested.
     """
     job_nodes = set(nodes.values())
     signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]
@@ -125,7 +125,7 @@ def _is_shown_by_node(one: Hypothesis) -> bool:
 def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool) -> Outlook:
     """Return what to do with the job, given the cause of its failure.
 
-    `STOP` requires that the score of the cause exceeds the score of each hypothesis that permits a restart by a margin.
+    `STOP` requires that the cause scores higher, by a margin, than each hypothesis that permits a restart.
     """
     if cause is None:
         return Outlook.RESTART
@@ -207,8 +207,7 @@ def _hardware(
     """Return the state of the hardware: `blamed`, `acquitted` (ruled out) or `not_shown`.
 
     `blamed` requires evidence from a node's own source. `acquitted` requires a clear other cause, or logs without
-    faults from all nodes. The state cannot be `acquitted` if there are `doubtful` nodes, which are faulty or left
-    out.
+    faults from all nodes. The state cannot be `acquitted` if there are `doubtful` nodes, which are faulty or left out.
     """
     checked = {
         one.node for one in situation.spans if one.trust is Trust.NODE and one.node and covers(one, situation.line)
@@ -238,10 +237,10 @@ def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
 
 
 def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
-    """Return whether the cause of the failure is certain enough to rule out the hardware.
+    """Return whether the cause of the failure is clear: certain enough to rule out the hardware.
 
-    The cause must be decisive, or require that the job stays stopped. Its signal must not come after the launcher
-    started to end the job. The report of a scheduler is never enough, because it does not state why a node is lost.
+    The signal of the cause must be decisive, or the job must stay stopped. The signal must not come after the launcher
+    started to end the job. A scheduler's report is never enough, because it does not state why a node is lost.
     """
     if cause.mechanism.trusts_job:
         return False
