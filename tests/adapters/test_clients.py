@@ -24,7 +24,7 @@ def test_a_client_is_created_on_first_use() -> None:
         clients = Clients()
         session.assert_not_called()
         assert clients.sqs is clients.sqs
-        assert session.return_value.client.call_count == 1
+        assert session.return_value.create_client.call_count == 1
 
 
 def test_every_client_has_time_limits_and_a_bounded_number_of_attempts() -> None:
@@ -50,7 +50,7 @@ def test_only_the_calls_of_a_function_to_the_table_skip_the_check_of_their_param
     session = mock.Mock()
     clients = Clients(session=lambda: session)
     assert all((clients.dynamodb, clients.s3, clients.ec2))
-    assert [call.kwargs["config"].parameter_validation for call in session.client.call_args_list] == checked
+    assert [call.kwargs["config"].parameter_validation for call in session.create_client.call_args_list] == checked
 
 
 def test_the_endpoint_of_a_service_overrides_the_endpoint_parameter(monkeypatch: pytest.MonkeyPatch) -> None:

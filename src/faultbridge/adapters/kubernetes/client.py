@@ -193,7 +193,7 @@ def _signed(clients: Clients, request: dict[str, Any]) -> str:
     credentials, service = session.get_credentials(), clients.sts.meta.service_model.service_id
     if credentials is None:
         raise Misconfigured("no AWS credentials for the Kubernetes API; configure credentials")
-    signer = RequestSigner(service, region, "sts", "v4", credentials, session.events)
+    signer = RequestSigner(service, region, "sts", "v4", credentials, session.get_component("event_emitter"))
     url: str = signer.generate_presigned_url(
         request, operation_name="", expires_in=TOKEN_SIGNED_SECONDS, region_name=region
     )
