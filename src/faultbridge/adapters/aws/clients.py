@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from botocore.client import BaseClient
 from botocore.config import Config
+from botocore.loaders import Loader, instance_cache
 from botocore.session import Session
 
 if TYPE_CHECKING:
@@ -76,7 +78,24 @@ def new_session(region: str | None = None, profile: str | None = None) -> Sessio
     session = Session(profile=profile)
     if region is not None:
         session.set_config_variable("region", region)
+    session.lazy_register_component("data_loader", lambda: _model_loader(session.get_config_variable("data_path")))
     return session
+
+
+class _ModelLoader(Loader):
+    """Loads the models of services. To list services, botocore's own loader reads the folder of each of the 400."""
+
+    @instance_cache
+    def list_available_services(self, _type: str) -> list[str]:
+        """Return the names of all services. For one without the wanted file, reading the file raises the error."""
+        folders = (Path(path) for path in self.search_paths)
+        return sorted({one.name for folder in folders if folder.is_dir() for one in folder.iterdir()})
+
+
+def _model_loader(data_path: str | None) -> Loader:
+    """Return a loader that first searches the folders of AWS_DATA_PATH, as botocore's own does."""
+    folders = [os.path.expandvars(folder) for folder in data_path.split(os.pathsep)] if data_path else []
+    return _ModelLoader(extra_search_paths=[str(Path(folder).expanduser()) for folder in folders])
 
 
 class Clients:
