@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from faultbridge.dataclass import dataclass
 
 if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action, Component, Severity
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import to_text
 
 RIGHT_WITHIN = timedelta(days=7)

@@ -6,10 +6,11 @@ Nothing else follows from a finding, unless the policy lets its detector act (`g
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case
 from faultbridge.domain.cluster.config import shard_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.findings import Baseline, Detector
 from faultbridge.domain.nodes import NodeState
 from faultbridge.ports import Table

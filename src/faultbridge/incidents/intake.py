@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.nodes import NodeKey
 
 

@@ -14,10 +14,11 @@ forgotten. Of the others, those that were reported last are kept, at most 150 KB
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from faultbridge.data.counters import Thresholds, thresholds
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.conditions import component_key
 from faultbridge.domain.faults import CounterSample
 from faultbridge.domain.nodes import NodeState

@@ -7,10 +7,11 @@ selects the current version.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from faultbridge.data.counters import Thresholds, thresholds, thresholds_with
+from faultbridge.dataclass import dataclass
 from faultbridge.errors import Misconfigured, UnknownName
 from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table

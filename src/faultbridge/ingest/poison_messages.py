@@ -7,9 +7,9 @@ A message with three attempts that did not finish is rejected.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import to_milliseconds
 from faultbridge.errors import Conflict
 from faultbridge.ports import Clock, Table

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS, Decoded, Hints
 from faultbridge.decoders.common.wrapped_lines import unpacked
 from faultbridge.domain.cluster.config import ClusterConfig

@@ -7,11 +7,12 @@ Separate items hold the job and, while it runs, its nodes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.jobs import OUTCOMES, Job
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected, UnknownName

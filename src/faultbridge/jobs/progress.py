@@ -8,9 +8,10 @@ than every step since the rollback. Nothing is repaired for a stall.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.cluster.progress import MAX_LOSSES, NOT_FINITE, Progress, loss_alarm
 from faultbridge.domain.times import to_text, truncate

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.nodes import Head, NodeKey, NodeState

@@ -15,12 +15,12 @@ minute: in a fixed order, the last shards would never be reached under overload.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from random import Random
 from typing import TypeVar
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import to_text
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.records import CANARY
 from faultbridge.domain.times import to_milliseconds, to_text, truncate
 from faultbridge.storage import items, keys

@@ -7,8 +7,10 @@ excluded, because DynamoDB does not return them unchanged.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, TypeAlias
+
+from faultbridge.dataclass import dataclass
 
 
 class Packed(bytes):

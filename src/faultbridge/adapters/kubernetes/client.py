@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -25,6 +25,7 @@ from msgspec import MsgspecError
 
 from faultbridge.adapters.aws.clients import CONNECT_SECONDS, READ_SECONDS, Clients
 from faultbridge.adapters.aws.errors import translated
+from faultbridge.dataclass import dataclass
 from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.retry import Retry
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.clock import calendar_time, instant, iso_instant, month_name, yearless_time
 from faultbridge.decoders.common.tailed_events import BEFORE_KERNEL
 from faultbridge.decoders.common.wrappers import unwrap

@@ -6,10 +6,10 @@ The line is a string, a list of bytes, or a nested object. An object without a l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.clock import instant
 from faultbridge.decoders.common.documents import embedded
 

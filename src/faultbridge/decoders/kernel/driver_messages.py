@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.prefix import USER, KernelMessage
 from faultbridge.decoders.kernel.xid import device_fault, gpu_at
 from faultbridge.domain.faults import NODE_COMPONENT, Clear, ComponentType, Fault, normalize_pci

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.prefix import USER, KernelMessage
 from faultbridge.decoders.kernel.xid import device_fault
 from faultbridge.domain.faults import Clear, Component, ComponentType, Fault, Severity, normalize_pci

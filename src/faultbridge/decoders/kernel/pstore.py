@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.faults import Action, Clear, Fault, Severity
 
 _Observation = TypeVar("_Observation", Fault, Clear, Fault | Clear)

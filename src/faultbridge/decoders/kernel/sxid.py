@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.fields import truncate
 from faultbridge.decoders.common.prefix import KernelMessage
 from faultbridge.decoders.kernel.xid import device_fault

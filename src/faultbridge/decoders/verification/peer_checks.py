@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from faultbridge.data.deep_tests import DeepTest, peer_tests
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.verification.deep_checks import DeepResult, instance_of, judge, unverified
 from faultbridge.decoders.verification.sections import NOT_STARTED, Section, script_of, split
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import median
+
+from faultbridge.dataclass import dataclass
 
 STALL_AFTER = timedelta(minutes=30)
 """A job whose heartbeats stop advancing is stalled after this time, unless its start states another."""

@@ -6,10 +6,10 @@ A device (a card) is recognized by its serial number or UUID, also on another no
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.offenders import Odds, Offender, Place, Stay, find_offenders
 from faultbridge.ledger.queries import query_all

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.incidents import (
     MAX_NODES,
     CorrelationLimits,

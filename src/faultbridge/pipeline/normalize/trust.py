@@ -13,9 +13,9 @@ its cluster, as a listed collector may: anybody with its secret is that sender, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain import names
 from faultbridge.domain.cluster.config import HYPERPOD, ClusterConfig
 from faultbridge.domain.copies import replace

@@ -7,8 +7,8 @@ what stopped the repair: `denied`, `operator` (an operator keeps the node out of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.presentation.entry_rows import Document
 
 

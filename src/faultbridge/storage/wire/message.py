@@ -13,10 +13,10 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain import names
 from faultbridge.domain.records import SentValues
 from faultbridge.domain.times import from_text, to_text
