@@ -14,7 +14,7 @@ from typing import Any, ClassVar, get_type_hints
 
 import pytest
 
-from faultbridge.dataclass import dataclass
+from faultbridge.dataclass import UNCOMPILED, dataclass
 from tests.architecture.project import PACKAGE, lambda_files, relative
 
 Decorator = Callable[..., Any]
@@ -138,7 +138,8 @@ def test_a_class_behaves_as_that_of_the_standard_library(
 ) -> None:
     ours, theirs = shapes(dataclass, options)[name], shapes(dataclasses.dataclass, options)[name]
     assert is_dataclass(ours)
-    assert described(ours, values, named) == described(theirs, values, named)
+    for _ in range(UNCOMPILED):  # the first values are created in another way than the next ones
+        assert described(ours, values, named) == described(theirs, values, named)
 
 
 def test_values_compare_and_hash_by_the_fields_that_take_part() -> None:

@@ -12,10 +12,13 @@ from __future__ import annotations
 import dataclasses
 import operator
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError, fields
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
+
+UNCOMPILED = 2
+"""The number of values of a class that are created before its `__init__` is compiled."""
 
 _Key = Callable[[Any], tuple[Any, ...]]
 _ORDERS = {"__lt__": operator.lt, "__le__": operator.le, "__gt__": operator.gt, "__ge__": operator.ge}
@@ -113,13 +116,44 @@ def _repr(self: Any) -> str:  # noqa: ANN401 - as above
 
 
 def _first_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN401 - any class
-    """Return an `__init__` that replaces itself by the compiled one. Threads may do so at the same time."""
+    """Return an `__init__` that sets the fields of a few values one by one, and then replaces itself by a compiled one.
+
+    Most services have one instance in a process. Threads may use it at the same time.
+    """
+    left = [None] * UNCOMPILED
 
     def __init__(self: object, /, *values: object, **named: object) -> None:  # noqa: N807 - the name in tracebacks
+        if left and (given := _values(kind, values, named)) is not None:
+            del left[-1:]
+            for name, value in given:
+                object.__setattr__(self, name, value)
+            if hasattr(self, "__post_init__"):
+                self.__post_init__()
+            return
         kind.__init__ = init = _compiled_init(kind, frozen=frozen)
         init(self, *values, **named)
 
     return __init__
+
+
+def _values(kind: Any, values: tuple[object, ...], named: Mapping[str, object]) -> list[tuple[str, object]] | None:  # noqa: ANN401 - any class
+    """Return the name and value of each field, or None if the arguments do not fit, which `__init__` reports."""
+    parts = fields(kind)
+    names = [part.name for part in parts if part.init and not part.kw_only]
+    given = dict(zip(names, values, strict=False)) | named
+    if len(given) < len(values) + len(named):
+        return None
+    found: list[tuple[str, object]] = []
+    for part in parts:
+        if part.init and part.name in given:
+            found.append((part.name, given.pop(part.name)))
+        elif part.default_factory is not MISSING:
+            found.append((part.name, part.default_factory()))
+        elif part.default is not MISSING:
+            found.append((part.name, part.default))
+        elif part.init:
+            return None
+    return None if given else found
 
 
 def _compiled_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN401 - any class

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from faultbridge.data.counters import Thresholds, thresholds
 from faultbridge.dataclass import dataclass
@@ -29,10 +30,12 @@ from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.compare import compare
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
-from faultbridge.ports import Table
 from faultbridge.storage import keys
 from faultbridge.storage.counter_samples import STORED_AGAIN_AFTER, LastSample, SampleSet, read_samples, samples_put
 from faultbridge.storage.writes import Item, Key, Put
+
+if TYPE_CHECKING:
+    from faultbridge.ports import Table
 
 FORGET_AFTER = timedelta(days=1)
 CLAIMED = "#claimed"
