@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError, fields
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -136,7 +136,7 @@ def _first_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN
     return __init__
 
 
-def _values(kind: Any, values: tuple[object, ...], named: Mapping[str, object]) -> list[tuple[str, object]] | None:  # noqa: ANN401 - any class
+def _values(kind: Any, values: tuple[object, ...], named: dict[str, object]) -> list[tuple[str, object]] | None:  # noqa: ANN401 - any class
     """Return the name and value of each field, or None if the arguments do not fit, which `__init__` reports."""
     parts = fields(kind)
     names = [part.name for part in parts if part.init and not part.kw_only]
