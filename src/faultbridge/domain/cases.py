@@ -105,12 +105,11 @@ class Intent:
 class Attempt:
     """One admitted repair attempt of a case and its progress.
 
-    `steps` holds the outcome of each finished step, so that a repeated call returns the same outcome.
-    `step` is the current step: it started at `since`, has run `tries` times, and Step Functions waits for it with
-    `task_token` until `deadline`. At `probe_at` the sweep checks the attempt, whatever else happens.
-    A fault observed after `watched_since` proves that the repair failed.
-    `launches` counts failed launches of a successor; each launch uses a new token. `spare` is the spare instance that
-    the attempt claimed. `instance_types` are the types that its launches request, as chosen before the first one.
+    `steps` holds the outcome of each finished step, which a repeated call returns. `step` is the current step: it
+    started at `since`, has run `tries` times, and Step Functions waits for it with `task_token` until `deadline`. At
+    `probe_at` the sweep checks the attempt, whatever else happens. A fault observed after `watched_since` proves that
+    the repair failed. `launches` counts failed launches of a successor; each launch uses a new token. `spare` is the
+    claimed spare instance. `instance_types` are the types that its launches request, chosen before the first.
     """
 
     number: int

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.config import ClusterConfig, shard_of
@@ -24,13 +23,11 @@ from faultbridge.ingest.outcomes import GiveBackReason, IngestResult, process_is
 from faultbridge.ingest.record_reader import Delivery, RecordPart
 from faultbridge.ledger.queries import query_all
 from faultbridge.log import log_cause
+from faultbridge.ports import Clock, Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import heartbeats as stored
 from faultbridge.storage.heartbeats import LastHeartbeats, SnapshotTimes
 from faultbridge.storage.writes import Delete
-
-if TYPE_CHECKING:
-    from faultbridge.ports import Clock, Table
 
 WRITE_AFTER = 0.2
 """A heartbeat is written if the one before it is older than this share of the timeout."""

@@ -74,9 +74,8 @@ class ReconcileSpares:
             except (Misconfigured, Transient) as error:
                 failures.append((spare, error))
         if failures:
-            final = any(isinstance(error, Misconfigured) for _, error in failures)
             text = "; ".join(f"spare {spare.number}: {error}" for spare, error in failures)
-            raise Misconfigured(text) if final else Transient(text)
+            raise Misconfigured(text) if any(isinstance(one, Misconfigured) for _, one in failures) else Transient(text)
 
     def _spares(self, config: ClusterConfig) -> list[Spare]:
         """Return the existing spares and the configured ones that do not exist yet."""
