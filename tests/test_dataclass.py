@@ -181,6 +181,27 @@ def test_a_frozen_value_survives_pickling_and_stays_frozen() -> None:
         value.name = "b"
 
 
+def test_classes_of_both_decorators_inherit_from_each_other() -> None:
+    @dataclasses.dataclass(frozen=True, slots=True)
+    class Theirs(Pickled):
+        more: int = 1
+
+    @dataclass(frozen=True, slots=True)
+    class Ours(Theirs):
+        most: int = 2
+
+    value = Ours("a", most=3)
+    assert (value.name, value.more, value.most) == ("a", 1, 3)
+    assert value == Ours("a", most=3) != Theirs("a")
+    with pytest.raises(FrozenInstanceError):
+        value.name = "b"
+    with pytest.raises(TypeError, match="cannot inherit non-frozen dataclass from a frozen one"):
+
+        @dataclass(slots=True)
+        class Changeable(Pickled):
+            pass
+
+
 def test_a_value_that_contains_itself_is_shown_once() -> None:
     @dataclass(slots=True)
     class Node:

@@ -4,7 +4,7 @@
 the many classes of which a process never creates an instance, and was the largest part of a cold start. Here the
 standard library only collects the fields, so `fields`, `replace`, `asdict` and `match` work as usual. The parameters
 have their usual names, defaults and meanings. `InitVar` is not supported, and only the type checker reports a frozen
-class that inherits from one that is not.
+class whose base is not frozen.
 """
 
 from __future__ import annotations
@@ -40,7 +40,12 @@ else:
         """Make a class a dataclass, as `dataclasses.dataclass` does."""
 
         def complete(given: type) -> type:
-            kind = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(given)
+            # The standard library compares with the classes below, and compiles methods for a frozen class.
+            below = frozen and any(_is_frozen(base) for base in given.__mro__[1:])
+            kind = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=below, slots=slots, kw_only=kw_only)(
+                given
+            )
+            kind.__dataclass_params__.frozen = frozen
             methods = {"__init__": _first_init(kind, frozen=frozen), "__repr__": _repr}
             if eq:
                 methods |= _comparisons(fields(kind), hashed=frozen, ordered=order)
@@ -54,6 +59,11 @@ else:
             return kind
 
         return complete if cls is None else complete(cls)
+
+
+def _is_frozen(kind: Any) -> bool:  # noqa: ANN401 - any class
+    parameters = getattr(kind, "__dataclass_params__", None)
+    return parameters is not None and bool(parameters.frozen)
 
 
 def _comparisons(parts: Iterable[Field[Any]], *, hashed: bool, ordered: bool) -> dict[str, Any]:
