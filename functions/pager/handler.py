@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.composition.installation import from_environment
+from faultbridge.composition.function import from_environment
 from faultbridge.entrypoints.pager import pager
 
 

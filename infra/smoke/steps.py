@@ -213,7 +213,7 @@ def cost_tag(smoke: Smoke) -> str:
 
 def stack_tags(smoke: Smoke) -> str:
     """Check that CloudFormation added the tag to the resources of the stack that cost most."""
-    api: Any = smoke.clients.session.client("resourcegroupstaggingapi", region_name=smoke.region)
+    api: Any = smoke.clients.session.create_client("resourcegroupstaggingapi", region_name=smoke.region)
     pages = api.get_paginator("get_resources").paginate(TagFilters=[{"Key": TAG, "Values": [smoke.name]}])
     arns = [one["ResourceARN"] for result in pages for one in result["ResourceTagMappingList"]]
     missing = [

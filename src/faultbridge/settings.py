@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, Self, TypeVar, overload
 
+from faultbridge.dataclass import dataclass
 from faultbridge.errors import Misconfigured
 
 PREFIX = "FAULTBRIDGE_"

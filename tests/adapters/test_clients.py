@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
+from botocore.exceptions import UnknownServiceError
 from moto import mock_aws
 
-from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.clients import Clients, new_session
 from faultbridge.domain.cluster.config import ProviderRole
 from tests.adapters.stubs import ENVIRONMENT
 
@@ -24,7 +26,7 @@ def test_a_client_is_created_on_first_use() -> None:
         clients = Clients()
         session.assert_not_called()
         assert clients.sqs is clients.sqs
-        assert session.return_value.client.call_count == 1
+        assert session.return_value.create_client.call_count == 1
 
 
 def test_every_client_has_time_limits_and_a_bounded_number_of_attempts() -> None:
@@ -50,7 +52,7 @@ def test_only_the_calls_of_a_function_to_the_table_skip_the_check_of_their_param
     session = mock.Mock()
     clients = Clients(session=lambda: session)
     assert all((clients.dynamodb, clients.s3, clients.ec2))
-    assert [call.kwargs["config"].parameter_validation for call in session.client.call_args_list] == checked
+    assert [call.kwargs["config"].parameter_validation for call in session.create_client.call_args_list] == checked
 
 
 def test_the_endpoint_of_a_service_overrides_the_endpoint_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,3 +97,26 @@ def test_clients_for_a_role_assume_it_with_its_external_id() -> None:
         assert own.sts.get_caller_identity()["Account"] == "123456789012"
     assert requests == [{"RoleArn": role.arn, "ExternalId": "shared-by-both", "RoleSessionName": "faultbridge"}]
     assert own.for_role(role) is others
+
+
+def test_no_folder_of_a_service_is_read_to_list_the_services() -> None:
+    loader = new_session().get_component("data_loader")
+    read: list[Path] = []
+    real = Path.iterdir
+    with mock.patch.object(Path, "iterdir", lambda folder: read.append(folder) or real(folder)):
+        assert set(loader.list_available_services("service-2")) >= {"dynamodb", "sqs"}
+    assert {folder.name for folder in read} <= {"data", "models"}
+
+
+def test_a_session_knows_the_models_in_the_folders_of_the_data_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model = tmp_path / "custom" / "2020-01-01" / "service-2.json"
+    model.parent.mkdir(parents=True)
+    model.write_text('{"metadata": {"serviceId": "custom"}}')
+    monkeypatch.setenv("MODELS", str(tmp_path))
+    monkeypatch.setenv("AWS_DATA_PATH", "$MODELS")
+    session = new_session("eu-west-1")
+    assert session.get_service_model("custom").service_id == "custom"
+    with pytest.raises(UnknownServiceError, match="'no-such-service'"):
+        session.create_client("no-such-service")

@@ -29,7 +29,7 @@ EVERYWHERE = {
 SERVICES = {
     "ArchiveFunction": ("archive.schedule",),
     "ConsoleFunction": ("console.pages",),
-    "IngestFunction": ("ingestion.ingest",),
+    "IngestFunction": ("ingestion.ingest", "ingestion.rejects"),
     "IntakeFunction": ("gateway.webhooks", "gateway.log_subscription"),
     "InventoryFunction": ("registry.inventory", "registry.inventory_events"),
     "PagerFunction": ("pager.page", "pager.chats"),

@@ -3,7 +3,8 @@
     python -m tests.bench.cold_start
 
 `make bench` builds first. Each run is a new process that ingests one batch of one record. For comparison, a new process
-imports boto3, creates one client and makes one call; both kinds alternate.
+imports boto3, creates one client and makes one call, and another makes the same calls to the table as ingest: two reads
+of some items and a transaction. The kinds alternate.
 """
 
 from __future__ import annotations
@@ -35,6 +36,21 @@ table = os.environ["FAULTBRIDGE_TABLE"]
 boto3.client("dynamodb").get_item(TableName=table, Key={"pk": {"S": "-"}, "sk": {"S": "-"}})
 """
 
+# The calls of ingest for a first record, with as many keys; the items are about as large.
+SAME_CALLS = """
+import os, sys, boto3
+table = os.environ["FAULTBRIDGE_TABLE"]
+client = boto3.client("dynamodb")
+key = {"pk": {"S": sys.argv[1]}, "sk": {"S": "-"}}
+three = [{**key, "sk": {"S": str(number)}} for number in range(3)]
+client.batch_get_item(RequestItems={table: {"Keys": three, "ConsistentRead": False}})
+client.batch_get_item(RequestItems={table: {"Keys": [key], "ConsistentRead": True}})
+item = lambda number: {**three[number], "schema": {"N": "1"}, "text": {"S": "x" * 800}}
+puts = [{"Put": {"TableName": table, "Item": item(number), "ConditionExpression": "attribute_not_exists(#0)",
+                 "ExpressionAttributeNames": {"#0": "pk"}}} for number in range(3)]
+client.transact_write_items(TransactItems=puts)
+"""
+
 
 def batch(node: str, body: bytes = XID) -> dict[str, Any]:
     """Return an SQS batch with one record of one node."""
@@ -55,6 +71,7 @@ def measure(on: Deployed) -> list[Row]:
     """Register one node for each run, then run one process of each kind in turn."""
     ours: list[ProcessRun] = []
     bare: list[ProcessRun] = []
+    same: list[ProcessRun] = []
     on.run(BARE, [on.runtime])  # AWS ships the runtime compiled; here the first import compiles it
     for number in range(RUNS):
         node = f"node-{number}"
@@ -63,9 +80,14 @@ def measure(on: Deployed) -> list[Row]:
         event.write_text(json.dumps(batch(node)), encoding="utf-8")
         ours.append(on.run(INGEST, on.path_of("ingest"), str(event)))
         bare.append(on.run(BARE, [on.runtime]))
+        same.append(on.run(SAME_CALLS, [on.runtime], f"BENCH#{number}"))
         if not is_committed(on, node):
             raise SystemExit(f"{node}: the record was not committed")
-    return [row("ingest, first record committed", ours), row("bare boto3, first answer", bare)]
+    return [
+        row("ingest, first record committed", ours),
+        row("bare boto3, first answer", bare),
+        row("bare boto3, the same calls as ingest", same),
+    ]
 
 
 def row(name: str, runs: list[ProcessRun]) -> Row:

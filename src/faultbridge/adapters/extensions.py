@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import Surroundings
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from faultbridge.ports import Surroundings
 
 PREFIX = "faultbridge."
 Part = TypeVar("Part")

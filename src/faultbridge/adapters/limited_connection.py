@@ -10,8 +10,9 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from urllib.parse import SplitResult
+
+from faultbridge.dataclass import dataclass
 
 PORTS = {"http": 80, "https": 443}
 

@@ -1,25 +1,59 @@
-"""Configure the logger, and print metrics in CloudWatch's embedded metric format, one line per call."""
+"""Configure the logger, and print metrics in CloudWatch's embedded metric format, one line per call.
+
+Powertools formats log lines. It is imported at the first line, because most first invocations of a process log none and
+the import takes several percent of a cold start.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.logging.utils import copy_config_to_registered_loggers
-from aws_lambda_powertools.metrics import MetricUnit
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from faultbridge.log import LOGGER
 
-NAMESPACE = "Faultbridge"
-# A line of the embedded metric format holds 100 values of a metric. Powertools prints a line by itself at that number.
-MAX_VALUES = 99
+if TYPE_CHECKING:
+    from aws_lambda_powertools import Logger
 
-logger = Logger()
-# `faultbridge.log` writes causes to the standard library's logger of this name; they get the same JSON form.
-LOGGER.setLevel("INFO")
-copy_config_to_registered_loggers(logger, include={LOGGER.name})
+NAMESPACE = "Faultbridge"
+MAX_METRICS = 100
+"""Metrics in a line of the embedded metric format."""
+MAX_VALUES = 99
+"""Values of a metric in a line; the format allows 100."""
+
+
+@cache
+def logger() -> Logger:
+    """Return the logger of Powertools. `faultbridge.log` writes lines of the same JSON form from then on."""
+    from aws_lambda_powertools import Logger
+    from aws_lambda_powertools.logging.utils import copy_config_to_registered_loggers
+
+    of_powertools = Logger()
+    copy_config_to_registered_loggers(of_powertools, include={LOGGER.name})
+    return of_powertools
+
+
+class _FirstLine(logging.Handler):
+    """Receives the first line of `faultbridge.log`, and replaces itself by the handlers of Powertools."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        others = [one for one in LOGGER.handlers if one is not self]
+        handlers = logger().handlers  # from now on, they are the only ones of LOGGER
+        if LOGGER.isEnabledFor(record.levelno):
+            for handler in handlers:
+                handler.handle(record)
+        for other in others:
+            LOGGER.addHandler(other)
+
+
+LOGGER.setLevel(logging.DEBUG)  # the level of Powertools, from the environment, applies from the first line on
+LOGGER.propagate = False
+LOGGER.addHandler(_FirstLine())
 
 
 def emit(counts: Mapping[str, int], **metadata: Any) -> None:  # noqa: ANN401 - any JSON value is allowed as metadata
@@ -54,15 +88,27 @@ def _print(
     dimensions: Mapping[str, str],
     metadata: Mapping[str, Any],
 ) -> None:
-    metrics = Metrics(namespace=NAMESPACE)
-    metrics.add_dimension("stack", os.environ.get("FAULTBRIDGE_STACK", "faultbridge"))
-    for name, value in dimensions.items():
-        metrics.add_dimension(name, value)
+    dimensions = {"stack": os.environ.get("FAULTBRIDGE_STACK", "faultbridge"), **dimensions}
+    if service := os.environ.get("POWERTOOLS_SERVICE_NAME"):
+        dimensions |= {"service": service}
+    metrics = iter(_metrics(counts, durations))
+    while some := list(islice(metrics, MAX_METRICS)):
+        directive = {
+            "Namespace": NAMESPACE,
+            "Dimensions": [list(dimensions)],
+            "Metrics": [{"Name": name, "Unit": unit} for name, unit, _ in some],
+        }
+        head = {"_aws": {"Timestamp": time.time_ns() // 1_000_000, "CloudWatchMetrics": [directive]}}
+        line = {**head, **dimensions, **metadata, **{name: values for name, _, values in some}}
+        print(json.dumps(line, separators=(",", ":")))  # noqa: T201 - Lambda sends what is printed to CloudWatch
+
+
+def _metrics(
+    counts: Mapping[str, int], durations: Mapping[str, Sequence[int]]
+) -> Iterator[tuple[str, str, list[float]]]:
+    """Yield the name, the unit and the values of each metric."""
     for name, count in counts.items():
-        metrics.add_metric(name, MetricUnit.Count, count)
+        yield name, "Count", [float(count)]
     for name, lengths in durations.items():
-        for length in lengths[:MAX_VALUES]:
-            metrics.add_metric(name, MetricUnit.Milliseconds, length)
-    for name, value in metadata.items():
-        metrics.add_metadata(name, value)
-    metrics.flush_metrics()
+        if lengths:
+            yield name, "Milliseconds", [float(length) for length in lengths[:MAX_VALUES]]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from faultbridge.api.requests import MAX_LENGTH, Request
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.findings import Mark
 from faultbridge.errors import Rejected

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from faultbridge.api.bodies import read_answer, read_reason
 from faultbridge.api.hardware import HardwareHandlers
 from faultbridge.api.jobs import JobHandlers
 from faultbridge.api.paging import DEFAULT_LIMIT, MAX_LIMIT, Paging
 from faultbridge.api.requests import Request
+from faultbridge.dataclass import dataclass
 from faultbridge.domain import names
 from faultbridge.domain.cases import APPROVED, DENIED
 from faultbridge.domain.edges import CaseStatus

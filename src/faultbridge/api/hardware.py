@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from faultbridge.api.bodies import read_mark
 from faultbridge.api.requests import Request
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.findings import Finding
 from faultbridge.domain.offenders import Odds
 from faultbridge.errors import UnknownName

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from faultbridge.api.paging import Paging
 from faultbridge.api.requests import MAX_LENGTH, Request
+from faultbridge.dataclass import dataclass
 from faultbridge.errors import UnknownName
 from faultbridge.jobs.reports import MAX_REPORT, RecordReport
 from faultbridge.registry.documents import Document

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from faultbridge.api.requests import Request
+from faultbridge.dataclass import dataclass
 from faultbridge.ledger.page_tokens import Tokens
 from faultbridge.registry.documents import Document
 

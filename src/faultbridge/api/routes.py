@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from typing import TypeVar
 
@@ -11,6 +10,7 @@ from faultbridge.api.handlers import SEVERITIES, STATUSES, TYPES, Handler, Handl
 from faultbridge.api.hardware import HardwareHandlers
 from faultbridge.api.jobs import JobHandlers
 from faultbridge.api.requests import Request
+from faultbridge.dataclass import dataclass
 from faultbridge.registry.documents import Document
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.entries import canonical_json
 from faultbridge.errors import Rejected
 

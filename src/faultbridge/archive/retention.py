@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from faultbridge.archive.manifests import Manifest, SealedRange
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.domain.times import to_milliseconds
 from faultbridge.errors import Conflict

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
 from faultbridge.archive.anchor import Anchor, RecordAnchor
 from faultbridge.archive.seal import Seal
+from faultbridge.dataclass import dataclass
 from faultbridge.errors import FaultbridgeError, Transient
 from faultbridge.ledger.queries import query_all
 from faultbridge.log import log_cause

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import datetime, timedelta
 
 from faultbridge.archive.manifests import Manifest, SealedObject, SealedRange
 from faultbridge.archive.retention import ExpireEntries, sealed_head
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.entries import Stream
 from faultbridge.domain.nodes import Head

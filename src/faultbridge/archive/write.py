@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from faultbridge.dataclass import dataclass
 from faultbridge.ports.objects import ArchiveSink
 from faultbridge.storage.wire.archive_lines import ArchiveLine, line_of, object_key, pack
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from faultbridge.ledger.append import Stack
-from faultbridge.settings import Settings
+from faultbridge.dataclass import dataclass
 
 if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
@@ -20,8 +19,10 @@ if TYPE_CHECKING:
     from faultbridge.composition.recording import Gateway, Ingestion, Ledger, PolicyRules, Registry
     from faultbridge.composition.repairing import Incidents, Repair
     from faultbridge.composition.reporting import ApiAnswers, ArchiveKeeping, Console, Pages
+    from faultbridge.ledger.append import Stack
     from faultbridge.ledger.cluster_reads import ClusterReads
     from faultbridge.pipeline.normalize.trust import Trust
+    from faultbridge.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Installation:
     @cached_property
     def stack(self) -> Stack:
         """Return the id and the name of the stack. Event ids are derived from the id."""
+        from faultbridge.ledger.append import Stack
+
         return Stack(self.settings.stack_id, self.settings.stack)
 
     @cached_property
@@ -172,9 +175,3 @@ def on_aws(settings: Settings, clients: Clients | None = None) -> Installation:
     from faultbridge.adapters.aws.ports import AwsPorts
 
     return Installation(AwsPorts(settings, clients), settings)
-
-
-@cache
-def from_environment() -> Installation:
-    """Build the installation that the environment variables describe, once per process."""
-    return on_aws(Settings.from_environment())

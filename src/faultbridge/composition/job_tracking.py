@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from faultbridge.dataclass import dataclass
 
 if TYPE_CHECKING:
     from faultbridge.composition.installation import Installation
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from faultbridge.jobs.job_impact import JobImpact
     from faultbridge.jobs.jobs import Jobs
     from faultbridge.jobs.progress import JobProgress
+    from faultbridge.jobs.report_records import RecordReportRecord
     from faultbridge.jobs.reports import RecordReport
     from faultbridge.jobs.resume import ResumeJobs
     from faultbridge.jobs.verdicts import RecordVerdict
@@ -37,6 +39,13 @@ class JobTracking:
         from faultbridge.jobs.reports import RecordReport
 
         return RecordReport(Jobs(self.installation.ledger.append, marks_nodes=False))
+
+    @cached_property
+    def record_report(self) -> RecordReportRecord:
+        """Return the service that records reports of jobs that arrive as raw records."""
+        from faultbridge.jobs.report_records import RecordReportRecord
+
+        return RecordReportRecord(self.report)
 
     @cached_property
     def progress(self) -> JobProgress:

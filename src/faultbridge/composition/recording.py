@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from faultbridge.dataclass import dataclass
+
 if TYPE_CHECKING:
     from faultbridge.composition.installation import Installation
+    from faultbridge.domain.records import Outcome, RawRecord
+    from faultbridge.errors import Rejected
     from faultbridge.gateway.log_subscription import LogSubscription
     from faultbridge.gateway.webhooks import Webhooks
     from faultbridge.ingest.canary import ReceiveCanary, SendCanary
     from faultbridge.ingest.heartbeat_log import HeartbeatLog
     from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
     from faultbridge.ingest.ingest import Ingest
+    from faultbridge.ingest.record_reader import Delivery
     from faultbridge.ingest.rejects import Rejects
     from faultbridge.ledger.append import Append
     from faultbridge.ledger.publish import Publish
@@ -128,14 +133,12 @@ class Ingestion:
         """Return the service that converts raw records to conditions, cases and entries."""
         from faultbridge.decoders import registry
         from faultbridge.ingest.caches import ItemCache, NodeCache
-        from faultbridge.ingest.canary import RecordCanary
         from faultbridge.ingest.counter_store import CounterStore
         from faultbridge.ingest.ingest import Ingest
         from faultbridge.ingest.mappings import CustomerMappings, CustomerThresholds
         from faultbridge.ingest.node_lookup import NodeLookup
         from faultbridge.ingest.poison_messages import PoisonMessages
         from faultbridge.ingest.record_reader import RecordReader
-        from faultbridge.jobs.report_records import RecordReportRecord
 
         of = self.installation
         table, clock = of.ports.table, of.ports.clock
@@ -151,10 +154,23 @@ class Ingestion:
             counter_store=CounterStore(table, CustomerThresholds(mappings)),
             poison_messages=PoisonMessages(table, clock),
             heartbeats=replace(self.heartbeat_log, rulebook=rulebook),
-            reject=self.rejects,
-            canary=RecordCanary(table, clock, of.stack),
-            job_report=RecordReportRecord(of.jobs.report),
+            reject=self._reject,
+            canary=self._record_canary,
+            job_report=self._record_job_report,
         )
+
+    # Most processes never need the services behind these three, and they have a tenth of the modules of ingest.
+    def _reject(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> None:
+        self.rejects(delivery, record, error)
+
+    def _record_canary(self, record: RawRecord) -> Outcome:
+        from faultbridge.ingest.canary import RecordCanary
+
+        of = self.installation
+        return RecordCanary(of.ports.table, of.ports.clock, of.stack)(record)
+
+    def _record_job_report(self, record: RawRecord) -> Outcome:
+        return self.installation.jobs.record_report(record)
 
     @cached_property
     def heartbeat_log(self) -> HeartbeatLog:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from faultbridge.dataclass import dataclass
 
 if TYPE_CHECKING:
     from faultbridge.composition.installation import Installation

@@ -5,10 +5,11 @@ They belong to the pager, the archive, the HTTP API and the console.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from faultbridge.dataclass import dataclass
 
 if TYPE_CHECKING:
     from faultbridge.adapters.paging.chat_webhooks import ChatWebhooks

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from faultbridge.dataclass import dataclass
 
 FOLDER = Path(__file__).parent / "assets"
 STYLE, SCRIPT, ICON = "console.css", "console.js", "icon.svg"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 
 from faultbridge.console.catalog_names import meaning
 from faultbridge.console.kept import Kept
 from faultbridge.console.page_documents import CaseDocuments, StreamDocuments
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.failure_domains import failure_domains

@@ -6,7 +6,6 @@ Control characters and direction marks are made visible.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -15,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from faultbridge.console.assets import SCRIPT, STYLE, asset
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.safe_text import visible
 from faultbridge.domain.times import to_text
 from faultbridge.ledger.entry_text import duration_text

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from faultbridge.dataclass import dataclass
 from faultbridge.presentation.cases.case_facts import CaseFacts
 from faultbridge.presentation.entry_rows import Document
 

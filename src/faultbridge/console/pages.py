@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from faultbridge.api.handlers import CASE_ID, INCIDENT_ID
@@ -16,6 +16,7 @@ from faultbridge.console.catalog_names import gpus, meaning
 from faultbridge.console.content import CSV, IMMUTABLE, JSON, Content, entity_tag
 from faultbridge.console.facts import WEEK, Facts, Window
 from faultbridge.console.html import Links, render
+from faultbridge.dataclass import dataclass
 from faultbridge.domain import names
 from faultbridge.domain.times import from_text
 from faultbridge.errors import FaultbridgeError, Misconfigured, Rejected, UnknownName

@@ -5,13 +5,13 @@ The style sheet and the script are part of the file. A content security policy a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.api.handlers import CASE_ID
 from faultbridge.console.facts import Facts, Window
 from faultbridge.console.html import Links, render
 from faultbridge.console.page_documents import CaseDocuments
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import from_text
 from faultbridge.errors import UnknownName
 from faultbridge.presentation.cases.case_page import CasePage, case_page

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.errors import Misconfigured
 
 THRESHOLDS = "thresholds"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from faultbridge.dataclass import dataclass
 
 FOLDER = Path(__file__).parent / "verification"
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders import registry
 from faultbridge.decoders.command_outputs import CommandOutput, has_headings, outputs_of
 from faultbridge.decoders.common.decoder import LINE_SOURCES, NO_HINTS, Decoded, Hints

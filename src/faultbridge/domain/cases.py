@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action, Component, Severity
 
@@ -108,8 +109,7 @@ class Attempt:
     current step. It started at `since` and has run `tries` times. Step Functions waits for it with `task_token` until
     `deadline`. The sweep checks the attempt at `probe_at`. A fault observed after `watched_since` proves that the
     repair failed. `launches` counts failed launches of a successor; each launch uses a new token. `spare` is the spare
-    instance that the attempt claimed. `instance_types` are the types that its launches request, chosen before the first
-    one.
+    instance that the attempt claimed. `instance_types` are what its launches request, chosen before the first one.
     """
 
     number: int

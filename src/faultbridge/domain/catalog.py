@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.faults import Action, Family, Fault, Severity
 
 

@@ -17,9 +17,10 @@ The ids that later commits need are stored in the node's state, so a retry and a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import FAULT_TYPES, Draft, EntryType, Stream

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from functools import lru_cache
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.catalog import Scope
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Action, Component, ComponentType, Family, Severity

@@ -8,10 +8,12 @@ port or device; only the difference from the previous sample can be a fault.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from faultbridge.dataclass import dataclass
 
 
 class Severity(StrEnum):

@@ -24,10 +24,8 @@ IP_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOST = rf"(?![^:/]{{254}}){_LABEL}(?:\.{_LABEL})*"
 _PORT = r"(?:[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])"
-REST_ADDRESS = re.compile(
-    rf"(?:https://{_HOST}|http://(?:localhost|127\.0\.0\.1))(?::{_PORT})?(?:/[A-Za-z0-9._-]{{1,64}}){{0,4}}",
-    re.ASCII,
-)
+# Compiled when an address is checked, because that is rare and takes as long as all other patterns here.
+_REST_ADDRESS = rf"(?:https://{_HOST}|http://(?:localhost|127\.0\.0\.1))(?::{_PORT})?(?:/[A-Za-z0-9._-]{{1,64}}){{0,4}}"
 
 MAX_CLOSEST = 3
 _MIN_SIMILARITY = 0.5
@@ -60,7 +58,9 @@ def instance_id(text: str) -> str:
 
 def rest_address(text: str) -> str:
     """Check the address of a slurmrestd and return it; any other text raises Rejected (`bad_address`)."""
-    return _matching(REST_ADDRESS, text, "bad_address", "an https URL without user, query and final slash")
+    return _matching(
+        re.compile(_REST_ADDRESS, re.ASCII), text, "bad_address", "an https URL without user, query and final slash"
+    )
 
 
 def _matching(pattern: re.Pattern[str], text: str, reason: str, allowed: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import Case
 from faultbridge.domain.cluster.volumes import MovingVolume
 from faultbridge.domain.conditions import Condition, Tombstone, worst_severity

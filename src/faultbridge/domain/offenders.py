@@ -7,9 +7,10 @@ compares both explanations by the card's other slots and the slot's other cards.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
+
+from faultbridge.dataclass import dataclass
 
 DECISIVE = 3
 """The likelihood ratio from which one explanation is favored."""

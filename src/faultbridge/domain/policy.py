@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
 from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.cluster.capacity_sources import DEFAULT_SOURCES, CapacitySource

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.conditions import Condition, component_key
 from faultbridge.domain.faults import Component, ComponentType, Family

@@ -25,7 +25,7 @@ def archive(_event: Mapping[str, Any], installation: Installation) -> dict[str, 
     """
     kept = installation.archive.schedule()
     for broken in kept.breaks:
-        logger.error("a stream has a broken chain and is not sealed after this entry", entry=broken)
+        logger().error("a stream has a broken chain and is not sealed after this entry", entry=broken)
     emit(
         {
             "ClustersAnchored": len(kept.roots),

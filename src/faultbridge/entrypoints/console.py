@@ -45,7 +45,7 @@ def _content(event: dict[str, Any], installation: Installation) -> Content:
     except FaultbridgeError as error:
         return pages.error(error)
     except Exception:  # noqa: BLE001 - the caller only learns that it is an internal error
-        logger.exception("a request failed")
+        logger().exception("a request failed")
         return pages.internal_error()
 
 

@@ -15,11 +15,11 @@ from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import from_milliseconds
 from faultbridge.ingest.outcomes import outcome_line
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ingest.release import release
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 
 if TYPE_CHECKING:
     from faultbridge.composition.installation import Installation
+    from faultbridge.ingest.outcomes import IngestResult
 
 
 def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
@@ -40,12 +40,20 @@ def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, An
         },
         **{RECEIPT_FIELD: RECEIPT_VERSION, **outcome_line(result.outcomes), "reasons": result.reasons},
     )
-    events_queue = installation.trust.events_queue
-    raw = [record for record in event["Records"] if record.get("eventSourceARN") != events_queue]
-    release(installation.ports.queue, raw, result.failed)
+    if result.failed:
+        _release(event, installation, result)
     for reason, count in Counter(result.failed.values()).items():
         emit_for_reason(reason.value, {"RecordsGivenBack": count})
     return {"batchItemFailures": [{"itemIdentifier": message} for message in sorted(result.failed)]}
+
+
+def _release(event: Mapping[str, Any], installation: Installation, result: IngestResult) -> None:
+    """Shorten the invisibility of the raw messages that are given back."""
+    from faultbridge.ingest.release import release
+
+    events_queue = installation.trust.events_queue
+    raw = [record for record in event["Records"] if record.get("eventSourceARN") != events_queue]
+    release(installation.ports.queue, raw, result.failed)
 
 
 def _delivery(record: Mapping[str, Any], events_queue: str | None) -> Delivery:

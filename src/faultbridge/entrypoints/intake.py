@@ -42,7 +42,7 @@ def _forward_logs(event: Mapping[str, Any], installation: Installation) -> dict[
     try:
         record_id = installation.gateway.log_subscription(str(_members(event["awslogs"]).get("data", "")))
     except Rejected as error:
-        logger.error("a batch of log events was refused", reason=error.reason, detail=error.detail)
+        logger().error("a batch of log events was refused", reason=error.reason, detail=error.detail)
         emit({"IntakeTaken": 0, "IntakeRefused": 1}, channel="logs", reason=error.reason)
         return {"refused": error.reason}
     emit({"IntakeTaken": int(record_id is not None), "IntakeRefused": 0}, channel="logs", record=record_id)
@@ -58,7 +58,7 @@ def _forward_webhook(event: Mapping[str, Any], installation: Installation) -> di
         status = _STATUS.get(error.reason, HTTPStatus.BAD_REQUEST)
         return _response(status, problem(status, error.reason, error.detail), MEDIA_TYPE)
     except FaultbridgeError as error:
-        logger.exception("a webhook request could not be forwarded", sender=_sender(event))
+        logger().exception("a webhook request could not be forwarded", sender=_sender(event))
         emit({"IntakeTaken": 0, "IntakeRefused": 0, "IntakeFailed": 1}, channel="webhook")
         transient = isinstance(error, Transient)
         status = HTTPStatus.SERVICE_UNAVAILABLE if transient else HTTPStatus.INTERNAL_SERVER_ERROR

@@ -35,5 +35,5 @@ def _write_archive(entries: Sequence[Item], installation: Installation) -> int:
     try:
         return installation.archive.write(entries)
     except FaultbridgeError as error:
-        logger.error("entries were not archived; the daily seal adds them from the table", failure=str(error))
+        logger().error("entries were not archived; the daily seal adds them from the table", failure=str(error))
         return 0

@@ -50,10 +50,10 @@ def _handler_of(route: Route, event: Mapping[str, Any], installation: Installati
             return _response(200, _call_route(route, event, path, installation))
         except FaultbridgeError as error:
             if not isinstance(error, Rejected):
-                logger.exception("a request failed", route=route.name)
+                logger().exception("a request failed", route=route.name)
             return _error_response(error)
         except Exception:  # noqa: BLE001 - the caller only learns that it is an internal error
-            logger.exception("a request failed", route=route.name)
+            logger().exception("a request failed", route=route.name)
             return _error_response(Misconfigured("a bug"))
 
     return serve

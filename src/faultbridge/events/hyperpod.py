@@ -15,9 +15,9 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import from_text, to_milliseconds
 
 NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"

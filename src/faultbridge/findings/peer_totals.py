@@ -6,9 +6,10 @@ The counters are taken from the stored counter samples.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.faults import Component
 from faultbridge.domain.findings import Baseline, Detector
 from faultbridge.domain.nodes import NodeState

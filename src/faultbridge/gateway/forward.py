@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from faultbridge.dataclass import dataclass
 from faultbridge.errors import Transient
 from faultbridge.log import log_cause
 from faultbridge.ports import ObjectStore, RecordQueue

@@ -9,10 +9,10 @@ import json
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import from_milliseconds
 from faultbridge.errors import Rejected
 from faultbridge.gateway.forward import Forward

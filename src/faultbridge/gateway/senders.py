@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from secrets import token_bytes
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain import names
 from faultbridge.errors import Misconfigured, Rejected
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.records import WEBHOOK_SENDER
 from faultbridge.errors import Rejected
 from faultbridge.gateway.authorization import check_authorization

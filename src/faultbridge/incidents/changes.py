@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.incidents import CorrelationLimits, Hold, Incident
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.copies import replace

@@ -7,9 +7,9 @@ changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.cluster.state import Control
 from faultbridge.incidents.affected_nodes import affected_nodes, domain_sizes, incidents_of_failures, names_in_use

@@ -6,9 +6,9 @@ Each node is changed in its own transaction. A run continues where an interrupte
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.causation import moved_by
 from faultbridge.domain.cluster.incidents import Incident

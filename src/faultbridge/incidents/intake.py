@@ -6,9 +6,9 @@ While no record arrives, the state of the nodes is unknown, and no node is repai
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.nodes import NodeKey
 
 

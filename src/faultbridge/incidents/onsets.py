@@ -6,10 +6,10 @@ The rate rule opens an incident if faults start much more often than usual.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.incidents import Hold
 from faultbridge.domain.copies import replace
 from faultbridge.errors import Conflict

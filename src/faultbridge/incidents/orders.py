@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.incidents import Incident, IncidentChangeKind
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor

@@ -9,9 +9,10 @@ an item, it is read again consistently, because a node may send directly after i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.ports import Clock, Table, UnprocessedKeys
 from faultbridge.storage import items, keys

@@ -15,10 +15,12 @@ removed. Of the others, those that were reported last are kept, at most 150 KB f
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from faultbridge.data.counters import Thresholds, thresholds
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.conditions import component_key
 from faultbridge.domain.faults import CounterSample
 from faultbridge.domain.nodes import NodeState
@@ -29,10 +31,12 @@ from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.compare import compare
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
-from faultbridge.ports import Table
 from faultbridge.storage import keys
 from faultbridge.storage.counter_samples import STORED_AGAIN_AFTER, LastSample, SampleSet, read_samples, samples_put
 from faultbridge.storage.writes import Item, Key, Put
+
+if TYPE_CHECKING:
+    from faultbridge.ports import Table
 
 FORGET_AFTER = timedelta(days=1)
 CLAIMED = "#claimed"
@@ -210,8 +214,7 @@ def _seen_again(
 def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values: ValuesByRecord) -> str | None:
     """Return the digest that a record states of its counter values, if all these samples come from that record.
 
-    An equal digest shows that the values repeat stored ones. Returns None if the samples come from several records, or
-    if the record states no digest.
+    Returns None if the samples come from several records, or if the record states no digest.
     """
     sources = {records.get(name) for name in ports}
     record = sources.pop() if len(sources) == 1 else None

@@ -9,9 +9,10 @@ or snapshots cannot be stored or read, their records go back to the queue.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.config import ClusterConfig, shard_of
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Conflict

@@ -7,16 +7,19 @@ pointer in the table names the current version.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
 from faultbridge.data.counters import Thresholds, thresholds, thresholds_with
+from faultbridge.dataclass import dataclass
 from faultbridge.errors import Misconfigured, UnknownName
 from faultbridge.log import log_cause
-from faultbridge.ports import Clock, Table
 from faultbridge.rules.rulebook import ItemReader
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put
+
+if TYPE_CHECKING:
+    from faultbridge.ports import Clock, Table
 
 MappingsByName = Mapping[str, Mapping[str, Any]]
 """Customer mappings, by the name of the packaged mapping that each one extends."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.native.heartbeat import SILENT
 from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.domain.faults import NODE_COMPONENT, Fault

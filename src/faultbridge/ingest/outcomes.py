@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
 from faultbridge.log import log_cause

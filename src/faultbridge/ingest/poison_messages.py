@@ -7,14 +7,17 @@ it finished. A message with three attempts that did not finish is rejected.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import to_milliseconds
 from faultbridge.errors import Conflict
-from faultbridge.ports import Clock, Table
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Update
+
+if TYPE_CHECKING:
+    from faultbridge.ports import Clock, Table
 
 ALONE_FROM_RECEIVES = 6
 """Number of receives from which a message is processed alone."""

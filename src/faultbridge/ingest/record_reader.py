@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS, Decoded, Hints
 from faultbridge.decoders.common.wrapped_lines import unpacked
 from faultbridge.domain.cluster.config import ClusterConfig
@@ -19,11 +20,13 @@ from faultbridge.pipeline.normalize.mask_secrets import mask
 from faultbridge.pipeline.normalize.oversized_records import add_evidence_object
 from faultbridge.pipeline.normalize.timestamp import assign_times, bounded_sent_at, shift_last_sent
 from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
-from faultbridge.ports import ObjectStore
 from faultbridge.storage.keys import NO_CLUSTER
 from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
 from faultbridge.storage.wire.decode_message import decode_message, split_records
 from faultbridge.storage.wire.message import MAX_BODY_BYTES, Message, raw_key
+
+if TYPE_CHECKING:
+    from faultbridge.ports import ObjectStore
 
 UNREADABLE_PREFIX = "unread-"
 """Start of the id that is given to a message without the raw record format."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import ComponentType, Severity
 from faultbridge.domain.nodes import NodeKey, NodeState

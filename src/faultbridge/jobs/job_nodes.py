@@ -7,8 +7,9 @@ job's start or end is recorded. The sweep completes an interrupted update.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cluster.jobs import MAX_JOBS_OF_NODE, Job
 from faultbridge.domain.edges import Actor

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType

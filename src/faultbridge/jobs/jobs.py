@@ -7,11 +7,12 @@ stores the job. Another item lists the nodes of the job, as long as the sweep mu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.jobs import OUTCOMES, Job
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected, UnknownName

@@ -8,9 +8,10 @@ an advance if it is higher than every step since the rollback. No repair starts 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.cluster.progress import MAX_LOSSES, NOT_FINITE, Progress, loss_alarm
 from faultbridge.domain.times import to_text, truncate

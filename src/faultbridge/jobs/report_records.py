@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.records import Outcome, RawRecord
 from faultbridge.errors import Rejected, Transient, UnknownName

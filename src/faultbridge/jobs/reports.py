@@ -6,11 +6,11 @@ The HTTP API and the event bus accept the same document.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.jobs import OUTCOMES, Job
 from faultbridge.domain.cluster.ranks import ranks_in_order
 from faultbridge.domain.names import expand_host_list

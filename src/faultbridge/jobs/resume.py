@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.jobs import LATE_FAULTS, RESUME_WITHIN, Job
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Severity

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.jobs import Job, JobVerdict
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from random import Random
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.causation import name_causes
 from faultbridge.domain.copies import replace
@@ -24,10 +24,12 @@ from faultbridge.domain.times import truncate
 from faultbridge.errors import Conflict
 from faultbridge.ledger.transition_guard import check_moves
 from faultbridge.log import log_cause
-from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import index_rows, projection_writes
 from faultbridge.storage.writes import Absent, Condition, Equals, Key, Put, Write
+
+if TYPE_CHECKING:
+    from faultbridge.ports import Clock, Table
 
 MAX_WRITES = 90
 """Limit of writes in a transaction; DynamoDB accepts 100."""

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
+from faultbridge.dataclass import dataclass
 from faultbridge.ledger.queries import query_all
-from faultbridge.ports import Clock, Table
-from faultbridge.storage import findings, keys
+from faultbridge.storage import keys
 from faultbridge.storage.projections import WORK_ROWS, WORK_ROWS_END
 from faultbridge.storage.writes import Index, Item, Key, Page, Write
+
+if TYPE_CHECKING:
+    from faultbridge.ports import Clock, Table
 
 MAX_AGE = timedelta(seconds=5)
 
@@ -161,5 +165,7 @@ def _shared(cluster: str, *, policy: bool) -> frozenset[Key]:
     `policy` adds the current policy and the counter baselines of detectors.
     """
     own = keys.cluster_config(cluster), keys.cluster_control(cluster), keys.cluster_state(cluster)
+    from faultbridge.storage import findings  # only services that decide read it
+
     decided_by = (findings.baselines_key(cluster, 0), keys.CURRENT_POLICY) if policy else ()
     return frozenset((*own, *decided_by))

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.state import ClusterState
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.nodes import NodeState

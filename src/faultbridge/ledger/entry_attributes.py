@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.entries import Entry, EntryType, Stream, device_of, evidence_digest
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import from_text

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import Phase
 from faultbridge.domain.entries import EntryType
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.entries import Stream, chain
 from faultbridge.domain.nodes import Head
 from faultbridge.ledger.entry_attributes import ParsedEntry, StoredForm, altered_attributes, misplaced, parse_entry

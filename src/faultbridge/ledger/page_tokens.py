@@ -6,8 +6,8 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.errors import Rejected
 
 TAG_BYTES = 16

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.errors import Conflict, Transient
 from faultbridge.events.hyperpod import StackLocation, mirror
 from faultbridge.events.wire import detail_of, stub_of

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import TYPE_CHECKING
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.nodes import Head, NodeKey, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.errors import UnknownName
-from faultbridge.ports import Table
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.projections import UNHEALTHY
 from faultbridge.storage.writes import Index, Item
+
+if TYPE_CHECKING:
+    from faultbridge.ports import Table
 
 SKEW = timedelta(minutes=5)
 """Largest difference between the clocks of two writers. Entries of one stream may be out of time order by this much."""

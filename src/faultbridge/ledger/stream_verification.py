@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.entries import Stream
 from faultbridge.domain.nodes import Head, NodeKey, NodeState
 from faultbridge.errors import Misconfigured, Rejected

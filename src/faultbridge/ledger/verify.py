@@ -8,8 +8,9 @@ hashes in anchors (`AnchoredHashes`) prove the rest, up to the latest anchor.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected, UnknownName

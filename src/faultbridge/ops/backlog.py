@@ -6,10 +6,10 @@ It reads only the table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import from_text, to_text, truncate
 from faultbridge.ingest.canary import INTERVAL_MINUTES, LAST_RECEIVED, LAST_RECORDED, last_sent_at
 from faultbridge.ledger.queries import query_all

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.incidents.correlate import Correlate

@@ -7,10 +7,10 @@ repeats the same steps each minute, so a lost or failed trigger only delays the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.entries import EntryType
 from faultbridge.errors import Transient

@@ -14,9 +14,9 @@ Each part gets a fraction of the remaining time. `sweep_plan` chooses the order 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import to_text
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor

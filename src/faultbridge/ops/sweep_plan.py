@@ -7,12 +7,12 @@ processed under overload.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from random import Random
 from typing import TypeVar
 
+from faultbridge.dataclass import dataclass
 from faultbridge.ledger.queries import query_all
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.incidents.intake import Intake
 from faultbridge.ports import Clock
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Conflict, Misconfigured, Transient

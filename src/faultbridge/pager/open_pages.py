@@ -6,10 +6,10 @@ Pages above the limit of a clock hour are withheld. Instead, a summary lists the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import to_milliseconds
 from faultbridge.errors import Conflict
 from faultbridge.ledger.queries import query_all

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.safe_text import visible_line
 from faultbridge.ports import PageUrgency
 

@@ -7,11 +7,11 @@ under the same key.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import to_milliseconds, to_text
 from faultbridge.errors import Conflict
 from faultbridge.log import log_cause

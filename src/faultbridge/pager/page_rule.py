@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import EntryType
 from faultbridge.pager.page import PageState

@@ -6,9 +6,10 @@ A page is withheld if it was above the hourly page limit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.ledger.queries import query_all
 from faultbridge.log import log_cause
 from faultbridge.pager.open_pages import OpenPage, OpenPages

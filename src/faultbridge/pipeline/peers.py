@@ -7,10 +7,10 @@ themselves. The stage is pure; `faultbridge.findings` applies it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.findings import Baseline, Detector
 
 HOUR = timedelta(hours=1)

@@ -19,46 +19,74 @@ Read in this order:
 - `callbacks`: notify the owner or the scheduler of a job that may resume
 - `extension`: what Faultbridge passes to an adapter from another Python package
 - `installation`: all ports of one installation
+
+A name is imported from its module at first use: most functions need two of these modules, and the others take time.
 """
 
 from __future__ import annotations
 
-from faultbridge.ports.callbacks import JobCallback, JobNotice
-from faultbridge.ports.compute import (
-    CallResult,
-    Capacity,
-    CapacityEvidence,
-    CheckResult,
-    InstanceChecks,
-    LaunchedInstance,
-    Launcher,
-    LaunchRequest,
-    Presence,
-    Provider,
-    ProviderFailure,
-    Restart,
-    Restarter,
-    RestartState,
-)
-from faultbridge.ports.diagnostics import Bundle, BundleState, Collector, Verdict, Verification, Verifier
-from faultbridge.ports.extension import Surroundings
-from faultbridge.ports.installation import ComputeAccess, Ports
-from faultbridge.ports.messaging import (
-    BusEvent,
-    EventBus,
-    FailedEvent,
-    Receipts,
-    ReceivedMessage,
-    RecordQueue,
-    RecordQueueDepth,
-)
-from faultbridge.ports.object_watch import ObjectChange, ObjectKind, ObjectPage, ObjectWatch, VersionExpired
-from faultbridge.ports.objects import ObjectStore
-from faultbridge.ports.orchestrator import ClusterNode, Orchestrator
-from faultbridge.ports.paging import FormattedPage, PageFormat, PageMessage, Pager, PageUrgency
-from faultbridge.ports.table import Clock, Table, UnprocessedKeys
-from faultbridge.ports.volumes import Attachment, Volume, VolumeAttachments, Volumes
-from faultbridge.ports.workflow import ExecutionStatus, Workflow
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from faultbridge.ports.callbacks import JobCallback, JobNotice
+    from faultbridge.ports.compute import (
+        CallResult,
+        Capacity,
+        CapacityEvidence,
+        CheckResult,
+        InstanceChecks,
+        LaunchedInstance,
+        Launcher,
+        LaunchRequest,
+        Presence,
+        Provider,
+        ProviderFailure,
+        Restart,
+        Restarter,
+        RestartState,
+    )
+    from faultbridge.ports.diagnostics import Bundle, BundleState, Collector, Verdict, Verification, Verifier
+    from faultbridge.ports.extension import Surroundings
+    from faultbridge.ports.installation import ComputeAccess, Ports
+    from faultbridge.ports.messaging import (
+        BusEvent,
+        EventBus,
+        FailedEvent,
+        Receipts,
+        ReceivedMessage,
+        RecordQueue,
+        RecordQueueDepth,
+    )
+    from faultbridge.ports.object_watch import ObjectChange, ObjectKind, ObjectPage, ObjectWatch, VersionExpired
+    from faultbridge.ports.objects import ObjectStore
+    from faultbridge.ports.orchestrator import ClusterNode, Orchestrator
+    from faultbridge.ports.paging import FormattedPage, PageFormat, PageMessage, Pager, PageUrgency
+    from faultbridge.ports.table import Clock, Table, UnprocessedKeys
+    from faultbridge.ports.volumes import Attachment, Volume, VolumeAttachments, Volumes
+    from faultbridge.ports.workflow import ExecutionStatus, Workflow
+
+_NAMES = {
+    "callbacks": "JobCallback JobNotice",
+    "compute": (
+        "CallResult Capacity CapacityEvidence CheckResult InstanceChecks LaunchedInstance Launcher "
+        "LaunchRequest Presence Provider ProviderFailure Restart Restarter RestartState"
+    ),
+    "diagnostics": "Bundle BundleState Collector Verdict Verification Verifier",
+    "extension": "Surroundings",
+    "installation": "ComputeAccess Ports",
+    "messaging": "BusEvent EventBus FailedEvent Receipts ReceivedMessage RecordQueue RecordQueueDepth",
+    "object_watch": "ObjectChange ObjectKind ObjectPage ObjectWatch VersionExpired",
+    "objects": "ObjectStore",
+    "orchestrator": "ClusterNode Orchestrator",
+    "paging": "FormattedPage PageFormat PageMessage Pager PageUrgency",
+    "table": "Clock Table UnprocessedKeys",
+    "volumes": "Attachment Volume VolumeAttachments Volumes",
+    "workflow": "ExecutionStatus Workflow",
+}
+"""The names of each module."""
+
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "Attachment",
@@ -116,3 +144,12 @@ __all__ = [
     "Volumes",
     "Workflow",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Return a name of this package, imported from its module at first use."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = found
+    return found

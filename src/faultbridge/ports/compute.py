@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.cluster.config import ClusterConfig

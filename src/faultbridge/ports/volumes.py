@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from faultbridge.dataclass import dataclass
 from faultbridge.ports.compute import CallResult
 from faultbridge.ports.orchestrator import ClusterNode
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.presentation.entry_rows import Document, occurred_at
 from faultbridge.presentation.history import of_type
 from faultbridge.presentation.lanes import MIN_SPAN, Tick, ticks

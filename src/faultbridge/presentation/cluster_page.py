@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from statistics import median
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.policy import Policy
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text, condition_text, duration_text, in_phase_order, nodes_text

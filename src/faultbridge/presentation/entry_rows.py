@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import entry_text
 from faultbridge.presentation.tones import CASE, CLUSTER, INCIDENT, NODE, SEVERITY, Mark, Tone, mark

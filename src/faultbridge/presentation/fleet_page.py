@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.presentation.cluster_page import in_order
 from faultbridge.presentation.entry_rows import Document
 from faultbridge.presentation.grid import GpuShare, GridNode, NodeGroup, gpu_share, node_groups

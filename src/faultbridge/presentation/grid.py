@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.presentation.tones import NODE, Mark, mark
 
 MAX_SINGLE_NODES = 1_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import from_text
 from faultbridge.presentation.areas import Area, incident_area
 from faultbridge.presentation.cases.case_answers import sentence

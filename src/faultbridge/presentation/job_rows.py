@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import from_text
 from faultbridge.presentation.entry_rows import Document
 from faultbridge.presentation.history import Span

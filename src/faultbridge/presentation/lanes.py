@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.presentation.tones import Tone
 
 MAX_TICKS = 6

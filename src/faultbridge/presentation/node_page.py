@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text
 from faultbridge.presentation.cases.case_answers import Answer

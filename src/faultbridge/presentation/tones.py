@@ -6,8 +6,9 @@ A page shows a tone as color, symbol and text, never as color alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from faultbridge.dataclass import dataclass
 
 
 class Tone(StrEnum):

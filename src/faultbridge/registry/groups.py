@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import from_text, to_text

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.provider_status import ProviderCondition
 from faultbridge.domain.nodes import Alias, NodeKey
 from faultbridge.errors import UnknownName

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.times import to_text
 from faultbridge.ledger.queries import query_all, recorded_job

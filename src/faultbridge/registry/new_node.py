@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain import names
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.instances import Instance

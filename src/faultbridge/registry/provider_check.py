@@ -7,9 +7,10 @@ group wait while its owner updates it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.group_updates import UpdateHold
 from faultbridge.domain.cluster.provider_status import ProviderCondition, ProviderStatus

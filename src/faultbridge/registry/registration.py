@@ -6,10 +6,11 @@ No other module creates a node. A record about an unregistered node is rejected 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from datetime import datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain import names
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cluster.config import ClusterConfig

@@ -8,9 +8,10 @@ import.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain import names
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL

@@ -7,9 +7,10 @@ instance whose names and failure domains were read from the provider. Each new i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import DomainKind, NodeState
 from faultbridge.storage import items, keys

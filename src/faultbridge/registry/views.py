@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby, islice
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import Case
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.incidents import Incident

@@ -6,9 +6,9 @@ To admit a case is to start its next repair attempt. The changes concern the nod
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Approval, Attempt, Case, Phase, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.cluster.config import Mode

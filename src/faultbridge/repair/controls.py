@@ -6,9 +6,9 @@ Each change is committed in one transaction with the entry that records it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.breakers import Breaker, BreakerState, domain_of
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.copies import replace

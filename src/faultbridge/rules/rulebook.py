@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.policy import Policy

@@ -17,7 +17,7 @@ import json
 import types
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import cache
@@ -25,6 +25,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.copies import maker
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.storage.writes import Item, Packed, Value

@@ -7,9 +7,9 @@ charges for reads and writes by size.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.faults import Component
 from faultbridge.domain.times import to_text
 from faultbridge.storage import items

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.findings import Baseline, Finding
 from faultbridge.domain.times import from_text, to_milliseconds, to_text
 from faultbridge.storage import items, keys

@@ -10,11 +10,11 @@ content is compressed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import from_milliseconds, from_text, to_milliseconds, to_text
 from faultbridge.storage import items
 from faultbridge.storage.codec import pack, unpack

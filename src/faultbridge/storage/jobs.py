@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.jobs import Job, JobVerdict
 from faultbridge.domain.cluster.progress import STALL_AFTER, Progress
 from faultbridge.domain.times import from_text, to_text

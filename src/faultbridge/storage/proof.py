@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from faultbridge.dataclass import dataclass
 from faultbridge.storage.writes import Key
 
 

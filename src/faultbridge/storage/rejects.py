@@ -6,10 +6,10 @@ A reject is a raw record that ingest refused; it is stored so that it can be pro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.records import CANARY
 from faultbridge.domain.times import to_milliseconds, to_text, truncate
 from faultbridge.storage import items, keys

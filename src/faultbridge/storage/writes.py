@@ -7,10 +7,11 @@ excluded, because DynamoDB does not return them unchanged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.config import shard_of
 
 

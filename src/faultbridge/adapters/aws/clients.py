@@ -1,15 +1,21 @@
-"""AWS clients with time-outs, retries and endpoints; each client is created on first use."""
+"""AWS clients with time-outs, retries and endpoints; each client is created on first use.
+
+The clients are those of boto3. botocore itself creates them, because `import boto3` also loads its resources and the
+transfer manager of S3, which nothing here uses, and so takes a fifth longer.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boto3.session import Session
 from botocore.client import BaseClient
 from botocore.config import Config
+from botocore.loaders import Loader, instance_cache
+from botocore.session import Session
 
 if TYPE_CHECKING:
     from mypy_boto3_autoscaling.client import AutoScalingClient
@@ -67,6 +73,31 @@ Observer = Callable[[str, str], None]
 """Called with the service and the operation of each API call; retries inside botocore are not reported."""
 
 
+def new_session(region: str | None = None, profile: str | None = None) -> Session:
+    """Return a session with a region and a profile; those of the environment apply where one is None."""
+    session = Session(profile=profile)
+    if region is not None:
+        session.set_config_variable("region", region)
+    session.lazy_register_component("data_loader", lambda: _model_loader(session.get_config_variable("data_path")))
+    return session
+
+
+class _ModelLoader(Loader):
+    """Loads the models of services. To list services, botocore's own loader reads the folder of each of the 400."""
+
+    @instance_cache
+    def list_available_services(self, _type: str) -> list[str]:
+        """Return the names of all services. For one without the wanted file, reading the file raises the error."""
+        folders = (Path(path) for path in self.search_paths)
+        return sorted({one.name for folder in folders if folder.is_dir() for one in folder.iterdir()})
+
+
+def _model_loader(data_path: str | None) -> Loader:
+    """Return a loader that first searches the folders of AWS_DATA_PATH, as botocore's own does."""
+    folders = [os.path.expandvars(folder) for folder in data_path.split(os.pathsep)] if data_path else []
+    return _ModelLoader(extra_search_paths=[str(Path(folder).expanduser()) for folder in folders])
+
+
 class Clients:
     """The boto3 clients of one process, one attribute for each AWS service.
 
@@ -108,7 +139,7 @@ class Clients:
         observe: Observer | None = None,
         session: Callable[[], Session] | None = None,
     ) -> None:
-        self._make_session = session or (lambda: Session(region_name=region, profile_name=profile))
+        self._make_session = session or (lambda: new_session(region, profile))
         self._endpoint_url = endpoint_url
         self._observe = observe
         self._role_clients: dict[ProviderRole, Clients] = {}
@@ -118,7 +149,7 @@ class Clients:
         if name not in SERVICES:
             raise AttributeError(name)
         service, variable, attempts = SERVICES[name]
-        create: Any = self.session.client  # typed only for literal service names
+        create: Any = self.session.create_client  # typed only for literal service names
         client: BaseClient = create(service, **self._options(variable, attempts))
         if (observe := self._observe) is not None:
             client.meta.events.register(
@@ -130,7 +161,8 @@ class Clients:
     @property
     def region(self) -> str | None:
         """Return the AWS Region that the clients call; None if no Region is configured."""
-        return self.session.region_name
+        region: str | None = self.session.get_config_variable("region")
+        return region
 
     def for_role(self, role: ProviderRole | None) -> Clients:
         """Return clients with the credentials of a role in another account; without a role, return `self`.

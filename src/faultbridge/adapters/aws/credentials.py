@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from boto3.session import Session
 from botocore.credentials import (
     CredentialProvider,
     CredentialResolver,
     DeferredRefreshableCredentials,
     create_assume_role_refresher,
 )
-from botocore.session import Session as CoreSession
 
+from faultbridge.adapters.aws.clients import new_session
 from faultbridge.adapters.aws.errors import translated
 
 if TYPE_CHECKING:
+    from botocore.session import Session
     from mypy_boto3_sts.client import STSClient
 
     from faultbridge.adapters.aws.clients import Clients
@@ -35,13 +35,13 @@ def caller_arn(clients: Clients) -> str:
 
 
 def session_for_role(role: ProviderRole, sts: STSClient, region: str | None) -> Session:
-    """Return a boto3 session with the credentials of a role.
+    """Return a session with the credentials of a role.
 
     `sts` is the STS client of Faultbridge's own account; it assumes the role.
     """
-    core = CoreSession()
-    core.register_component("credential_provider", CredentialResolver([_AssumedRole(role, sts)]))
-    return Session(botocore_session=core, region_name=region)
+    session = new_session(region)
+    session.register_component("credential_provider", CredentialResolver([_AssumedRole(role, sts)]))
+    return session
 
 
 class _AssumedRole(CredentialProvider):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from faultbridge import ports
 from faultbridge.adapters.aws.compute_ports import ComputePorts
 from faultbridge.adapters.extensions import Parts
-from faultbridge.registry import instances
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,6 +50,7 @@ class AwsPorts(ComputePorts):
         """Return the adapters that list the instances of a cluster's groups, by provider name."""
         from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
         from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
+        from faultbridge.registry import instances
 
         hyperpod = HyperPodInventory(self.clients)
         built_in: dict[str, Inventory] = {"ec2-auto-scaling": Ec2Inventory(self.clients), "hyperpod": hyperpod}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -14,6 +13,7 @@ from faultbridge.adapters.aws.errors import code_of, translated
 from faultbridge.adapters.compute import ssm_commands
 from faultbridge.adapters.compute.instances import hardware_of
 from faultbridge.adapters.compute.ssm_commands import OUTPUT_CHARACTERS, RUNNING, UNFINISHED
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.faults import Component, ComponentType
 from faultbridge.errors import Rejected, Transient, Unverifiable
 from faultbridge.ports import ObjectStore, Verdict, Verification

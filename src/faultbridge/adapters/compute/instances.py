@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
@@ -12,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, translated
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.nodes import NETWORK_LAYERS, DomainKind
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.log import log_cause

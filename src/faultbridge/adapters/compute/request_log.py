@@ -7,11 +7,11 @@ request. After a crash or a lost response, the record remains, so the request is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import uuid4
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import from_text, to_milliseconds, to_text
 from faultbridge.errors import Conflict
 from faultbridge.ports import Clock, Table

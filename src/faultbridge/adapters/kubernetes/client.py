@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -25,6 +25,7 @@ from msgspec import MsgspecError
 
 from faultbridge.adapters.aws.clients import CONNECT_SECONDS, READ_SECONDS, Clients
 from faultbridge.adapters.aws.errors import translated
+from faultbridge.dataclass import dataclass
 from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.retry import Retry
 
@@ -202,7 +203,7 @@ def _signed(clients: Clients, request: dict[str, Any]) -> str:
     credentials, service = session.get_credentials(), clients.sts.meta.service_model.service_id
     if credentials is None:
         raise Misconfigured("no AWS credentials for the Kubernetes API; configure credentials")
-    signer = RequestSigner(service, region, "sts", "v4", credentials, session.events)
+    signer = RequestSigner(service, region, "sts", "v4", credentials, session.get_component("event_emitter"))
     url: str = signer.generate_presigned_url(
         request, operation_name="", expires_in=TOKEN_SIGNED_SECONDS, region_name=region
     )

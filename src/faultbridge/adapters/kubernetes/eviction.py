@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from http import HTTPStatus
 
 from lightkube import Client
@@ -11,6 +10,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Pod
 
 from faultbridge.adapters.kubernetes.client import PAGE, ApiRejection, Kubernetes
+from faultbridge.dataclass import dataclass
 
 DAEMON_SET = "DaemonSet"
 MIRROR = "kubernetes.io/config.mirror"

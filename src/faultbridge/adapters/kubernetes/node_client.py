@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 
 from lightkube import Client
@@ -12,6 +12,7 @@ from lightkube.types import PatchType
 
 from faultbridge.adapters.kubernetes.client import ApiRejection, Kubernetes
 from faultbridge.adapters.kubernetes.taints import Patch
+from faultbridge.dataclass import dataclass
 from faultbridge.ports import ClusterNode
 from faultbridge.retry import Retry
 

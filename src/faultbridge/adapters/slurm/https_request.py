@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import http.client
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import SplitResult, urlsplit
 
 from faultbridge.adapters.limited_connection import Limits, limited_connection
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.names import rest_address
 from faultbridge.errors import Misconfigured, Rejected, Transient
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.slurm.node_listing import SlurmNode
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from faultbridge.adapters.slurm.operations import SlurmJob
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.slurm.node_listing import SlurmNode, slurm_nodes
 from faultbridge.errors import Misconfigured, Transient
 

@@ -6,12 +6,13 @@ An operator adds the tag `faultbridge:peer` to instances that may serve as peers
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translated
 from faultbridge.adapters.compute.ec2_fleet import STACK_TAG
 from faultbridge.adapters.compute.instances import InstanceHardware, hardware_in, hardware_of, live_instances
+from faultbridge.dataclass import dataclass
 from faultbridge.registry.verification.peers import VerificationPeers
 
 PEER_TAG = "faultbridge:peer"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from botocore.exceptions import ClientError
@@ -21,6 +21,7 @@ from faultbridge.adapters.compute.instances import InstanceHardware, hardware_of
 from faultbridge.adapters.compute.ssm_commands import RUNNING, UNFINISHED
 from faultbridge.adapters.verification.ec2_peers import PEER_TAG, Ec2Peers, Peer
 from faultbridge.adapters.verification.peer_leases import PeerLeases
+from faultbridge.dataclass import dataclass
 from faultbridge.errors import Transient
 from faultbridge.log import log_cause
 from faultbridge.ports import Verdict, Verification, Verifier

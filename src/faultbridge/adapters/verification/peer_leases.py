@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import from_text, to_milliseconds, to_text
 from faultbridge.errors import Conflict
 from faultbridge.ports import Clock, Table

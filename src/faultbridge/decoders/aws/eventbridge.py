@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.clock import instant
 from faultbridge.decoders.common.documents import objects, text_of
 from faultbridge.decoders.common.fields import members, text

@@ -16,24 +16,26 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from faultbridge.decoders.common.lazy_pattern import lazy_pattern
+
 MAX_VALUE = 16 * 1024 * 1024
 _MAX_TEXT = 64 * 1024
 _LENGTH = 8
-_EXPORT = re.compile(rb"\s{0,16}__[A-Z_]{1,40}=")
+_EXPORT = lazy_pattern(rb"\s{0,16}__[A-Z_]{1,40}=")
 _START_BYTES = 64
-_NAME = re.compile(rb"^([A-Z_][A-Z0-9_]{0,63})\n", re.MULTILINE)
+_NAME = lazy_pattern(rb"^([A-Z_][A-Z0-9_]{0,63})\n", re.MULTILINE)
 _KEPT_BINARY = b"MESSAGE"
 _CONTROL = bytes(set(range(32)) - set(b"\t\x1b"))
 _TEXT = bytes.maketrans(_CONTROL, b" " * len(_CONTROL))
 # A field that no reader uses, one for each line end of a value, so that the lines after it keep their numbers.
 _FILLER = b"_=\n"
 
-_HEAD = re.compile(
+_HEAD = lazy_pattern(
     rb"[A-Z][a-z]{2} (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,6})?) (UTC|[+-]\d\d:?\d\d|\w{1,5}) \[s=[0-9a-f]"
 )
-_FIRST = re.compile(rb"\s{0,16}(?:__[A-Z_]{1,40}=|" + _HEAD.pattern + rb")")
-_FIELD = re.compile(rb"(?: {4})?([A-Z_][A-Z0-9_]{0,63})=(.*)$")
-_BINARY = re.compile(rb"[A-Z_][A-Z0-9_]{1,63}")
+_FIRST = lazy_pattern(rb"\s{0,16}(?:__[A-Z_]{1,40}=|" + _HEAD.pattern + rb")")
+_FIELD = lazy_pattern(rb"(?: {4})?([A-Z_][A-Z0-9_]{0,63})=(.*)$")
+_BINARY = lazy_pattern(rb"[A-Z_][A-Z0-9_]{1,63}")
 """A name alone: `text_fields` found no value of that length, so a program may have written the lines that follow."""
 _KEPT = frozenset(
     b"MESSAGE _TRANSPORT SYSLOG_IDENTIFIER SYSLOG_FACILITY _HOSTNAME _BOOT_ID __REALTIME_TIMESTAMP".split()

@@ -9,16 +9,17 @@ Source: the API references of EC2, SSM and CloudWatch Logs, OTLP, Loki's HTTP AP
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from faultbridge.decoders.common.lazy_pattern import lazy_pattern
+
 Lines = list[Mapping[str, Any]]
 _MAX_DEPTH = 8
-_INSTANCE = re.compile(r"(?:^|[/_])(i-[0-9a-f]{8,17})$")
-_TABLE = re.compile(r'\ufeff?(?:"?@?\w{1,64}"?,){0,32}"?@message"?(?:,"?@?\w{1,64}"?){0,32}\r?\n')
+_INSTANCE = lazy_pattern(r"(?:^|[/_])(i-[0-9a-f]{8,17})$")
+_TABLE = lazy_pattern(r'\ufeff?(?:"?@?\w{1,64}"?,){0,32}"?@message"?(?:,"?@?\w{1,64}"?){0,32}\r?\n')
 
-_CELL = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^,\n]*?))(,|\r?\n|\Z)')
+_CELL = lazy_pattern(r'(?:"([^"]*(?:""[^"]*)*)"|([^,\n]*?))(,|\r?\n|\Z)')
 
 
 def instance_of(stream: object) -> str | None:

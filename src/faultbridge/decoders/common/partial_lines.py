@@ -9,18 +9,20 @@ copier.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from faultbridge.dataclass import dataclass
+from faultbridge.decoders.common.lazy_pattern import lazy_pattern
 
 _HEAD = rb"\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) "
-_CRI = re.compile(rb"(" + _HEAD + rb"(std(?:out|err)) )([FP])(?: ([^\n]*)|(?=\n|\Z))")
-_DOCKER = re.compile(rb'(\{"log": ?")([^\n]*?)(", ?"stream": ?"(std(?:out|err))"[^\n]*)')
-_DOCKER_START = re.compile(rb'\{"log": ?"')
+_CRI = lazy_pattern(rb"(" + _HEAD + rb"(std(?:out|err)) )([FP])(?: ([^\n]*)|(?=\n|\Z))")
+_DOCKER = lazy_pattern(rb'(\{"log": ?")([^\n]*?)(", ?"stream": ?"(std(?:out|err))"[^\n]*)')
+_DOCKER_START = lazy_pattern(rb'\{"log": ?"')
 _CRI_PART = b" P "
 PART_MARKS = (_CRI_PART, b'"stream":')
 """One of these is in every text with a part of a line."""
-_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
+_LINE = lazy_pattern(rb"[^\n]*\n|[^\n]+")
 _DOCKER_ENDS = (b'","stream":"std', b'", "stream": "std')
 _LINE_END = b"\\n"
 _MAX_HELD = 1024 * 1024

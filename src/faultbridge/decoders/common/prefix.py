@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.clock import calendar_time, instant, iso_instant, month_name, yearless_time
+from faultbridge.decoders.common.lazy_pattern import lazy_pattern
 from faultbridge.decoders.common.tailed_events import BEFORE_KERNEL
 from faultbridge.decoders.common.wrappers import unwrap
 
@@ -19,7 +20,7 @@ USER = "user"
 _NETWORKD = "systemd-networkd"
 _KERNEL = "kern"
 _KERNEL_FACILITY, _USER_FACILITY = 0, 1
-ANSI = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
+ANSI = lazy_pattern(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 
 
 @dataclass(slots=True)
@@ -172,7 +173,7 @@ def _from_json(message: KernelMessage) -> bool:
     return True
 
 
-_ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})")
+_ESCAPE = lazy_pattern(r"\\x([0-9a-fA-F]{2})")
 _MONTH = r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)"
 _ISO = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
 _DATE_AND_TIME = r"(\d{4}[-/]\d\d[-/]\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?: ?(?:UTC|Z|\+00:?00))?"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import from_milliseconds
 
 # Runs of spaces are bounded: two unbounded runs side by side would take hours on a long line.

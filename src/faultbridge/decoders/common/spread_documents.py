@@ -9,10 +9,11 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.clock import iso_instant
 from faultbridge.decoders.common.documents import MAX_JSON_BYTES, each_document
 from faultbridge.decoders.common.log_answers import lines_of_answer

@@ -7,10 +7,10 @@ decoder can read it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.clock import instant
 from faultbridge.decoders.common.documents import embedded
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.documents import embedded, text_of
 from faultbridge.decoders.common.fault_codes import CODES, SETTINGS, code_of_number
 from faultbridge.decoders.common.fields import members, objects_in

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from faultbridge.dataclass import dataclass
 
 _TITLE = re.compile(r"^\| Diagnostic {1,40}\| Result {1,64}\|", re.MULTILINE)
 _ROW = re.compile(r"^\|([^|\n]{27})\|([^|\n]{48})(?:\||$)", re.MULTILINE)

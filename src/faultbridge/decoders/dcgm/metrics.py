@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from faultbridge.data.exporter_fields import (
     COUNTERS,
@@ -26,6 +25,7 @@ from faultbridge.data.exporter_fields import (
     ROW_REMAP_PENDING,
     XID_COUNT,
 )
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.fault_codes import CODES

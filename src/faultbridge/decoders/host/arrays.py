@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.fields import evidence
 from faultbridge.domain.faults import Component, ComponentType, Fault
 

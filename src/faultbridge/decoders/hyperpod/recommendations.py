@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.faults import Action, Severity
 
 CODES_BY_CONDITION: Mapping[str, str] = {

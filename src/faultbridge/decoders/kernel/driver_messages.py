@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 
+from faultbridge.dataclass import dataclass
+from faultbridge.decoders.common.lazy_pattern import lazy_pattern
 from faultbridge.decoders.common.prefix import USER, KernelMessage
 from faultbridge.decoders.kernel.xid import device_fault, gpu_at
 from faultbridge.domain.faults import NODE_COMPONENT, Clear, ComponentType, Fault, normalize_pci
@@ -22,16 +24,18 @@ SAME_LOSS = timedelta(minutes=5)
 _MAX_BOOTS = 64  # of all nodes in one input; bounds the comparisons of a crafted log
 _MAX_CLOCK_STEP = timedelta(minutes=1)  # a node restarts more slowly, so a larger step is another boot
 _BDF = r"([0-9a-fA-F]{0,8}:?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
-_UUID = re.compile(rf"NVRM: GPU at PCI:{_BDF}: (GPU-[0-9a-fA-F-]{{8,40}})$")
-_SERIAL = re.compile(r"NVRM: GPU Board Serial Number: ([0-9A-Za-z]{4,32})$")
-_LOST = re.compile(rf"NVRM: (?:The NVIDIA )?GPU {_BDF}.{{0,80}}has fallen off the bus", re.DOTALL)
-_LOST_START = re.compile(rf"NVRM: The NVIDIA GPU {_BDF}(?: \(PCI ID: .{{1,80}})?$")
-_LOST_END = re.compile(r"(?:NVRM: )?(?:system )?(?:has )?fallen off the bus and is not responding to commands")
-_PROBE_FAILED = re.compile(r"NVRM: (The NVIDIA probe routine failed for \d{1,3} device.{0,80})", re.DOTALL)
+_UUID = lazy_pattern(rf"NVRM: GPU at PCI:{_BDF}: (GPU-[0-9a-fA-F-]{{8,40}})$")
+_SERIAL = lazy_pattern(r"NVRM: GPU Board Serial Number: ([0-9A-Za-z]{4,32})$")
+_LOST = lazy_pattern(rf"NVRM: (?:The NVIDIA )?GPU {_BDF}.{{0,80}}has fallen off the bus", re.DOTALL)
+_LOST_START = lazy_pattern(rf"NVRM: The NVIDIA GPU {_BDF}(?: \(PCI ID: .{{1,80}})?$")
+_LOST_END = lazy_pattern(r"(?:NVRM: )?(?:system )?(?:has )?fallen off the bus and is not responding to commands")
+_PROBE_FAILED = lazy_pattern(r"NVRM: (The NVIDIA probe routine failed for \d{1,3} device.{0,80})", re.DOTALL)
 _LOST_MIDDLE = "NVRM: (PCI ID"
-_INIT_FAILED = re.compile(rf"NVRM: GPU {_BDF}: (RmInitAdapter failed!.{{0,200}})", re.DOTALL)
-_UVM_FATAL = re.compile(r"(?:NVRM: )?(nvGpuOpsReportFatalError: uvm encountered global fatal error.{0,200})", re.DOTALL)
-_NVLINK_TRAINING = re.compile(r"NVRM: (knvlink\w{1,80}: .{0,60}Rx ?Det(?:ect)? ?Link ?Mask.{0,60})", re.IGNORECASE)
+_INIT_FAILED = lazy_pattern(rf"NVRM: GPU {_BDF}: (RmInitAdapter failed!.{{0,200}})", re.DOTALL)
+_UVM_FATAL = lazy_pattern(
+    r"(?:NVRM: )?(nvGpuOpsReportFatalError: uvm encountered global fatal error.{0,200})", re.DOTALL
+)
+_NVLINK_TRAINING = lazy_pattern(r"NVRM: (knvlink\w{1,80}: .{0,60}Rx ?Det(?:ect)? ?Link ?Mask.{0,60})", re.IGNORECASE)
 
 
 @dataclass(slots=True)

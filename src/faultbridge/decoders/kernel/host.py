@@ -7,8 +7,9 @@ Similar lines of other drivers, of containers or of a normal boot match no rule.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.decoder import to_clear
 from faultbridge.decoders.common.prefix import USER, KernelMessage
 from faultbridge.decoders.kernel.firmware_report import with_report_field

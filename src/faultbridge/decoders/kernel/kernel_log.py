@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING
 from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.journal import journal_lines
+from faultbridge.decoders.common.lazy_pattern import lazy_pattern
 from faultbridge.decoders.common.prefix import USER, KernelMessage, unprefixed
 from faultbridge.decoders.common.wrapped_lines import joined_pieces, log_events, spread_events, wrapped_lines
 from faultbridge.decoders.kernel.driver_messages import DriverMessageReader
 from faultbridge.decoders.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
 from faultbridge.decoders.kernel.line_parts import SIGNATURE, candidates, parts_of, wrapped_message
-from faultbridge.decoders.kernel.pcie import PcieReader
 from faultbridge.decoders.kernel.pstore import DumpSplitter, of_previous_boot
-from faultbridge.decoders.kernel.sxid import SxidReader
 from faultbridge.decoders.kernel.xid import SOURCE, read_xid
 from faultbridge.domain.faults import Clear, Fault, Observation
 from faultbridge.errors import Rejected
@@ -36,20 +35,22 @@ from faultbridge.errors import Rejected
 if TYPE_CHECKING:
     from faultbridge.decoders.kernel.host import HostReader
     from faultbridge.decoders.kernel.human_times import MinuteCarrier
+    from faultbridge.decoders.kernel.pcie import PcieReader
+    from faultbridge.decoders.kernel.sxid import SxidReader
 
-_ANSI = re.compile(rb"\x1b\[[0-9;]{0,16}[A-Za-z]")
+_ANSI = lazy_pattern(rb"\x1b\[[0-9;]{0,16}[A-Za-z]")
 # A pretty-printed journal names the kernel beside each message.
-_TRANSPORT = re.compile(
+_TRANSPORT = lazy_pattern(
     rb'"_TRANSPORT" {0,4}: {0,4}"kernel"|"dmesg" {0,4}: {0,4}\[|^ {0,8}_TRANSPORT=kernel$', re.MULTILINE
 )
-_XID_RECORD = re.compile(r"NVRM: {0,64}Xid {0,64}\(")
+_XID_RECORD = lazy_pattern(r"NVRM: {0,64}Xid {0,64}\(")
 _MAX_FRAMING_LINES = 10_000
 # The fabric manager writes to the same journal and the same syslog.
-_SERVICE = re.compile(r"detected NVSwitch |\[tid \d|(?:nv|nvidia)-fabricmanager|NVIDIA fabric manager", re.IGNORECASE)
+_SERVICE = lazy_pattern(r"detected NVSwitch |\[tid \d|(?:nv|nvidia)-fabricmanager|NVIDIA fabric manager", re.IGNORECASE)
 _MAX_SERVICE_LINES = 100_000
 _MAX_RECOGNIZED_LINES = 200
 # A message without a prefix is recognized by the driver name or phrase at its start.
-_BARE = re.compile(
+_BARE = lazy_pattern(
     r"NVRM: |nvidia[-_ ]|mlx[45]_|infiniband |efa |ena |pcieport |pciehp |dpc |nvme:? |block nvme"
     r"|nvme\d{1,4}n\d{1,5}: .{1,60}@ LBA|sd \d{1,4}:\d|EXT4-fs|XFS \(|md/?raid"
     r"|nfs: server|NFS: |lockd: server|Lustre(?:Error)?: "
@@ -110,10 +111,14 @@ class _LogReader:
 
     @cached_property
     def _sxid(self) -> SxidReader:
+        from faultbridge.decoders.kernel.sxid import SxidReader  # as HostReader
+
         return SxidReader(self._found)
 
     @cached_property
     def _pcie(self) -> PcieReader:
+        from faultbridge.decoders.kernel.pcie import PcieReader  # as HostReader
+
         return PcieReader(self._found)
 
     @cached_property

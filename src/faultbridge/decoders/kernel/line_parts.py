@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.decoders.common.lazy_pattern import lazy_pattern
 from faultbridge.decoders.common.prefix import ANSI, USER, KernelMessage, unprefixed
 from faultbridge.decoders.common.wrappers import unwrap
 from faultbridge.decoders.kernel.line_filter import matching_lines
@@ -22,23 +23,23 @@ _MANY_LINES = 64
 _MAX_CANDIDATES = 16
 _RECORD = r"NVRM: {0,64}Xid {0,64}\(|nvidia-nvswitch\d{1,4}: SXid "
 # Line ends that a collector replaced: CR of a console, `#012` of rsyslog, a backslash and n of JSON in JSON.
-_LINE_END = re.compile(r"[\r\n\0]{1,64}|#012|\\n(?=[\[<{]|NVRM|nvidia|kernel)")
+_LINE_END = lazy_pattern(r"[\r\n\0]{1,64}|#012|\\n(?=[\[<{]|NVRM|nvidia|kernel)")
 # One of these is in every text that holds several messages.
 _JOINTS = ("\r", "\n", "\0", "#012", "\\n", "[", "kernel: ", "nvidia-nvswitch")
-_STAMP = re.compile(
+_STAMP = lazy_pattern(
     r"(?<=[^\s])[ \t]{0,64}(?=(?:<\d{1,3}>)?\[ {0,6}\d{1,10}\.\d{6}(?: <[ \d.]{1,16}>)?\])"
     r"|(?= kernel: (?:NVRM|nvidia|\[))"
 )
 # A whole syslog prefix within a message of the kernel; a program with a process id can print one.
-_SYSLOG = re.compile(
+_SYSLOG = lazy_pattern(
     r"(?<=\S) {1,8}(?=(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.+Z-]{8,24}) [\w.-]{1,64} kernel: )"
 )
-_PROCESS = re.compile(r"(?:\S{1,255} )?[\w./()@-]{1,64}\[\d{1,10}\]: ")
-_NEXT_RECORD = re.compile(rf"(?<=.)(?={_RECORD})", re.DOTALL)
-_SPACES = re.compile(r"[ \t]{2,1024}|\t")
+_PROCESS = lazy_pattern(r"(?:\S{1,255} )?[\w./()@-]{1,64}\[\d{1,10}\]: ")
+_NEXT_RECORD = lazy_pattern(rf"(?<=.)(?={_RECORD})", re.DOTALL)
+_SPACES = lazy_pattern(r"[ \t]{2,1024}|\t")
 _DRIVER = ("NVRM:", "nvidia-nvswitch")
 # The start of each message that the readers know; searched behind a prefix that is not known.
-_START = re.compile(
+_START = lazy_pattern(
     rf"{_RECORD}|NVRM: |nvGpuOps|mlx5_core [0-9a-f]{{4}}:|infiniband \w|(?:efa|ena) [0-9a-f]{{4}}:|block nvme|nvme "
     r"|\w{1,16} [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |EXT[234]-fs |XFS \(|BTRFS |md/raid|watchdog: |BUG: "
     r"|INFO: |task \S|Out of memory|Kernel panic|blk_update_request|end_request|Buffer I/O|I/O error, dev|mce: "
@@ -47,8 +48,8 @@ _START = re.compile(
     r"|Lustre: |VFS: file-max limit "
 )
 # A program named before the message: a line of syslog that the kernel did not write.
-_PROGRAM = re.compile(r"(?:\S{1,255} )?[\w./()@-]{1,64}(?:\[\d{1,10}\])?: ")
-SIGNATURE = re.compile(r"S?Xid[ \t]{0,64}\((?:PCI|invalid|[0-9a-fA-F]{4,8}:)|fallen off the bus|RmInitAdapter failed")
+_PROGRAM = lazy_pattern(r"(?:\S{1,255} )?[\w./()@-]{1,64}(?:\[\d{1,10}\])?: ")
+SIGNATURE = lazy_pattern(r"S?Xid[ \t]{0,64}\((?:PCI|invalid|[0-9a-fA-F]{4,8}:)|fallen off the bus|RmInitAdapter failed")
 
 
 def parts_of(message: KernelMessage, received_at: datetime | None) -> tuple[Sequence[KernelMessage], int]:

@@ -19,8 +19,9 @@ from functools import cache
 from typing import Any
 
 from faultbridge.data import nvlink5_units
+from faultbridge.decoders.common.lazy_pattern import lazy_pattern
 
-_NVLINK = re.compile(r"link (\d{1,3}) ?\(([0-9a-fA-Fx, ]{1,200})\)")
+_NVLINK = lazy_pattern(r"link (\d{1,3}) ?\(([0-9a-fA-Fx, ]{1,200})\)")
 _REGISTERS = 7
 
 
@@ -79,7 +80,7 @@ def _register(text: str) -> int | None:
         return None
 
 
-_ERROR = re.compile(
+_ERROR = lazy_pattern(
     r"(\S{1,64}) +(Fatal|Nonfatal) +XC(\d{1,3}) +i(\d{1,3}) +Link +(-?\d{1,4})(?: +\(([0-9a-fA-Fx ]{0,200}))?"
 )
 _CAUSE_SHIFT, _CAUSE_MASK = 20, 0x3F

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from faultbridge.dataclass import dataclass
+from faultbridge.decoders.common.lazy_pattern import lazy_pattern
 from faultbridge.decoders.common.prefix import USER, KernelMessage
 from faultbridge.decoders.kernel.xid import device_fault
 from faultbridge.domain.faults import Clear, Component, ComponentType, Fault, Severity, normalize_pci
@@ -22,11 +24,11 @@ CORRECTED, NONFATAL, FATAL = "host.pcie_corrected", "host.pcie_nonfatal", "host.
 # From this number of corrected errors of one device in one input, the link is considered faulty.
 FLOOD = 100
 _DEVICE = r"([\w-]{1,32}) ([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]):"
-_ERROR = re.compile(
+_ERROR = lazy_pattern(
     rf"{_DEVICE} (?:AER: )?PCIe Bus Error: severity=(Correct(?:ed|able)|Uncorrect(?:ed|able) \((Non-Fatal|Fatal)\))"
     r"(?:, type=([\w /]{1,40}))?"
 )
-_BIT = re.compile(rf"{_DEVICE} +\[ ?\d{{1,2}}\] ?(\w[\w -]{{1,40}}\w)")
+_BIT = lazy_pattern(rf"{_DEVICE} +\[ ?\d{{1,2}}\] ?(\w[\w -]{{1,40}}\w)")
 _TYPES: Mapping[str, ComponentType] = {
     "nvidia": ComponentType.GPU,
     "mlx5_core": ComponentType.NIC,

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
+from faultbridge.dataclass import dataclass
+from faultbridge.decoders.common.lazy_pattern import lazy_pattern
 from faultbridge.domain.faults import Action, Clear, Fault, Severity
 
 _Observation = TypeVar("_Observation", Fault, Clear, Fault | Clear)
 _START = rb"(?:Panic|Oops|Emergency|Restart|Halt|Poweroff|Shutdown)#\d{1,6} Part\d{1,6}\b"
-_HEAD = re.compile(rb"^[ \t\r]{0,16}" + _START + rb"[^\n]*", re.MULTILINE)
-_LEVEL = re.compile(rb"\s{0,16}<\d{1,3}>")
-_END = re.compile(rb"^==> [^\n]{1,512} <==", re.MULTILINE)
-_END_OF_LEVELS = re.compile(rb"^(?=\S)(?!<\d{1,3}>|" + _START + rb")", re.MULTILINE)
+_HEAD = lazy_pattern(rb"^[ \t\r]{0,16}" + _START + rb"[^\n]*", re.MULTILINE)
+_LEVEL = lazy_pattern(rb"\s{0,16}<\d{1,3}>")
+_END = lazy_pattern(rb"^==> [^\n]{1,512} <==", re.MULTILINE)
+_END_OF_LEVELS = lazy_pattern(rb"^(?=\S)(?!<\d{1,3}>|" + _START + rb")", re.MULTILINE)
 
 
 @dataclass(slots=True)

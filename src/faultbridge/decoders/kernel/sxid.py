@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.fields import truncate
+from faultbridge.decoders.common.lazy_pattern import lazy_pattern
 from faultbridge.decoders.common.prefix import KernelMessage
 from faultbridge.decoders.kernel.xid import device_fault
 from faultbridge.domain.faults import Action, Clear, Component, ComponentType, Fault, Severity, normalize_pci
 
-_SXID = re.compile(
+_SXID = lazy_pattern(
     r"(nvidia-nvswitch\d{0,4}): SXid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\): "
     r"(\d{1,6})(?:, *(.*)|)$",
     re.DOTALL,
 )
-_EVENT = re.compile(r"(Fatal|Non-fatal)\b(?:, Link (-?\d{1,4})\b)?(?:, )? ?(.*)$", re.DOTALL)
-_SEVERITY = re.compile(r"Severity (\d{1,3}) Engine instance (\d{1,4}) Sub-engine instance (\d{1,4})")
-_DATA = re.compile(r"Data \{([0-9a-fA-Fx, ]{0,400})")
+_EVENT = lazy_pattern(r"(Fatal|Non-fatal)\b(?:, Link (-?\d{1,4})\b)?(?:, )? ?(.*)$", re.DOTALL)
+_SEVERITY = lazy_pattern(r"Severity (\d{1,3}) Engine instance (\d{1,4}) Sub-engine instance (\d{1,4})")
+_DATA = lazy_pattern(r"Data \{([0-9a-fA-Fx, ]{0,400})")
 
 
 @dataclass(slots=True)

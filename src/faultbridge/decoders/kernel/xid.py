@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, partial
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.decoder import to_clear
 from faultbridge.decoders.common.fields import evidence, truncate
 from faultbridge.decoders.common.prefix import USER, KernelMessage

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.clock import calendar_time, iso_instant
 from faultbridge.decoders.common.prefix import unprefixed
 from faultbridge.decoders.common.wrappers import unwrap

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.faults import Component, Fault, Snapshot
 
 SLOWER = "net.rate_below_peers"

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.documents import objects
 from faultbridge.decoders.common.fields import pci_of
 from faultbridge.decoders.common.prometheus import samples

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.faults import Action, Severity
 
 LOST = "GPU is lost"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.fields import MAX_GPUS
 from faultbridge.decoders.nvidia_smi.checks import LOST
 from faultbridge.decoders.nvidia_smi.peers import WIDTH

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.fields import bounded
 from faultbridge.decoders.nvidia_smi.snapshot import gpu_component, index_of, stated_fault
 from faultbridge.domain.faults import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.clock import MONTHS, calendar_time
 from faultbridge.decoders.common.fields import bounded, evidence, pci_of, truncate
 from faultbridge.decoders.nvidia_smi.checks import LOST, NEEDS_RESET, Fields, GpuCheckResult, check_results

@@ -13,9 +13,9 @@ nvsmi_device_v10 to v13.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from xml.etree.ElementTree import Element, ParseError, XMLParser
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.fields import bounded

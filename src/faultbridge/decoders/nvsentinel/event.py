@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.clock import instant
 from faultbridge.decoders.common.fault_codes import CODES, code_of_number
 from faultbridge.decoders.common.fields import elements, members, objects_in, pci_of, text

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.clock import iso_time
 from faultbridge.decoders.common.documents import objects
 from faultbridge.decoders.common.fields import elements, objects_in, text

@@ -6,10 +6,10 @@ A test that did not complete, or whose output cannot be read, is not verified: i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from faultbridge.data import gpus_by_instance_type
 from faultbridge.data.deep_tests import DeepTest, Expected, deep_tests, expected_by_instance_type
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.verification.fabric_tests import read_loopback
 from faultbridge.decoders.verification.nccl_tests import AllReduce, read_all_reduce, read_pair_all_reduce
 from faultbridge.decoders.verification.sections import NOT_STARTED, TIMED_OUT, Section, script_of, split

@@ -8,8 +8,8 @@ result for each device. Source: libfabric 1.17.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.verification.sections import TIMED_OUT
 from faultbridge.errors import Rejected
 

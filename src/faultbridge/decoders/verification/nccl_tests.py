@@ -10,8 +10,8 @@ in `steps`. Units: GB/s. Errors: `Rejected` without a complete result. Source: n
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.errors import Rejected
 
 _RANK = re.compile(r"^#\s{1,8}Rank\s{1,8}\d{1,6} ", re.MULTILINE)

@@ -6,9 +6,10 @@ It is faulty if the tests failed with two peers and passed with none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from faultbridge.data.deep_tests import DeepTest, peer_tests
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.verification.deep_checks import DeepResult, instance_of, judge, unverified
 from faultbridge.decoders.verification.sections import NOT_STARTED, Section, script_of, split
 

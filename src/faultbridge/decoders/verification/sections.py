@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from faultbridge.data.deep_tests import DeepTest
+from faultbridge.dataclass import dataclass
 
 TIMED_OUT = frozenset({124, 137})
 """The exit statuses of `timeout`: the command was ended, or had to be killed."""

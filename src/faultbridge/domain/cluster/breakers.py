@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+from faultbridge.dataclass import dataclass
 
 CLUSTER_BREAKER = "cluster"
 _DOMAIN = "domain:"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from zlib import crc32
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.failure_domains import DeclaredDomain
 from faultbridge.domain.cluster.group_updates import UpdateHold
 from faultbridge.errors import Rejected

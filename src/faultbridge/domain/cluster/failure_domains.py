@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.names import expand_host_list
 from faultbridge.domain.nodes import DomainKind
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.failure_domains import FailureDomain, is_placed
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind

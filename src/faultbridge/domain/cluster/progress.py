@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from statistics import median
+
+from faultbridge.dataclass import dataclass
 
 STALL_AFTER = timedelta(minutes=30)
 """A job whose heartbeats stop advancing is stalled after this time, unless its start states another."""
@@ -72,5 +73,7 @@ def loss_alarm(before: tuple[float, ...], loss: float, alarm: str | None = None)
     """
     if not math.isfinite(loss):
         return NOT_FINITE
+    from statistics import median  # a slow import, which only jobs need
+
     is_high = len(before) >= MIN_LOSSES and loss > SPIKE * abs(median(before))
     return LOSS_SPIKE if is_high and (alarm is not None or loss > max(before)) else None

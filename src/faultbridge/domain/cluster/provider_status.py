@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.group_updates import GroupUpdate
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+from faultbridge.dataclass import dataclass
 
 SPARE = "spare-"
 """The prefix of a spare's owner name, used in place of a case id until a case claims the spare."""

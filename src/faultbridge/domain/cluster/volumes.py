@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from faultbridge.dataclass import dataclass
 
 VOLUME_TAG = "faultbridge:volume"
 """The tag of volumes that a repair may detach; a policy names its values."""

@@ -6,10 +6,10 @@ It covers all nodes. A device (a card) is recognized by its serial number or UUI
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.offenders import Odds, Offender, Place, Stay, find_offenders
 from faultbridge.ledger.queries import query_all

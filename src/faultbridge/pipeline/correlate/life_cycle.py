@@ -6,9 +6,9 @@ The input is the time and the affected nodes of a cluster.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.incidents import (
     MAX_NODES,
     CorrelationLimits,

@@ -6,9 +6,9 @@ Faults are compared within one fault family.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.cluster.incidents import CorrelationLimits
 from faultbridge.domain.faults import Family

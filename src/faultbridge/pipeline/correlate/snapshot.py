@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Family

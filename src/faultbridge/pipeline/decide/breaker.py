@@ -7,9 +7,9 @@ that are not in service yet are not failing, so a growing cluster opens no break
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import Case
 from faultbridge.domain.cluster.breakers import (
     Breaker,

@@ -6,8 +6,8 @@ The rule is pure. `repair/cluster_status.py` records the result on the cluster's
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.provider_status import NEEDS_OPERATOR, ProviderCondition
 from faultbridge.domain.cluster.state import ClusterStatus
 from faultbridge.domain.edges import NodeStatus
@@ -77,7 +77,7 @@ def provider_stage(before: Iterable[ProviderCondition], after: Iterable[Provider
 def cluster_status(
     bad: Mapping[NodeStatus, int],
     expected: int,
-    thresholds: Thresholds = Thresholds(),
+    thresholds: Thresholds = Thresholds(),  # noqa: B008 - it is immutable
     provider: Iterable[ProviderCondition] = (),
     occupied: int = 0,
 ) -> ClusterStatus:

@@ -7,8 +7,7 @@ reboot can end a condition although the node may still fail its verification.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import Case, RepairAction
 from faultbridge.domain.conditions import Condition, condition_key
 from faultbridge.domain.copies import replace

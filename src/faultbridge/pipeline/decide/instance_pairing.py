@@ -8,9 +8,9 @@ may still exist. A successor is launched after the old instance was released, so
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import NodeState

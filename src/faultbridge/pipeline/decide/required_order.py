@@ -6,9 +6,9 @@ order, the state is final or changes without an operator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import Case, RepairAction
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
 from faultbridge.domain.cluster.state import Control

@@ -7,9 +7,9 @@ new fault. `faultbridge policy backtest` computes what would have followed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.copies import replace

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Fault, Observation
 from faultbridge.domain.nodes import NodeState

@@ -8,9 +8,9 @@ rule each (`_RULES`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from faultbridge.data.counters import Threshold, Thresholds, thresholds
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.faults import Component, CounterSample, Fault, Observation, Snapshot
 
 _Rule = Callable[[CounterSample, CounterSample, str], Fault | None]

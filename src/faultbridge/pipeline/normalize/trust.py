@@ -14,9 +14,9 @@ has the secret can be that sender.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain import names
 from faultbridge.domain.cluster.config import HYPERPOD, ClusterConfig
 from faultbridge.domain.copies import replace

@@ -8,8 +8,8 @@ node out of service) or `relapse`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.presentation.entry_rows import Document
 
 

@@ -7,8 +7,8 @@ sentence of each answer can be read alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.ledger.entry_text import answer_text, component_text, duration_text, source_answers
 from faultbridge.presentation.cases.advice import advice_for, without_repair
 from faultbridge.presentation.cases.attempts import attempt_sentences, failures

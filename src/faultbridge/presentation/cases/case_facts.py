@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.policy import Policy
 from faultbridge.domain.times import from_text
 from faultbridge.presentation.entry_rows import Document

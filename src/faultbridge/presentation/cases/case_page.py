@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text, duration_text
 from faultbridge.presentation.cases.case_answers import Answer, case_answers

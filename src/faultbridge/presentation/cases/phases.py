@@ -7,9 +7,9 @@ are missing, these totals are shown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.ledger.entry_text import duration_text
 from faultbridge.presentation.cases.waits import begins_wait, waited_for
 from faultbridge.presentation.entry_rows import Document, occurred_at, step_mark

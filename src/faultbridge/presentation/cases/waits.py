@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
+from faultbridge.dataclass import dataclass
 from faultbridge.presentation.entry_rows import Document, occurred_at
 from faultbridge.presentation.history import CASE_STATUS, NOTE, of_type
 from faultbridge.presentation.wording import without_code

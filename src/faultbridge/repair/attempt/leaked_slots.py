@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.errors import Conflict
 from faultbridge.log import log_cause

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import Case
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected

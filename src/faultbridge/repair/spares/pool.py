@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.gpu_count import with_same_gpu_count
 from faultbridge.domain.cluster.spares import Spare, SpareStatus
 from faultbridge.errors import Conflict

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
+from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.gpu_count import missing_gpus
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
 from faultbridge.domain.cluster.spares import Spare, SpareStatus
@@ -72,9 +73,8 @@ class ReconcileSpares:
             except (Misconfigured, Transient) as error:
                 failures.append((spare, error))
         if failures:
-            final = any(isinstance(error, Misconfigured) for _, error in failures)
             text = "; ".join(f"spare {spare.number}: {error}" for spare, error in failures)
-            raise Misconfigured(text) if final else Transient(text)
+            raise Misconfigured(text) if any(isinstance(one, Misconfigured) for _, one in failures) else Transient(text)
 
     def _spares(self, config: ClusterConfig) -> list[Spare]:
         """Return the spares of a cluster: those that are stored, and those configured but not stored yet."""

@@ -6,11 +6,11 @@ Further replacements in a group without capacity are postponed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.cluster.state import Control

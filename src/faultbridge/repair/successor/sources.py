@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.times import to_text
 from faultbridge.ports import Capacity, CapacityEvidence

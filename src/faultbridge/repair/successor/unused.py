@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.errors import Transient

@@ -11,9 +11,10 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.entries import canonical_json
 from faultbridge.errors import Rejected
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.records import SentValues
 from faultbridge.domain.times import to_text
 from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES, PACK, unpacked_size

@@ -1,0 +1,27 @@
+"""Regular expressions that are compiled at their first use: a record needs few of the many that a decoder has."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, AnyStr
+
+if TYPE_CHECKING:
+
+    def lazy_pattern(text: AnyStr, flags: re.RegexFlag | int = 0) -> re.Pattern[AnyStr]:
+        """Return a pattern that is compiled at its first use."""
+
+else:
+
+    class lazy_pattern:  # noqa: N801 - used as the function that it is for the type checker
+        """A pattern that is compiled at its first use; afterwards it has the methods of the compiled one."""
+
+        def __init__(self, text: AnyStr, flags: re.RegexFlag | int = 0) -> None:
+            self._arguments = text, flags
+
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of a pattern
+            """Compile the pattern, and keep the attribute so that the next use finds it at once."""
+            if name.startswith("_"):
+                raise AttributeError(name)
+            found = getattr(re.compile(*self._arguments), name)  # `re` keeps the compiled pattern for the other ones
+            setattr(self, name, found)
+            return found

@@ -1,0 +1,51 @@
+"""What a process of ingest loads before its first record: every module and class extends a cold start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from tests.architecture.project import FUNCTIONS, ROOT
+
+LOADED = """
+import gc, json, sys
+sys.path[:0] = sys.argv[1:]
+from handler import handler
+from faultbridge.composition.function import from_environment
+from_environment().ingestion.ingest
+json.dump([gc.get_threshold()[0], sorted(sys.modules)], sys.stdout)
+"""
+NOT_LOADED = (
+    "aws_lambda_powertools",
+    "boto3",
+    "multiprocessing",
+    "s3transfer",
+    "statistics",
+    "faultbridge.ingest.canary",
+    "faultbridge.ingest.rejects",
+    "faultbridge.ingest.release",
+    "faultbridge.jobs",
+    "faultbridge.ports.compute",
+    "faultbridge.ports.objects",
+    "faultbridge.registry",
+    "faultbridge.storage.findings",
+)
+MAX_MODULES = 165
+"""Modules of the package before the first record; its decoder adds about ten. Lower it when modules are left out."""
+
+
+def test_ingest_loads_only_what_most_first_records_need() -> None:
+    needed = ("TABLE", "BUCKET", "QUEUE_URL", "STACK", "STACK_ID")
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, str(FUNCTIONS / "ingest"), str(ROOT / "src")],
+        env={f"FAULTBRIDGE_{name}": "test" for name in needed},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    threshold, modules = json.loads(done.stdout)
+    assert [name for name in modules if name.startswith(NOT_LOADED)] == []
+    assert len([name for name in modules if name.startswith("faultbridge")]) <= MAX_MODULES
+    assert threshold == 100_000
