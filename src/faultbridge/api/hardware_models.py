@@ -57,7 +57,7 @@ class Offenders(ResponseModel):
 
 
 class Finding(ResponseModel):
-    """A node that a detector found far above its peers, which may be a gray failure. Values are per hour."""
+    """A node whose error counters rise far faster than those of its peers. `value` and `median` are per hour."""
 
     finding_id: str
     cluster: str

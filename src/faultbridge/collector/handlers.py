@@ -1,4 +1,4 @@
-"""Handlers of a follower: store the records of listed and changed nodes and events."""
+"""Handlers of the Kubernetes watch: store a record for each listed or changed node or event."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Factories of the services that inform operators and keep the record.
-
-They belong to the pager, the archive, the HTTP API and the console.
-"""
+"""Factories of the services of the pager, the archive, the HTTP API and the console."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of fault codes and numbers of GPUs, which pages show, from the packaged data."""
+"""Looks up the names of fault codes and the GPU count of instance types, which the console shows."""
 
 from __future__ import annotations
 

@@ -88,9 +88,9 @@ def _of_envelope(decoder: Decoder, events: Sequence[LogEvent], hints: Hints) -> 
 
 
 def inner_texts(body: bytes) -> Iterator[bytes]:
-    """Yield the texts that a body wraps: the text of a CloudWatch Logs record, and wrapped log lines.
+    """Yield the texts inside an envelope: the events of a CloudWatch Logs record, and lines of a log shipper.
 
-    The wrapped lines may be in the body or in that record.
+    A log shipper puts each log line into a JSON object. Such objects may be in the body or in that record.
     """
     events = log_events(body)
     if events is not None:

@@ -72,7 +72,7 @@ def name_causes(
 
 @dataclass(slots=True)
 class _Causes:
-    """The events of one commit that its next timeline entry may name as the cause."""
+    """The events, earlier ones and those of this commit so far, that the next entry may name as its cause."""
 
     starts_chains: bool
     last_in_case: dict[str, str]

@@ -51,7 +51,8 @@ class Rejects:
         """Store a rejected record with its reason.
 
         A second call for the same record replaces the stored reject. At most 100 records an hour are stored for each
-        sender and reason, or for each node and source for which a collector sends. Further records are only counted.
+        sender and reason. For a collector, which sends for many nodes, the limit holds for each node, source and
+        reason. Further records are only counted.
         """
         reject, raw = self._describe(delivery, record, error)
         counter = rejects.counter(reject, self.clock.now(), by_sender=_is_counted_by_sender(reject))

@@ -46,7 +46,7 @@ class RecordReport:
     ) -> Job:
         """Validate and record a report; return the job.
 
-        Raises Rejected `bad_report` for an invalid report, and the errors of `record`.
+        `record` explains `watched`. Raises Rejected `bad_report` for an invalid report, and the errors of `record`.
         """
         return self.record(cluster, read_report(report), reported_at, watched=watched)
 

@@ -102,7 +102,7 @@ class Sweep:
                     self.tick_node(node, result)
 
     def _rejects(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Send rejected records whose retry is due to the queue again."""
+        """Put rejected records on the queue again when their retry is due."""
         for key in self._due(plan.partitions(Work.RETRY)):
             if limit.is_over():
                 return

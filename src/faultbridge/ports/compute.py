@@ -100,7 +100,8 @@ class InstanceChecks:
 class CapacityEvidence(StrEnum):
     """Evidence that capacity for a successor exists before an instance is released, strongest first.
 
-    `none`: it cannot be known before a launch. `absent`: the provider or the instance has no such capacity source.
+    `none`: only a launch can show whether the source has capacity. `absent`: the provider or the instance has no such
+    source, for example no reservation.
     """
 
     SPARE = "spare"

@@ -75,7 +75,7 @@ class NodeListing(Protocol):
     """Lists the nodes of a cluster, through its orchestrator's API."""
 
     def list_instances(self, config: ClusterConfig) -> Mapping[str, Instance]:
-        """Return the instances of the nodes by instance id: names, failure domains and opt-out only.
+        """Return the instances of the nodes by id, with names, failure domains and opt-out of repairs only.
 
         The result is empty for a cluster without an orchestrator.
         """

@@ -94,7 +94,7 @@ class ReplacementDetection:
         return vacated
 
     def attach_replacement(self, config: ClusterConfig, node: str, instance: Instance) -> bool:
-        """Attach an instance that another controller launched to the node whose instance it replaces.
+        """Attach an instance, launched by another controller, to the node whose instance it replaces.
 
         Returns False, without a change, if a repair controls the node.
         """

@@ -95,7 +95,7 @@ def retired_row(key: Key, *, keeps_instance: bool) -> Update:
 
 
 def rows_by_group(rows: Iterable[Item]) -> dict[str, list[Item]]:
-    """Return the roster rows by group, without retired nodes whose instance left.
+    """Return the roster rows by group, without retired nodes whose instance has left its group.
 
     The key is empty for nodes without a group.
     """

@@ -61,7 +61,7 @@ class ItemKind:
         return re.fullmatch(self.pk, key.pk) is not None and re.fullmatch(self.sk, key.sk) is not None
 
     def lists(self, attribute: str) -> bool:
-        """Return whether this kind of item lists an attribute, or one key of a mapping (`state.head`)."""
+        """Return whether it is declared how an attribute, or one key of a mapping (`state.head`), is proven."""
         return attribute in self.listed
 
     def proof(self, attribute: str) -> Proof | None:

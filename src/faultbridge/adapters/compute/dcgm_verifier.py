@@ -81,7 +81,7 @@ class DeepTests(Protocol):
         """Return the shell script lines that run the further tests of a level; empty if it has none."""
 
     def seconds(self, level: int) -> int:
-        """Return the time limit for all further tests of a level, in seconds."""
+        """Return the time limit of a level for all tests after the DCGM diagnostics, in seconds."""
 
     def refusal(self, instance_type: str) -> str:
         """Return why an instance of this type can never pass the further tests; empty if it can pass."""

@@ -144,7 +144,7 @@ class SsmPairVerifier:
         return replace(deep, findings=(*deep.findings, *lines))
 
     def _rounds(self, instance_id: str, operation: str) -> list[_Round]:
-        """Return the tests of a verification with each peer, oldest first, from SSM's list of commands."""
+        """Return the rounds of a verification, each with one peer, oldest first, from SSM's list of commands."""
         prefix = _comment(operation, "")
         sent = ssm_commands.sent(self._clients.ssm, instance_id, prefix)
         commands: dict[str, str] = {}

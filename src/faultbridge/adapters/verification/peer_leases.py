@@ -17,7 +17,7 @@ LEASE = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class PeerLeases:
-    """The leases of peer instances in one installation; a lease expires after 30 minutes."""
+    """Leases of peer instances: two verifications never test with one peer. A lease expires after 30 minutes."""
 
     table: Table
     clock: Clock

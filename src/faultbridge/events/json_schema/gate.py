@@ -76,7 +76,7 @@ def _reading_problems(path: Path, model: type[Event]) -> Iterator[str]:
 def missing_samples(folder: SchemaFolder) -> Iterator[str]:
     """Yield a line for each required sample that is missing.
 
-    Also yield the problems of samples that the closed form of the schema refuses.
+    Also yield the problems of samples that the closed form of the schema, which allows no unknown field, refuses.
     """
     for name, model in EVENT_MODELS.items():
         samples = folder.samples(name, model.version)

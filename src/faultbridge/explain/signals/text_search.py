@@ -44,8 +44,8 @@ class _KeyPositions:
     def of(self, text: bytes, limit: int) -> Iterator[int]:
         """Yield the position of `text` in each line that contains it.
 
-        If more than `limit` lines contain the text, only positions in the first and the last of these lines are
-        yielded.
+        If more than `limit` lines contain the text, only positions in some of the first and of the last of these lines
+        are yielded.
         """
         key = self._keys[text]
         few = None if key is None else self._few[key]

@@ -20,9 +20,9 @@ _OF_PLATFORM = ("scheduler.", "memory.")
 class Situation:
     """The evidence about a failed job, with the failure mechanisms and weights for scoring hypotheses.
 
-    A log may repeat an error thousands of times, but only the first of equivalent signals can change a score. `leads`
-    are the first equivalent signals of each node, and `firsts` are those of the whole job. `nodes` maps each rank to
-    its node, if the node is known.
+    A log may repeat an error thousands of times, but only the first of several equal signals can change a score.
+    `leads` has the first of them for each node, and `firsts` the first of them for the whole job. `nodes` maps each
+    rank to its node, if the node is known.
     """
 
     line: TimeLine

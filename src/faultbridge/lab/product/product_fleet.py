@@ -190,7 +190,7 @@ class ProductFleet:
         return Transition(passed.state, passed.drafts)
 
     def _escalate(self) -> None:
-        """Let cases continue after they have waited long enough for an incident that explains their faults."""
+        """Escalate the cases that waited for an incident to explain their faults, after the longest wait."""
         for key in self.view.to_escalate(self.clock.now()):
             self.services.escalate_alone(key)
 

@@ -1,8 +1,8 @@
 """Repair queue: the queued cases of a fleet in memory; admission gets only the cases that it needs.
 
-Cases of one class differ only in their position in the queue, so admission treats them alike: it picks the first cases
-of a class, and refuses all others for one reason. It therefore suffices to give admission the first cases of each
-class. If a refusal of a class is not yet recorded, admission gets as many cases as one run can pick and record.
+Cases form classes: those of one class differ only in their position in the queue. Admission picks the first cases of a
+class, and refuses all others for one reason. It therefore gets only the first cases of each class. There is one
+exception: each refusal must be recorded once. Until that is done, admission gets as many cases as one run can handle.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class RepairQueue:
     def shown_to(
         self, control: Control, policy: Policy, now: datetime, excluded: Collection[str] = ()
     ) -> list[QueuedCase]:
-        """Return some of the queued cases, with which admission decides as it would with all of them.
+        """Return the queued cases that admission needs; it decides as it would with the whole queue.
 
         Cases with an id in `excluded` are omitted.
         """

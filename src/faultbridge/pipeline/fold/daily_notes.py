@@ -31,7 +31,10 @@ class Note(Enum):
 
 
 def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
-    """Decide what to record for a key on the day of `at`, and store the decision in `noted`."""
+    """Return whether to record the fault of a key, a last summary, or nothing, and remember it in `noted`.
+
+    A key is recorded once a day. `at` is the time of the fault.
+    """
     day, group = at.date().isoformat(), _group(key)
     if noted.get(key, "") >= day:
         return Note.NOTHING

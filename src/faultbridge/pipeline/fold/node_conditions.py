@@ -149,7 +149,7 @@ class NodeConditions:
         return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
-        """Return whether a fault is not newer than its condition's end, or than the floor (see `fold.fold`)."""
+        """Return whether a fault is not later than the end of its condition, or than the floor of `fold.fold`."""
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))

@@ -94,7 +94,7 @@ class SourceAnswer:
 
 
 def ask_sources(context: StepContext, instance_id: str, group: str) -> tuple[SourceAnswer, ...]:
-    """Query the policy's sources in order; the last answer is the first that permits the release, if any.
+    """Query the policy's sources of capacity in order, until one permits the release of the old instance.
 
     If the case already has its successor, no source is queried, because the successor may be the last free instance.
     """

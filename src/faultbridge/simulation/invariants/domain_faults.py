@@ -59,9 +59,9 @@ class LostLinks:
 
 @dataclass(slots=True)
 class _Node:
-    """The state of one node as its entries show it; `faults` maps code and component to action and time.
+    """The state of one node as its entries show it; `faults` maps code and component to action and start.
 
-    `absorbed_at` is when its case began to wait for an incident. `repaired_in` is the case of its last intent.
+    `absorbed_at` is when its case began to wait for an incident. `repaired_in` is the case of its last repair intent.
     """
 
     faults: dict[tuple[str, str], tuple[str, datetime]] = field(default_factory=dict)

@@ -30,7 +30,8 @@ class FleetFault(StrEnum):
 class Injection:
     """One injected fault: the record that reports it, and whether the diagnostics of the instance fail.
 
-    `until` is the restart (`reset`) after which the diagnostics pass again. It is None if no restart ends the fault.
+    `until` is the weakest repair (`reset` of the GPUs) after which the diagnostics pass again, or None if only a
+    replacement ends the fault.
     """
 
     source: str
