@@ -17,8 +17,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.errors import Misconfigured
 from faultbridge.local import StackInfo, StackStatus
 from faultbridge.local.stack.status import EmulatorStatus, QueueDepth
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Put
+from faultbridge.storage.writes import Put, Work
 from tests.builders import after
 from tests.cli.desk import Desk
 
@@ -131,7 +130,7 @@ def test_timers_due_for_five_minutes_are_counted_as_overdue(monkeypatch: pytest.
         local, "status", lambda stack, count_overdue: StackStatus(stack=stack, up=True, stuck=count_overdue())
     )
     for number, minutes in enumerate((-60, -6, -4, 5)):
-        due = {"gsi4pk": keys.due(str(number)), "gsi4sk": to_text(after(minutes=minutes))}
+        due = Work.TIMER.row("train-a", 0, str(number), to_text(after(minutes=minutes)))
         desk.world.ports.table.write(Put({"pk": f"NODE#{number}", "sk": "STATE", **due}))
     status = desk.json("status")
     assert status["stuck"] == 2

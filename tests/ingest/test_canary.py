@@ -19,7 +19,7 @@ from faultbridge.ledger.verify import Verify
 from faultbridge.ops.backlog import BacklogItem
 from faultbridge.storage import keys
 from faultbridge.storage.items import item
-from faultbridge.storage.writes import Put
+from faultbridge.storage.writes import Put, Work
 from tests.builders import NOON
 from tests.races import run_before_write, writes_to
 from tests.world import World
@@ -138,7 +138,7 @@ def test_a_sweep_is_reported_as_missed_five_minutes_after_its_end(world: World) 
 def test_the_backlog_counts_waiting_items_with_the_time_of_the_oldest(world: World) -> None:
     now = world.now
     for number in range(3):
-        due = {"gsi4pk": keys.due(str(number)), "gsi4sk": f"2026-02-03T11:5{number}:00.000Z"}
+        due = Work.TIMER.row("train-a", 0, str(number), f"2026-02-03T11:5{number}:00.000Z")
         world.ports.table.write(Put(item(keys.reject(CLUSTER, now, str(number)), now, due)))
         key = keys.reject("-", now - timedelta(hours=number), str(number))
         world.ports.table.write(Put(item(key, now, {})))
