@@ -87,8 +87,8 @@ architecture: setup ## run the architecture tests: layers, sizes, permissions, d
 	@$(BIN)/pytest -q tests/architecture
 
 .PHONY: test
-test: setup machines ## run all tests except the nightly ones, in four processes (three of them mostly wait)
-	@$(BIN)/pytest -n 4 --no-loadscope-reorder
+test: setup machines ## run all tests except the nightly ones, in three processes (tests on a stack mostly wait)
+	@$(BIN)/pytest -n 3 --no-loadscope-reorder
 
 .PHONY: test-fast
 test-fast: setup machines ## run the fast tests: no embedded stack, no browser, no servers, no simulated histories

@@ -80,8 +80,8 @@ five, and tests that wait; `make test-fast` leaves them out. Each is a start of 
 class ScopeByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type annotations
     """Runs the tests of a file in one process, those on stacks in two, those that wait in one, simulations anywhere.
 
-    So four processes are one for each kind of waiting and one that computes meanwhile. xdist's own groups have no
-    effect under pytest 9.2, which does not expose node ids to them. Two steps that xdist makes for each test search
+    So one process waits for the shared stack while the others wait less or compute. xdist's own groups have no effect
+    under pytest 9.2, which does not expose node ids to them. Two steps that xdist makes for each test search
     all tests; they are replaced, because they take seconds with 20,000 tests.
     """
 
