@@ -1,4 +1,4 @@
-"""Dataclasses that are cheap to create: `__init__` is compiled for the first instance, the other methods are closures.
+"""Dataclasses that are cheap to create: `__init__`, `__eq__` and `__hash__` are compiled when they are used.
 
 `dataclasses.dataclass` compiles six methods for each frozen class with slots. That takes half a millisecond, also for
 the many classes of which a process never creates an instance, and was the largest part of a cold start. Here the
@@ -13,7 +13,7 @@ import dataclasses
 import operator
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, Field, FrozenInstanceError, fields
+from dataclasses import MISSING, FrozenInstanceError, fields
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ else:
             kind.__dataclass_params__.frozen = frozen
             methods = {"__init__": _first_init(kind, frozen=frozen), "__repr__": _repr}
             if eq:
-                methods |= _comparisons(fields(kind), hashed=frozen, ordered=order)
+                methods |= _comparisons(kind, hashed=frozen, ordered=order)
             if frozen:
                 methods |= _protection(kind, with_state=slots)
             own = vars(given)
@@ -66,8 +66,8 @@ def _is_frozen(kind: Any) -> bool:  # noqa: ANN401 - any class
     return parameters is not None and bool(parameters.frozen)
 
 
-def _comparisons(parts: Iterable[Field[Any]], *, hashed: bool, ordered: bool) -> dict[str, Any]:
-    key = _key(part.name for part in parts if part.compare)
+def _comparisons(kind: Any, *, hashed: bool, ordered: bool) -> dict[str, Any]:  # noqa: ANN401 - any class
+    key = _key(part.name for part in fields(kind) if part.compare)
 
     def compared_by(compare: Callable[[Any, Any], bool]) -> Callable[[object, object], bool]:
         def method(self: object, other: object) -> bool:
@@ -75,13 +75,39 @@ def _comparisons(parts: Iterable[Field[Any]], *, hashed: bool, ordered: bool) ->
 
         return method
 
-    methods: dict[str, Any] = {"__eq__": compared_by(operator.eq), "__hash__": None}
-    if hashed:
-        identity = _key(part.name for part in parts if (part.compare if part.hash is None else part.hash))
-        methods["__hash__"] = lambda self: hash(identity(self))
-    if ordered:
-        methods |= {name: compared_by(compare) for name, compare in _ORDERS.items()}
-    return methods
+    methods: dict[str, Any] = {"__eq__": _first_eq(kind), "__hash__": _first_hash(kind) if hashed else None}
+    return methods | {name: compared_by(compare) for name, compare in _ORDERS.items() if ordered}
+
+
+def _first_eq(kind: Any) -> Callable[[object, object], bool]:  # noqa: ANN401 - any class
+    """Return an `__eq__` that compiles itself when it is first called: many classes are never compared."""
+
+    def __eq__(self: object, other: object) -> bool:  # noqa: N807 - the name in tracebacks
+        names = [part.name for part in fields(kind) if part.compare]
+        mine, theirs = _tuple_of("self", names), _tuple_of("other", names)
+        text = f"return {mine} == {theirs} if other.__class__ is self.__class__ else NotImplemented"
+        kind.__eq__ = method = _compiled(kind, "__eq__", "self, other", text, {})
+        equal: bool = method(self, other)
+        return equal
+
+    return __eq__
+
+
+def _first_hash(kind: Any) -> Callable[[object], int]:  # noqa: ANN401 - any class
+    """Return a `__hash__` that compiles itself when it is first called."""
+
+    def __hash__(self: object) -> int:  # noqa: N807 - the name in tracebacks
+        names = [part.name for part in fields(kind) if (part.compare if part.hash is None else part.hash)]
+        kind.__hash__ = method = _compiled(kind, "__hash__", "self", f"return hash({_tuple_of('self', names)})", {})
+        number: int = method(self)
+        return number
+
+    return __hash__
+
+
+def _tuple_of(value: str, names: Iterable[str]) -> str:
+    """Return the source of a tuple of some attributes of a variable."""
+    return "(" + "".join(f"{value}.{name}, " for name in names) + ")"
 
 
 def _key(names: Iterable[str]) -> _Key:
@@ -193,10 +219,16 @@ def _compiled_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: 
         lines.append("_self.__post_init__()")
     parameters = ", ".join([*positional, *(named if len(named) > 1 else ())])
     body = "\n  ".join(lines or ["pass"])
-    text = f"def _make({', '.join(scope)}):\n def __init__({parameters}):\n  {body}\n return __init__"
-    made: dict[str, Any] = {}
-    exec(text, vars(sys.modules[kind.__module__]), made)  # noqa: S102 - as `dataclasses` does, from names of fields only
-    init: Callable[..., None] = made["_make"](**scope)
-    init.__qualname__ = f"{kind.__qualname__}.__init__"
+    init = _compiled(kind, "__init__", parameters, body, scope)
     init.__annotations__ = {part.name: part.type for part in fields(kind) if part.init} | {"return": None}
     return init
+
+
+def _compiled(kind: Any, name: str, parameters: str, body: str, scope: dict[str, Any]) -> Callable[..., Any]:  # noqa: ANN401 - any class
+    """Compile a method of a class from its parameters and body, with the names in `scope`."""
+    text = f"def _make({', '.join(scope)}):\n def {name}({parameters}):\n  {body}\n return {name}"
+    made: dict[str, Any] = {}
+    exec(text, vars(sys.modules[kind.__module__]), made)  # noqa: S102 - as `dataclasses` does, from names of fields only
+    method: Callable[..., Any] = made["_make"](**scope)
+    method.__qualname__ = f"{kind.__qualname__}.{name}"
+    return method
