@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from faultbridge.domain.cluster.config import MAX_SHARDS
 from faultbridge.errors import Transient
-from faultbridge.ops.sweep_plan import SweepPlan, numbers_to_read, read_plan
+from faultbridge.ops.sweep_plan import SweepPlan, list_clusters, narrowed, numbers_to_read
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.storage.writes import NUMBERS, Work
 from tests.scenarios.world import CLUSTER, World
@@ -51,16 +51,16 @@ def test_the_order_of_the_partitions_changes_from_minute_to_minute():
 
 def test_the_plan_has_the_registered_clusters():
     world = World()
-    plan = read_plan(world.table, QUARTER_PAST)
+    plan = narrowed(list_clusters(world.table, QUARTER_PAST), world.table, QUARTER_PAST)
     assert plan.clusters == [CLUSTER]
     assert 2 <= len(plan.numbers) <= 4
 
 
-def test_without_a_readable_list_of_clusters_a_sweep_still_processes_due_timers():
+def test_if_a_registration_cannot_be_read_a_sweep_processes_every_partition_and_cluster():
     world = World()
     world.fault(code="xid.92")
     world.clock.advance(timedelta(minutes=75))
     world.seam.before = raise_once(("table.get_many", Transient("throttled")))
     swept = world.sweep()
-    assert (swept.ticked, swept.clusters) == (1, 0)
-    assert any("listing the clusters" in line for line in swept.failures)
+    assert (swept.ticked, swept.clusters) == (1, 1)
+    assert any("reading the sizes of the clusters" in line for line in swept.failures)

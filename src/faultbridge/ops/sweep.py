@@ -26,7 +26,7 @@ from faultbridge.ops.cluster_steps import ClusterSteps
 from faultbridge.ops.failures import Failures
 from faultbridge.ops.missing_heartbeats import report_missing_heartbeats
 from faultbridge.ops.silent_instances import ProbeInstance
-from faultbridge.ops.sweep_plan import SweepPlan, read_plan
+from faultbridge.ops.sweep_plan import SweepPlan, list_clusters, narrowed
 from faultbridge.ops.sweep_result import SweepResult, TimeLimit
 from faultbridge.ops.tick_node import TickNode
 from faultbridge.ports import Clock
@@ -66,7 +66,9 @@ class Sweep:
         until = self.clock.now() + timedelta(seconds=seconds)
         result, failures, plan = SweepResult(), Failures(), SweepPlan()
         with failures.collect("listing the clusters"):
-            plan = read_plan(self.table, self.clock.now())
+            plan = list_clusters(self.table, self.clock.now())
+        with failures.collect("reading the sizes of the clusters"):
+            plan = narrowed(plan, self.table, self.clock.now())
         parts = {self._publish: 4, self._due_timers: 3, self._clusters: 2, self._callbacks: 2, self._rejects: 1}
         for part, fraction in parts.items():
             share = (until - self.clock.now()) / fraction

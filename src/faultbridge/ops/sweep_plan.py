@@ -37,12 +37,16 @@ class SweepPlan:
         return kind.partitions(self.numbers)
 
 
-def read_plan(table: Table, now: datetime) -> SweepPlan:
-    """Read the registered clusters, and return the plan of the sweep that runs at `now`."""
-    clusters = [str(row["sk"]) for row in query_all(table, keys.CLUSTERS)]
-    found = table.get_many(map(keys.cluster_config, clusters))
+def list_clusters(table: Table, now: datetime) -> SweepPlan:
+    """Return a plan with the registered clusters and all partition numbers, for the sweep that runs at `now`."""
+    return SweepPlan(shuffled((str(row["sk"]) for row in query_all(table, keys.CLUSTERS)), now))
+
+
+def narrowed(plan: SweepPlan, table: Table, now: datetime) -> SweepPlan:
+    """Return the plan with only the partition numbers that its clusters use. Raises if a registration is unreadable."""
+    found = table.get_many(map(keys.cluster_config, plan.clusters))
     configs = map(items.read_config, found.values())
-    return SweepPlan(shuffled(clusters, now), numbers_to_read({one.cluster: one.shards for one in configs}, now))
+    return SweepPlan(plan.clusters, numbers_to_read({one.cluster: one.shards for one in configs}, now))
 
 
 def numbers_to_read(shards: Mapping[str, int], now: datetime) -> list[int]:
