@@ -177,12 +177,39 @@ def test_an_incident_recovers_closes_and_opens_again_only_for_new_faults() -> No
     assert (closed.kind, closed.after.status.holds) == (KINDS.CLOSED, False)
 
 
+def test_faults_recorded_after_the_quiet_period_open_another_incident_although_they_started_before_its_end() -> None:
+    """Found by seed 80000205: a rack lost its links again at the instant at which its incident closed."""
+    (recovering,) = run([], [opened(affected(number) for number in range(8))], after(minutes=5))
+    (closed,) = run([], [recovering.after], after(minutes=15))
+    for since in (after(minutes=15), after(minutes=14), NOON):
+        late = snapshot(affected(number, since) for number in range(8))
+        (again,) = correlate(late, (), (closed.after.hold,), LIMITS, after(minutes=15, seconds=30))
+        assert again.kind is KINDS.OPENED
+
+
+def test_faults_that_an_expired_incident_did_not_hold_open_none_after_it_closed_either() -> None:
+    (expired,) = run(nodes := [affected(number) for number in range(4)], [opened(nodes)], after(hours=2))
+    (shrunk,) = run([], [expired.after], after(hours=3))
+    (closed,) = run([], [shrunk.after], after(hours=4))
+    others = (after(hours=1), 0), (after(hours=2, minutes=1), 1)
+    for since, incidents in others:
+        found = snapshot(affected(number, since) for number in range(4, 8))
+        assert len(correlate(found, (), (closed.after.hold,), LIMITS, after(hours=4))) == incidents
+
+
 def test_the_faults_of_an_incident_that_an_operator_closed_open_no_second_one() -> None:
     nodes = [affected(number) for number in range(8)]
-    closed = close_incident(opened(nodes), after(minutes=1), "closed by an operator")
+    closed = close_incident(opened(nodes), after(minutes=1), "closed by an operator", "jane")
     assert correlate(snapshot(nodes), (), (closed.hold,), LIMITS, after(minutes=2)) == ()
     again = [affected(number, after(minutes=3)) for number in range(8)]
     assert len(correlate(snapshot(again), (), (closed.hold,), LIMITS, after(minutes=4))) == 1
+
+
+def test_late_records_of_an_incident_that_an_operator_closed_while_it_recovered_open_no_second_one() -> None:
+    nodes = [affected(number) for number in range(8)]
+    (recovering,) = run([], [opened(nodes)], after(minutes=5))
+    closed = close_incident(recovering.after, after(minutes=6), "closed by an operator", "jane")
+    assert correlate(snapshot(nodes), (), (closed.hold,), LIMITS, after(minutes=7)) == ()
 
 
 def test_an_expired_incident_holds_nothing_gets_no_nodes_and_closes_when_its_nodes_are_healthy() -> None:

@@ -73,8 +73,9 @@ class Hold:
 
     The incident delays repairs of nodes in the failure domain that show a fault of the family. It also delays repairs
     of nodes without a known failure domain, such as a node that was registered before the inventory was read. `holding`
-    is False after the maximum age. `ended_at` is when the incident was closed: faults that started before then open no
-    further incident. The nodes in `exempt` wait for no incident of this family, even if their faults start again.
+    is False after the maximum age. `ended_at` is set when the incident is closed: faults that started up to that time
+    open no further incident. The nodes in `exempt` wait for no incident of this family, even if their faults start
+    again.
     """
 
     family: Family
@@ -127,7 +128,18 @@ class Incident:
     @property
     def hold(self) -> Hold:
         """Return the `Hold` of the incident: the values that decide which repairs wait for it."""
-        return Hold(self.family, self.domain, self.status.holds, self.closed_at, self.exempt)
+        return Hold(self.family, self.domain, self.status.holds, self._explains_until, self.exempt)
+
+    @property
+    def _explains_until(self) -> datetime | None:
+        """Return the time up to which the closed incident explains faults, by their start; None if it is not closed.
+
+        When an incident closes after its quiet period, all faults that it explained have ended. A fault that started
+        during the incident and is recorded only afterwards is a new one.
+        """
+        if self.closed_at is None or self.quiet_since is None or self.operator is not None:
+            return self.closed_at
+        return self.expired_at or self.evidence_since
 
     @property
     def exempt(self) -> tuple[str, ...]:
