@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -75,11 +76,26 @@ def test_an_instance_that_never_registered_with_ssm_fails_with_the_reason() -> N
     assert (found.state, found.reason) == (BundleState.FAILED, "the SSM agent does not respond")
 
 
+def run_script(folder: Path, **programs: str) -> subprocess.CompletedProcess[str]:
+    """Run the script on a host that has these programs, each with its shell text, besides those of the system."""
+    for tool, text in programs.items():
+        (folder / tool).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / tool).chmod(0o755)
+    lines, path = "\n".join(script("https://bucket.example/key")), f"{folder}:/usr/bin:/bin"
+    return subprocess.run(["sh", "-c", lines], env={"PATH": path}, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (204, 22), (307, 22), (400, 22), (403, 22)])
 def test_the_script_succeeds_only_when_the_upload_is_answered_with_200(tmp_path: Path, status: int, code: int) -> None:
-    for tool, text in (("curl", f"printf {status}"), ("journalctl", "echo NVRM: Xid")):
-        (tmp_path / tool).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / tool).chmod(0o755)
-    lines = "\n".join(script("https://bucket.example/key"))
-    done = subprocess.run(["sh", "-c", lines], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=False)
-    assert done.returncode == code
+    assert run_script(tmp_path, curl=f"printf {status}", journalctl="echo NVRM: Xid").returncode == code
+
+
+def test_the_bundle_contains_the_logs_and_is_packed_without_a_warning(tmp_path: Path) -> None:
+    upload = f'while [ "$1" != -T ]; do shift; done; cp "$2" {tmp_path}/uploaded; printf 200'
+    done = run_script(tmp_path, curl=upload, journalctl="echo NVRM: Xid")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    with tarfile.open(tmp_path / "uploaded") as bundle:
+        assert {"./kernel.log", "./nvidia-smi.txt", "./dcgmi-health.json"} <= set(bundle.getnames())
+        kernel = bundle.extractfile("./kernel.log")
+        assert kernel is not None
+        assert kernel.read() == b"NVRM: Xid\n"

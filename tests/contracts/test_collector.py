@@ -53,7 +53,8 @@ class TestCollector:
 
 def test_the_script_uploads_the_logs_of_the_host_to_the_presigned_url(tmp_path: Path) -> None:
     (tmp_path / "curl").write_text(
-        f'#!/bin/sh\necho "$@" > {tmp_path}/called\ncp bundle.tar.gz {tmp_path}/kept.tar.gz\nprintf 200\n'
+        f'#!/bin/sh\necho "$@" > {tmp_path}/called\nwhile [ "$1" != -T ]; do shift; done\n'
+        f'cp "$2" {tmp_path}/kept.tar.gz\nprintf 200\n'
     )
     (tmp_path / "journalctl").write_text("#!/bin/sh\necho NVRM: Xid\n")
     for tool in ("curl", "journalctl"):

@@ -91,20 +91,21 @@ class SsmLogCollector:
 def script(url: str) -> tuple[str, ...]:
     """Return the lines of the shell script that collects logs and uploads them to a URL.
 
-    Logs that a host does not have are left out of the bundle.
+    If a host lacks a program, the program's file in the bundle contains the error of the shell instead.
     """
     return (
         "set -u",
         f"{URL}{shlex.quote(url)}",
         "folder=$(mktemp -d)",
-        "trap 'rm -rf \"$folder\"' EXIT",
+        'trap \'rm -rf "$folder" "$folder.tar.gz"\' EXIT',
         'cd "$folder"',
         "timeout 120 nvidia-bug-report.sh --safe-mode --output-file nvidia-bug-report.log >/dev/null 2>&1",
         "timeout 30 nvidia-smi -q > nvidia-smi.txt 2>&1",
         "timeout 30 dcgmi health -c -j > dcgmi-health.json 2>&1",
         f"timeout 30 journalctl -k --no-pager -n {KERNEL_LINES} > kernel.log 2>&1 || dmesg -T > kernel.log 2>&1",
-        "timeout 30 tar -czf bundle.tar.gz --exclude bundle.tar.gz .",
-        f'code=$(curl -sS --max-time 60 -o /dev/null -w "%{{http_code}}" -T bundle.tar.gz "${URL.rstrip("=")}")',
+        # Outside the folder: tar warns when a folder changes while it is read.
+        'timeout 30 tar -czf "$folder.tar.gz" .',
+        f'code=$(curl -sS --max-time 60 -o /dev/null -w "%{{http_code}}" -T "$folder.tar.gz" "${URL.rstrip("=")}")',
         # curl counts a redirect as success, but the bundle is stored only with status 200.
         '[ "$code" = 200 ] || { echo "the upload was answered with status $code" >&2; exit 22; }',
     )
