@@ -39,7 +39,10 @@ def logger() -> Logger:
 
 
 class _FirstLine(logging.Handler):
-    """Receives the first line of `faultbridge.log`, and replaces itself by the handlers of Powertools."""
+    """Handles the first line that is logged through `faultbridge.log.LOGGER`, and configures Powertools then.
+
+    The handlers of Powertools handle this line and replace this handler. All other handlers of the logger are kept.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         others = [one for one in LOGGER.handlers if one is not self]

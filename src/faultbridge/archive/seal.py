@@ -55,9 +55,11 @@ class _DayEntries:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Seals the days of a cluster: completes, proves and locks each day in the archive.
+    """Seals the days of a cluster, so that the entries of a sealed day may expire from the table.
 
-    `keep` is the time from the seal to the expiry of an entry. None means that entries never expire.
+    To seal a day, it adds the entries that the archive lacks, reads back every object in the manifest of the day to
+    check that no entry is missing or changed, and locks the manifest in the vault. `keep` is the time from the seal to
+    the expiry of an entry. None means that entries never expire.
     """
 
     table: Table

@@ -190,10 +190,15 @@ def _compare_with(
 def _seen_again(
     stored: SampleSet | None, stated: Sequence[SentValues | None], times: Sequence[datetime]
 ) -> SampleSet | None:
-    """Return the stored samples with a later time, if the agent sent equal values again.
+    """Return the stored samples, with a later time if the agent sent the same values again since then.
 
-    The later time is when the agent last sent equal values before the first new sample. `stated` and `times` belong to
-    the new observations, oldest first. A late or repeated observation is not a new sample.
+    Samples that equal the stored ones are rarely written, but each record can state when the agent last sent these
+    values (`SentValues.last_sent`). The latest such time before the first new sample replaces the stored time, if it
+    is at least `SAMPLE_INTERVAL` later. Otherwise, the stored samples are returned unchanged.
+
+    `times` are the times of the arrived observations, oldest first, and `stated` is what their records state. The first
+    new sample is the first observation that is later than the stored samples, unless it repeats their values and is
+    earlier than the latest stated time. If no observation is new, the first observation takes its place.
     """
     if stored is None or stored.digest is None:
         return stored

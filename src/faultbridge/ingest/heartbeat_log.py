@@ -81,7 +81,10 @@ class ClusterHeartbeats:
         return max(self.last.values(), default=None)
 
     def before_return(self, nodes: Collection[str]) -> ClusterHeartbeats:
-        """Return a copy from before these nodes returned: they are silent since their stored heartbeats."""
+        """Return a copy in which these nodes are still silent and have their stored last heartbeats.
+
+        A node that is not stored as silent is not changed.
+        """
         silent = {
             node: shard.last[node] for shard in self.stored for node in shard.silent.intersection(nodes, shard.last)
         }

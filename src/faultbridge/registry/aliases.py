@@ -129,9 +129,10 @@ def _other_owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapp
 
 
 def _may_take(row: AliasRow, key: NodeKey, owners: Mapping[NodeKey, NodeState]) -> bool:
-    """Return whether a node may take an alias.
+    """Return whether the node `key` may take the alias that is stored in `row`.
 
-    It may take a closed alias, its own alias, or an alias whose instance left its node.
+    It may if the alias already leads to this node, if the alias is closed, or if the alias belongs to an instance that
+    no longer backs the other node.
     """
     if row.key == key or row.valid_to is not None:
         return True

@@ -84,7 +84,8 @@ class HyperPodInventory:
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the given instances that no longer exist or are shutting down.
 
-        An instance that the cluster neither lists nor describes no longer exists. At most 100 instances are described.
+        An instance that the cluster neither lists nor describes no longer exists. One call describes at most 100
+        instances that are not listed; further ones count as existing.
         """
         listed = {one["InstanceId"]: _is_leaving(one) for one in self._nodes(config) if one.get("InstanceId")}
         unlisted, cluster = sorted(set(instances) - set(listed))[:MAX_DESCRIBED], self._cluster(config)

@@ -26,7 +26,7 @@ def text_of(body: bytes) -> str:
 def loads(text: str) -> Any:  # noqa: ANN401 - any JSON value
     """Parse JSON, and replace characters in strings that cannot be encoded as UTF-8.
 
-    Raises ValueError or RecursionError for other input.
+    Raises ValueError for text that is not JSON, and RecursionError for JSON that is nested too deeply.
     """
     return json.loads(_encodable(text))
 

@@ -84,7 +84,10 @@ class _Cri:
         return _CRI_PART in text
 
     def read(self, line: bytes) -> _Part | None:
-        """Return the line, or part of a line, at the start of a text, or None if the text has another format."""
+        """Parse one line of a log file, which contains a complete log line or a part of one.
+
+        Returns None if the line does not have the CRI format.
+        """
         found = _CRI.match(line)
         return found and _Part(found[2], found[4] or b"", found[1] + b"F ", b"\n", found[3] == b"F")
 

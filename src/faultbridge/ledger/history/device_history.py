@@ -61,9 +61,11 @@ class DeviceHistory:
         return tuple(sorted(events, key=lambda one: one.at))
 
     def offenders(self, cluster: str, odds: Odds, since: datetime | None = None) -> tuple[Offender, ...]:
-        """Return the cards and slots of a cluster with repeated faults of severity error or worse.
+        """Return the pairs of card and slot in a cluster with repeated faults of severity error or worse.
 
-        A slot is a PCI address in an instance, because EC2 and HyperPod hide the host of an instance.
+        A slot is a PCI address in an instance, because EC2 and HyperPod hide the host of an instance. `odds` are used
+        to estimate whether the card or the slot is the cause; they do not affect which pairs are returned. Faults
+        before `since` do not count.
         """
         stays: list[Stay] = []
         instances: dict[str, set[str]] = {}

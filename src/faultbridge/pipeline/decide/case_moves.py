@@ -91,10 +91,11 @@ def may_be_shared(state: NodeState) -> bool:
 
 
 def continue_alone(decided: Transition, now: datetime, *, after: timedelta) -> Transition:
-    """Let a case continue without an incident: escalate it if none has explained its fault within `after`.
+    """Let a case that awaits correlation continue without an incident that explains its fault.
 
-    Only a case that awaits correlation changes. If its faults ended in the meantime, it is queued at once, so that the
-    node is verified.
+    If no active fault of the node requires a repair case anymore, the case is queued at once to verify the node.
+    Otherwise, it is escalated to the operators once it has been open for `after`, and is unchanged until then. A case
+    that does not await correlation is never changed.
     """
     case = decided.state.live_case
     if case is None or not case.awaits_correlation:

@@ -1,12 +1,20 @@
 """Timestamp: give every observation a plausible time, by comparison with the queue's clock.
 
-No other stage changes times. A missing time becomes the sender's time of sending, or the time of receipt. A time after
-the receipt is shifted back by the offset of the sender's clock, at least to the receipt. Otherwise one node with a
-clock in 2038 would make every later observation stale. A sender's clock that is more than 14 days behind the receipt
-was not set. Its times are shifted forward, because all its faults would be stale. Other times in the past are kept,
-unless the heartbeats of the node show that its clock is behind. A heartbeat is never stored before it is sent, so the
-difference to its receipt is that of the clocks; any other record may have waited. Without this correction a fault of
-such a node would be too old to act on, or older than the node's last repair.
+No other stage changes times. The rules are:
+
+- A missing time becomes the sender's time of sending, or the time of receipt if the sending time is missing or
+  implausible. A time that is before 2020, even after a shift, counts as missing.
+- A time after the receipt is shifted back by the lead of the sender's clock. If it is still after the receipt, it
+  becomes the time of receipt. Without this rule, one node with a clock in 2038 would make every later observation
+  stale.
+- A sending time more than 14 days before the receipt means that the sender's clock was not set. The times are shifted
+  forward by the delay of that clock. Without this rule, all faults of the sender would be stale.
+- Other times in the past are kept, unless the node's heartbeats show that its clock is behind. They are then shifted
+  forward, at most to the receipt. Without this rule, a fault of the node could be too old to act on, or older than the
+  node's last repair.
+
+Only heartbeats show that a clock is behind by less than 14 days. They are never stored before they are sent, so a late
+receipt is caused by the clock. Any other record may have waited.
 """
 
 from __future__ import annotations
@@ -43,9 +51,10 @@ def bounded_sent_at(sent_at: datetime, received_at: datetime) -> datetime:
 
 
 def shift_last_sent(values: SentValues | None, shift: timedelta) -> SentValues | None:
-    """Return the sent values of a record with their times shifted by `shift`, as its sending time was.
+    """Return the values with each time in their `last_sent` shifted by `shift`.
 
-    Raises Rejected if a shifted time is before year 1 or after year 9999.
+    `values` belong to a record, and `shift` is the correction of its sending time. Raises Rejected if a shifted time is
+    before year 1 or after year 9999.
     """
     if values is None or not shift:
         return values

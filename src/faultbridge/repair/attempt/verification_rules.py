@@ -56,9 +56,10 @@ def verification_level(context: StepContext) -> int | None:
 
 
 def _level_for_faults(context: StepContext) -> int | None:
-    """Return the diagnostics level that tests the faults which the repair does not fix.
+    """Return the lowest diagnostics level that tests all active faults which the repair action alone does not end.
 
-    Returns None for the verifier's default level.
+    Faults that open no case are left out. If no level tests all of the others, the highest level is returned. Returns
+    None, for the verifier's default level, if the catalog does not select the level of this verifier by fault.
     """
     repaired = end_verified(context.state, context.case.repair_action, at=context.now, covers=lambda _: False).state
     codes = {one.code for one in repaired.active() if one.action.opens_case}

@@ -1,4 +1,7 @@
-"""Zones: an EBS volume can be attached only to an instance in its own availability zone."""
+"""Zones: checks that a successor is in the availability zone of the EBS volumes that move to it.
+
+An EBS volume can be attached only to an instance in its own availability zone.
+"""
 
 from __future__ import annotations
 
