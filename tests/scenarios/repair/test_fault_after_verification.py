@@ -69,6 +69,25 @@ def test_a_node_uncordoned_without_record_is_cordoned_again_before_its_drain() -
     assert closed_at_give_up == [{"node-1"}]
 
 
+def test_a_node_whose_uncordon_is_not_recorded_is_cordoned_again_although_repairs_are_paused() -> None:
+    world = World(orchestrated=True)
+    world.fault()
+    hook = FaultAtUncordon(world)
+
+    def lose_the_answer(call: Call) -> None:
+        if call.name == "orchestrator.uncordon" and not hook.seen:
+            hook(call)
+            world.pause_repairs(paused=True)
+            raise Transient("the answer was lost")
+
+    world.seam.after = lose_the_answer
+    world.until(lambda: hook.seen, minutes=120)
+    assert world.orchestrator.cordoned == set()
+    world.until(world.case_is(CaseStatus.QUEUED), minutes=30)
+    assert world.status() is NodeStatus.QUARANTINED
+    assert world.orchestrator.cordoned == {"node-1"}
+
+
 def test_a_late_report_from_before_the_verification_opens_no_case() -> None:
     world = World()
     world.fault()
