@@ -1,0 +1,28 @@
+"""Unused launches: terminated in the first minute of an hour, and only where Faultbridge repairs the nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.cluster.config import Mode, RepairOwner
+from faultbridge.registry.registration import Registration
+from tests.scenarios.provider.test_launch_template import NEW, launched_and_then_retired
+from tests.scenarios.world import CLUSTER
+
+
+def test_an_unused_launch_is_terminated_in_the_first_minute_of_the_next_hour() -> None:
+    world = launched_and_then_retired()
+    world.until(lambda: world.clock.now().minute == 59)
+    assert world.live_instances() == [NEW]
+    world.advance_minutes()
+    assert world.live_instances() == []
+
+
+@pytest.mark.parametrize("changes", [{"mode": Mode.DRY_RUN}, {"repair_owner": RepairOwner.PROVIDER}])
+def test_a_cluster_that_faultbridge_does_not_repair_keeps_its_unused_launches(changes: dict[str, Any]) -> None:
+    world = launched_and_then_retired()
+    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, changes)
+    world.advance_minutes(120)
+    assert world.live_instances() == [NEW]
