@@ -1,0 +1,30 @@
+"""The instance types that are launched for a successor, where no source of capacity names them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from faultbridge.domain.policy import Rule
+from tests.scenarios.repair.test_capacity_sources import FALLBACK, FREE, ON_DEMAND, OWN, UNKNOWN, launched_type
+from tests.scenarios.world import World
+
+LENIENT = Rule("lenient", release_without_capacity=True)
+
+
+def test_a_reservation_launches_the_type_of_the_old_instance_although_another_type_is_configured_first() -> None:
+    world = World(rules=(LENIENT,))
+    world.launch_from_template("p5e.48xlarge", "p5.48xlarge")
+    world.policy = replace(world.policy, capacity=(OWN, ON_DEMAND, FALLBACK))
+    world.provider.capacities[OWN] = FREE
+    assert world.node().placement.instance_type == "p5.48xlarge"
+    world.fault_until_resolved()
+    assert launched_type(world) == "p5.48xlarge"
+
+
+def test_without_a_source_that_counts_or_names_a_type_the_first_configured_type_is_launched() -> None:
+    world = World(rules=(LENIENT,))
+    world.launch_from_template("p5e.48xlarge", "p5en.48xlarge")
+    world.policy = replace(world.policy, capacity=(OWN,))
+    world.provider.capacities[OWN] = UNKNOWN
+    world.fault_until_resolved()
+    assert launched_type(world) == "p5e.48xlarge"
