@@ -67,6 +67,22 @@ def test_a_repair_without_the_approval_of_the_fault_that_requires_it_is_found() 
     assert list(arithmetic.unapproved_repairs([mild, worse, cleared, started("replace_node")], asking)) == []
 
 
+def test_without_active_faults_the_fault_that_joined_the_case_last_decides_about_the_approval() -> None:
+    opened_by = {"to": "in_progress", "attempt": 1, "rule": "r", "cause": {"code": "xid.48"}}
+    started = {"repair_action": "reboot_node"} | opened_by
+    case = {"event_type": "Case Status Change", "case_id": "c-1"}
+    joined = {
+        "kind": "information",
+        "text": "cloud.instance_gone joined the case: replace_node replaces reset_gpu",
+        "facts": {"repair_action": "replace_node", "repair_action_before": "reset_gpu"},
+    }
+    note = {"metadata": case | {"event_type": "Node Note Recorded"}, "data": joined}
+    asking = [(("xid.48",), frozenset({"reboot_node"})), ((), frozenset[str]())]
+    start = {"metadata": case, "data": started}
+    assert list(arithmetic.unapproved_repairs([start], asking)) == ["c-1: attempt 1 is reboot_node"]
+    assert list(arithmetic.unapproved_repairs([note, start], asking)) == []
+
+
 def test_a_fault_whose_start_and_device_were_corrected_is_over_when_it_is_cleared() -> None:
     def fault(kind: str, since: str, **known: str) -> arithmetic.Body:
         component = {"type": "gpu", **dict.fromkeys(("pci", "uuid", "index", "link", "name")), **known}

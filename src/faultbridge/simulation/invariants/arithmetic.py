@@ -134,9 +134,11 @@ def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> 
 
     An approval is required if the rule of one of the following faults requires it. First, these are the active faults
     that require the repair action or a stronger one. If there is none, these are all active faults. Second, these are
-    the faults of the case's earlier attempts, because a reboot ends faults without fixing their cause. The function
-    does not read which rule the product applied.
+    the faults of the case's earlier attempts, because a reboot ends faults without fixing their cause. If none of these
+    exists, it is the fault that opened the case, or the worse one that joined the case last. The function does not read
+    which rule the product applied.
     """
+    causes: dict[str, str] = {}
     asked: dict[tuple[str, int], str] = {}
     approved: set[tuple[str, int, str]] = set()
     active: list[Body] = []
@@ -146,6 +148,8 @@ def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> 
         facts = data.get("facts", {})
         if kind.startswith("Node Fault"):
             active = _after_fault(active, kind, data)
+        elif "repair_action_before" in facts:
+            causes[case] = data["text"].split(" joined the case")[0]
         elif data.get("kind") == "approval" and data.get("stage") == "begun":
             asked[case, facts["attempt"]] = facts["repair_action"]
         elif facts.get("order") == "approved":
@@ -156,7 +160,7 @@ def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> 
         action, attempt = data["repair_action"], data["attempt"]
         codes = [*_codes_requiring(active, action), *before.get(case, ())]
         if not codes and started and data["rule"] != "inventory":
-            codes = [data["cause"]["code"]]
+            codes = [causes.get(case, data["cause"]["code"])]
         before[case] = codes
         if (case, attempt, action) not in approved and any(action in _asks(code, asking) for code in codes):
             yield f"{case}: attempt {attempt} is {action}"
