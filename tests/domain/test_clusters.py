@@ -97,15 +97,33 @@ def test_a_node_of_an_expired_incident_waits_for_no_other_one_of_its_family() ->
 )
 def test_only_a_repeated_repair_waits_for_an_incident_of_another_family(hold: Hold, incident: str | None) -> None:
     held = Control("c", holds={"inc-1": hold})
-    assert held.incident_of("n-1", {RACK}, (), repeated=True) == incident
+    assert held.incident_of("n-1", {RACK}, (), repeated_since=NOON) == incident
     assert held.incident_of("n-1", {RACK}, (Family.POWER,)) is None
 
 
 def test_a_repeated_repair_waits_for_no_further_incident_of_a_family_that_reached_its_maximum_age() -> None:
     cluster = FailureDomain(DomainKind.CLUSTER, "c")
     both = {"inc-1": Hold(Family.NETWORK, RACK, holding=False), "inc-2": Hold(Family.NETWORK, cluster)}
-    assert Control("c", holds=both).incident_of("n-1", {RACK, cluster}, (), repeated=True) is None
-    assert Control("c", holds=both).incident_of("n-1", {OTHER_RACK, cluster}, (), repeated=True) == "inc-2"
+    assert Control("c", holds=both).incident_of("n-1", {RACK, cluster}, (), repeated_since=NOON) is None
+    assert Control("c", holds=both).incident_of("n-1", {OTHER_RACK, cluster}, (), repeated_since=NOON) == "inc-2"
+
+
+def test_a_case_that_was_opened_after_an_incident_expired_waits_for_the_next_one() -> None:
+    expired = Hold(Family.NETWORK, RACK, holding=False, expired_at=NOON)
+    held = Control("c", holds={"inc-1": expired, "inc-2": Hold(Family.NETWORK, RACK)})
+    assert held.incident_of("n-1", {RACK}, (), repeated_since=after(seconds=1)) == "inc-2"
+    assert held.incident_of("n-1", {RACK}, (), repeated_since=NOON) is None
+
+
+@pytest.mark.parametrize(
+    ("minutes", "domain", "incident"), [(10, RACK, "inc-1"), (11, RACK, None), (0, OTHER_RACK, None)]
+)
+def test_a_closed_incident_is_found_by_its_failure_domain_if_it_was_closed_late_enough(
+    minutes: int, domain: FailureDomain, incident: str | None
+) -> None:
+    closed = Hold(Family.NETWORK, RACK, holding=False, ended_at=after(minutes=10))
+    held = Control("c", holds={"inc-1": closed, "inc-2": Hold(Family.NETWORK, domain)})
+    assert held.closed_incident_of({domain}, after(minutes=minutes)) == incident
 
 
 def test_an_expired_incident_is_found_by_its_failure_domain_until_it_is_closed() -> None:

@@ -62,7 +62,7 @@ def incidents_of_failures(
 
 
 def _incident_of(control: Control, node: str, config: ClusterConfig, row: Mapping[str, Any]) -> str | None:
-    return control.incident_of(node, domains_of(config, row), (), repeated=True)
+    return control.incident_of(node, domains_of(config, row), (), repeated_since=from_text(str(row["opened"])))
 
 
 def names_in_use(table: Table, config: ClusterConfig) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.incidents import CorrelationLimits, Hold, Incident
@@ -20,6 +20,9 @@ from faultbridge.ports import Table
 from faultbridge.repair.controls import ControlChange, Controls
 from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage.writes import Put
+
+VERIFICATION_TIME = timedelta(hours=3)
+"""How long after the end of an incident its hold is kept, because it may explain why a verification failed."""
 
 MAX_CHANGES = 20
 """Maximum changes of one commit; the next run makes the others. A change is at most five writes."""
@@ -70,7 +73,7 @@ class IncidentChanges:
             committed = tuple(decide(incidents, control, now))[:MAX_CHANGES]
             holds = dict(control.holds)
             if affected is not None and committed:
-                holds = {name: hold for name, hold in holds.items() if _is_used(hold, affected)}
+                holds = {name: hold for name, hold in holds.items() if _is_used(hold, affected, now)}
             current = (*incidents, *(change.after for change in committed))
             holds |= {one.id: hold_of(one, limits, now) for one in current}
             drafts = tuple(
@@ -87,15 +90,17 @@ class IncidentChanges:
         return committed
 
 
-def _is_used(hold: Hold, affected: Iterable[AffectedNode]) -> bool:
+def _is_used(hold: Hold, affected: Iterable[AffectedNode], now: datetime) -> bool:
     """Return whether a hold, which delays repairs because of an incident, is still needed.
 
-    A hold is needed until it ends. After its end it is needed while a fault that began before the end is still active.
+    A hold is needed until it ends. After its end it is needed while a fault that it explains is still active, and while
+    a verification that started before the end may still run.
     """
-    if hold.ended_at is None:
+    if hold.ended_at is None or now < hold.ended_at + VERIFICATION_TIME:
         return True
-    return any(
-        one.family is hold.family and hold.domain in one.domains and one.since <= hold.ended_at for one in affected
+    until = hold.explains_until
+    return until is not None and any(
+        one.family is hold.family and hold.domain in one.domains and one.since <= until for one in affected
     )
 
 

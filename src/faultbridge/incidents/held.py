@@ -1,6 +1,7 @@
 """Lets the cases of nodes with an open incident wait for its end, and releases these cases afterwards.
 
-Each node is changed in its own transaction. A run continues where an interrupted run stopped.
+Each node is changed in its own transaction. A run continues where an interrupted run stopped. A node whose change fails
+is logged and left out: the hold of the incident still delays its repair.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import from_text
+from faultbridge.errors import Transient
 from faultbridge.ledger.append import Append, Revise
 from faultbridge.ledger.queries import shard_rows
 from faultbridge.log import log_cause
@@ -126,7 +128,14 @@ class HeldCases:
             moved = revise(state, now)
             return replace(moved, drafts=moved_by(moved.drafts, cause))
 
-        appended = self.append(key, revise_for_incident, actor=Actor.CORRELATE)
+        try:
+            appended = self.append(key, revise_for_incident, actor=Actor.CORRELATE)
+        except Transient:
+            raise
+        except Exception as error:  # noqa: BLE001 - an unreadable node must not stop the other cases of the incident
+            reason = f"{type(error).__name__}: {error}"
+            log_cause(f"{decision}_failed", reason=reason, cluster=key.cluster, node=key.node, incident=incident)
+            return
         if not appended.entries:
             return
         case = appended.state.case

@@ -113,8 +113,8 @@ def _has_incident(row: Mapping[str, Any], config: ClusterConfig, control: Contro
     if row.get("incident") or not control.holds:
         return bool(row.get("incident"))
     families = [Family(name) for name in row.get("families") or {}]
-    repeated = bool(row.get("repeated"))
-    return control.incident_of(str(row["node"]), domains_of(config, row), families, repeated=repeated) is not None
+    since = from_text(str(row["opened"])) if row.get("repeated") else None
+    return control.incident_of(str(row["node"]), domains_of(config, row), families, repeated_since=since) is not None
 
 
 def _failing(row: Item) -> FailingNode:

@@ -176,12 +176,9 @@ def test_a_faulty_node_waits_again_as_its_rule_says(
     assert case.repair_action is RepairAction.REPLACE_NODE
 
 
-@pytest.mark.parametrize(
-    ("marks", "repair_action"),
-    [({}, RepairAction.REPLACE_NODE), ({Phase.INTENT.value: NOON}, RepairAction.VERIFY)],
-)
-def test_an_isolated_node_whose_faults_are_over_is_verified_at_once_and_keeps_its_incident(
-    marks: dict[str, datetime], repair_action: RepairAction
+@pytest.mark.parametrize("marks", [{}, {Phase.INTENT.value: NOON}])
+def test_an_isolated_node_whose_faults_are_over_is_only_verified_at_once_and_keeps_its_incident(
+    marks: dict[str, datetime],
 ) -> None:
     case = replace(CASE, marks=marks)
     for status, isolation in ((NodeStatus.QUARANTINED, Isolation.NONE), (NodeStatus.DEGRADED, Isolation.REQUESTED)):
@@ -191,7 +188,7 @@ def test_an_isolated_node_whose_faults_are_over_is_verified_at_once_and_keeps_it
         assert (queued.status, queued.waiting_for, queued.not_before) == (
             CaseStatus.QUEUED, WaitingFor.ADMISSION, None,
         )  # fmt: skip
-        assert (queued.incident, queued.repair_action) == ("i-1", repair_action)
+        assert (queued.incident, queued.repair_action) == ("i-1", RepairAction.VERIFY)
 
 
 @pytest.mark.parametrize(

@@ -289,6 +289,23 @@ def test_a_fault_that_began_long_before_the_others_does_not_belong_to_their_inci
     )
 
 
+def test_late_records_of_earlier_faults_join_the_incident_that_their_cause_opened() -> None:
+    incident = opened(affected(number, after(minutes=30)) for number in range(3))
+    nodes = [affected(number, after(minutes=30) if number < 3 else after(minutes=15)) for number in range(8)]
+    (grown,) = run(nodes, [incident], after(minutes=31))
+    assert (grown.kind, grown.after.affected) == (KINDS.GROWN, 8)
+    assert run(nodes, [grown.after], after(minutes=31)) == []
+
+
+def test_an_incident_does_not_hide_a_smaller_group_of_later_faults_in_a_wide_domain() -> None:
+    rack = [affected(number) for number in range(8)]
+    later = [affected(number, after(minutes=40)) for number in range(8, 80, 3)]
+    kinds = [
+        (change.kind, change.after.domain.kind) for change in run([*rack, *later], [opened(rack)], after(minutes=41))
+    ]
+    assert kinds == [(KINDS.OPENED, DomainKind.CLUSTER)]
+
+
 def test_an_incident_of_a_failed_intake_changes_only_when_it_is_known_whether_records_arrive() -> None:
     nodes = without_records([], "train-a", [f"n-{number:02}" for number in range(8)], NOON)
     known = replace(snapshot(nodes), knows_intake=True)

@@ -20,6 +20,7 @@ from faultbridge.ports import Verdict, Verification
 from faultbridge.simulation.fakes.instance_commands import PASSED
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage import keys
+from tests.builders import NOON
 from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, incidents, lose_links, restore_links, world_of
 from tests.scenarios.incidents.test_pages_of_incidents import urgent
 from tests.scenarios.world import CLUSTER, World
@@ -144,7 +145,7 @@ def test_an_expired_incident_frees_a_failed_repair_from_later_ones_of_its_family
     later, power = Hold(Family.NETWORK, rack), Hold(Family.POWER, zone)
 
     def incident_of(**holds: Hold) -> str | None:
-        return Control("train-a", holds=holds).incident_of("n-1", (rack, zone), (), repeated=True)
+        return Control("train-a", holds=holds).incident_of("n-1", (rack, zone), (), repeated_since=NOON)
 
     assert incident_of(later=later) == "later"
     assert incident_of(expired=expired, later=later) is None

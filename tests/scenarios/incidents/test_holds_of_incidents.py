@@ -1,9 +1,10 @@
-"""Holds of incidents: a closed incident is remembered as long as a fault that began before its end is active."""
+"""Holds of incidents: a closed incident is remembered while a fault that it explains, or a verification, may last."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -11,7 +12,7 @@ from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.cluster.incidents import CorrelationLimits, Incident, IncidentChangeKind, IncidentStatus
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
-from faultbridge.incidents.changes import IncidentChanges
+from faultbridge.incidents.changes import VERIFICATION_TIME, IncidentChanges
 from faultbridge.pipeline.correlate.life_cycle import IncidentChange, close_incident
 from faultbridge.pipeline.correlate.snapshot import AffectedNode
 from faultbridge.repair.controls import Controls
@@ -41,7 +42,8 @@ def commit(changes: IncidentChanges, *made: IncidentChange, affected: Iterable[A
 
 
 def open_second(changes: IncidentChanges, *affected: AffectedNode) -> set[str]:
-    """Open another incident while these nodes are affected; returns the ids of all holds."""
+    """Open another incident hours later while these nodes are affected; returns the ids of all holds."""
+    changes.controls.clock.advance_to(CLOSED_AT + VERIFICATION_TIME)
     commit(changes, IncidentChange(IncidentChangeKind.OPENED, None, SECOND), affected=affected)
     return set(changes.controls.read(CLUSTER).holds)
 
@@ -61,6 +63,15 @@ def test_a_closed_incident_is_remembered_while_one_of_its_faults_is_active(
 ) -> None:
     fault = AffectedNode("n-1", family, after(minutes=30 + minutes), "net.link_down", (domain,))
     assert open_second(changes, fault) == ({"inc-1", "inc-2"} if kept else {"inc-2"})
+
+
+def test_a_closed_incident_is_remembered_while_a_verification_that_started_before_may_run(
+    changes: IncidentChanges,
+) -> None:
+    opened = IncidentChange(IncidentChangeKind.OPENED, None, SECOND)
+    changes.controls.clock.advance_to(CLOSED_AT + VERIFICATION_TIME - timedelta(seconds=1))
+    commit(changes, opened, affected=())
+    assert changes.controls.read(CLUSTER).holds.keys() == {"inc-1", "inc-2"}
 
 
 def test_an_open_incident_is_kept_when_no_node_is_affected(changes: IncidentChanges) -> None:

@@ -73,9 +73,9 @@ class Hold:
 
     The incident delays repairs of nodes in the failure domain that show a fault of the family. It also delays repairs
     of nodes without a known failure domain, such as a node that was registered before the inventory was read. `holding`
-    is False after the maximum age. `ended_at` is set when the incident is closed: faults that started up to that time
-    open no further incident. The nodes in `exempt` wait for no incident of this family, even if their faults start
-    again.
+    is False after the maximum age, which was reached at `expired_at`. `ended_at` is when the incident was closed.
+    Faults that started up to `explains_until` open no further incident after that. The nodes in `exempt` wait for no
+    incident of this family, even if their faults start again.
     """
 
     family: Family
@@ -83,6 +83,15 @@ class Hold:
     holding: bool = True
     ended_at: datetime | None = None
     exempt: tuple[str, ...] = ()
+    explains_until: datetime | None = None
+    expired_at: datetime | None = None
+
+    def expired_since(self, time: datetime) -> bool:
+        """Return whether the incident delays no repairs because it reached its maximum age at `time` or later.
+
+        A hold of an earlier version does not store when the incident expired. It counts as expired at any time.
+        """
+        return not self.holding and (self.expired_at is None or self.expired_at >= time)
 
     def covers(self, domains: Collection[FailureDomain], families: Collection[Family]) -> bool:
         """Return whether the incident covers a node, so that the node's repair waits for the incident.
@@ -128,18 +137,25 @@ class Incident:
     @property
     def hold(self) -> Hold:
         """Return the `Hold` of the incident: the values that decide which repairs wait for it."""
-        return Hold(self.family, self.domain, self.status.holds, self._explains_until, self.exempt)
+        return Hold(
+            self.family,
+            self.domain,
+            self.status.holds,
+            self.closed_at,
+            self.exempt,
+            self._explains_until,
+            self.expired_at,
+        )
 
     @property
     def _explains_until(self) -> datetime | None:
-        """Return the time up to which the closed incident explains faults, by their start; None if it is not closed.
+        """Return the time up to which the closed incident explains faults, by their start; None if it explains none.
 
         When an incident closes after its quiet period, all faults that it explained have ended. A fault that started
-        during the incident and is recorded only afterwards is a new one.
+        before the close and is recorded only afterwards is a new one. An operator's close is final.
         """
-        if self.closed_at is None or self.quiet_since is None or self.operator is not None:
-            return self.closed_at
-        return self.expired_at or self.evidence_since
+        quiet = self.quiet_since is not None and self.operator is None
+        return self.expired_at if quiet else self.closed_at
 
     @property
     def exempt(self) -> tuple[str, ...]:

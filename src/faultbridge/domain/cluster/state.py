@@ -89,21 +89,32 @@ class Control:
         return None if strictest is None or strictest.state is BreakerState.CLOSED else strictest
 
     def incident_of(
-        self, node: str, domains: Collection[FailureDomain], families: Collection[Family], *, repeated: bool = False
+        self,
+        node: str,
+        domains: Collection[FailureDomain],
+        families: Collection[Family],
+        *,
+        repeated_since: datetime | None = None,
     ) -> str | None:
         """Return the id of the incident for which the repair of a node waits, or None.
 
-        The incident must cover the node's failure domains and fault families. A `repeated` repair follows a failed one.
-        It waits for an incident of any family, because the shared cause may explain the failure. After an incident has
-        reached its maximum age, the node waits for no further incident of this family and domain.
+        The incident must cover the node's failure domains and fault families. With `repeated_since`, the repair follows
+        a failed one of a case that was opened then. It waits for an incident of any family, because the shared cause
+        may explain the failure. If an incident has reached its maximum age since the case was opened, the case waits
+        for no further incident of this family and domain.
         """
         exempt = {hold.family for hold in self.holds.values() if node in hold.exempt}
-        if repeated:
+        if repeated_since is not None:
             live = [hold for hold in self.holds.values() if hold.ended_at is None]
-            expired = {hold.family for hold in live if not hold.holding and hold.domain in domains}
+            expired = {hold.family for hold in live if hold.domain in domains and hold.expired_since(repeated_since)}
             families = {*families, *(hold.family for hold in live if hold.family not in expired)}
         held = [family for family in families if family not in exempt]
         return next((name for name, hold in sorted(self.holds.items()) if hold.covers(domains, held)), None)
+
+    def closed_incident_of(self, domains: Collection[FailureDomain], since: datetime) -> str | None:
+        """Return the id of an incident in these failure domains that was closed at `since` or later, or None."""
+        closed = ((name, hold) for name, hold in self.holds.items() if hold.domain in domains)
+        return min((name for name, hold in closed if hold.ended_at and hold.ended_at >= since), default=None)
 
     def expired_incident_of(self, domains: Collection[FailureDomain]) -> str | None:
         """Return the id of an expired incident in these failure domains, or None if there is none.

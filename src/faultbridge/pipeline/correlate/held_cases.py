@@ -93,7 +93,7 @@ def release(state: NodeState, policy: Policy, now: datetime, reason: str, holdin
     queued = replace(
         released,
         status=CaseStatus.QUEUED,
-        repair_action=case.repair_action if faulty or not is_repeated(state) else RepairAction.VERIFY,
+        repair_action=case.repair_action if faulty else RepairAction.VERIFY,
         waiting_for=WaitingFor.WAIT if wait else WaitingFor.ADMISSION,
         not_before=now + wait if wait else None,
         reason=reason,

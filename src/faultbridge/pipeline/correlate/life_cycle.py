@@ -95,14 +95,17 @@ def _with_shared_causes(
     """Return a cluster's incidents after a search for shared causes of new faults.
 
     A shared cause opens a new incident, or extends an open one to a wider failure domain. If one incident now covers
-    others, those are closed.
+    others, those are closed. An incident whose failure domain contains the cause also explains its earlier faults,
+    which were recorded late.
     """
     found = {one.id: one for one in live}
     for family in Family:
-        fresh = [one for one in snapshot.of_family(family) if not _ignored(one, found.values(), ended)]
-        for cause in find_shared_causes(snapshot, fresh, limits, now):
+        for cause in _causes(snapshot, family, live, ended, limits, now):
             holding = [one for one in found.values() if one.family is family and one.status.holds]
-            if any(_contains(one, cause) for one in holding):
+            containing = next((one for one in holding if _contains(one, cause)), None)
+            if containing is not None:
+                since = min(containing.evidence_since, _evidence_since(snapshot, cause, family, limits))
+                found[containing.id] = replace(containing, evidence_since=since)
                 continue
             narrower = [one for one in holding if one.nodes and cause.names.issuperset(one.nodes)]
             opened = narrower[0] if narrower else _open(snapshot, cause, family, limits, now)
@@ -110,6 +113,25 @@ def _with_shared_causes(
             for merged in narrower[1:]:
                 found[merged.id] = close_incident(merged, now, f"joined {opened.id}: {cause.domain.text}")
     return list(found.values())
+
+
+def _causes(
+    snapshot: ClusterSnapshot,
+    family: Family,
+    live: Sequence[Incident],
+    ended: tuple[Hold, ...],
+    limits: CorrelationLimits,
+    now: datetime,
+) -> tuple[SharedCause, ...]:
+    """Return the shared causes of one fault family that no expired or closed incident explains.
+
+    The nodes that no open incident contains are also searched alone. Otherwise a large incident would hide a smaller
+    group of later faults in the same wide failure domain.
+    """
+    fresh = [one for one in snapshot.of_family(family) if not _ignored(one, live, ended)]
+    explained = {name for one in live if one.family is family and one.status.holds for name in one.nodes}
+    others = [one for one in fresh if one.node not in explained] if explained else []
+    return (*find_shared_causes(snapshot, fresh, limits, now), *find_shared_causes(snapshot, others, limits, now))
 
 
 def _contains(incident: Incident, cause: SharedCause) -> bool:
@@ -121,7 +143,7 @@ def _contains(incident: Incident, cause: SharedCause) -> bool:
 def _ignored(node: AffectedNode, incidents: Iterable[Incident], ended: Iterable[Hold]) -> bool:
     """Return whether a node's fault belongs to an expired or closed incident, so that it opens none."""
     past = [(one.family, one.domain, one.expired_at) for one in incidents]
-    past += [(one.family, one.domain, one.ended_at) for one in ended]
+    past += [(one.family, one.domain, one.explains_until) for one in ended]
     return any(
         family is node.family and domain in node.domains and at is not None and node.since <= at
         for family, domain, at in past

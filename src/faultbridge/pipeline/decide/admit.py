@@ -132,7 +132,8 @@ def _check_pause(request: AdmissionRequest) -> Refused | None:
 
 def _check_incident(request: AdmissionRequest) -> Refused | None:
     queued = request.queued
-    incident = request.control.incident_of(queued.key.node, queued.domains, queued.families, repeated=queued.repeated)
+    since = queued.since if queued.repeated else None
+    incident = request.control.incident_of(queued.key.node, queued.domains, queued.families, repeated_since=since)
     if incident is None:
         return None
     hold = request.control.holds[incident]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Intent, Phase, RepairAction, WaitingFor
 from faultbridge.domain.cluster.failure_domains import FailureDomain, failure_domains
@@ -153,16 +154,34 @@ def _permitting_control(context: StepContext, state: NodeState) -> Control | Non
     return None if held else control
 
 
-def incidents_of_failure(context: StepContext) -> tuple[str | None, str | None]:
-    """Return the open and the expired incident, if any, that may explain why an attempt failed on the node.
+@dataclass(frozen=True, slots=True)
+class IncidentsOfFailure:
+    """The incidents that may explain why an attempt failed on a node, by their ids.
 
-    An expired incident reached its maximum age and still affects the node's failure domain. The incidents are updated
-    first, because other nodes of the failure domain may have failed moments ago.
+    The `open` incident still affects the node's failure domain. The `expired` one does too, but it has reached its
+    maximum age. The `closed` one was closed while the node was verified.
     """
+
+    open: str | None = None
+    expired: str | None = None
+    closed: str | None = None
+
+
+def incidents_of_failure(context: StepContext) -> IncidentsOfFailure:
+    """Return the incidents that may explain why the attempt failed; none if the case is canceled.
+
+    The incidents are updated first, because other nodes of the failure domain may have failed moments ago.
+    """
+    if context.case.cancelled:
+        return IncidentsOfFailure()
     _update_incidents(context)
-    state, control = context.state, _read_control(context)
-    holding = _incident_of(context, state, control) if is_repeated(state) else None
-    return holding, control.expired_incident_of(_domains(context, state))
+    state, control, domains = context.state, _read_control(context), _domains(context, context.state)
+    since = context.attempt.watched_since
+    return IncidentsOfFailure(
+        open=_incident_of(context, state, control) if is_repeated(state) else None,
+        expired=control.expired_incident_of(domains),
+        closed=control.closed_incident_of(domains, since) if since and is_repeated(state) else None,
+    )
 
 
 def _update_incidents(context: StepContext) -> None:
@@ -181,7 +200,8 @@ def _update_incidents(context: StepContext) -> None:
 def _incident_of(context: StepContext, state: NodeState, control: Control) -> str | None:
     """Return the id of the incident that delays the repair of a node, or None."""
     domains = _domains(context, state)
-    return control.incident_of(state.key.node, domains, families_of(state), repeated=is_repeated(state))
+    since = state.case.opened_at if state.case and is_repeated(state) else None
+    return control.incident_of(state.key.node, domains, families_of(state), repeated_since=since)
 
 
 def _domains(context: StepContext, state: NodeState) -> tuple[FailureDomain, ...]:

@@ -8,7 +8,7 @@ from faultbridge.domain.repeated_repairs import is_replaced
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.governing_rules import rule_of_case, strongest_requirement
 from faultbridge.pipeline.decide.repair_actions import next_higher, next_repair_action
-from faultbridge.repair.attempt.intent import incidents_of_failure
+from faultbridge.repair.attempt.intent import IncidentsOfFailure, incidents_of_failure
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult
 
@@ -36,14 +36,18 @@ def try_next_action(
 
     After the strongest action, the same action is tried again until the policy's number of attempts is reached. While
     an open incident affects the node's failure domain, a failed attempt does not show that the instance is bad, so the
-    case waits. If the incident is older than its maximum age, an operator decides, because another replacement might
-    fail for the same cause.
+    case waits. If an incident was closed while the node was verified, the node is verified again. If the incident is
+    older than its maximum age, an operator decides, because another replacement might fail for the same cause.
     """
     case, policy = context.case, context.rules.policy
-    incident, expired = (None, None) if case.cancelled else incidents_of_failure(context)
-    if incident is not None:
-        text = f"{reason}; incident {incident} explains it"
-        return context.requeue(WaitingFor.INCIDENT, text, draft, repair_action=at_least, delay=False, counts=False)
+    incidents = incidents_of_failure(context)
+    waits = wait_for_incident(context, incidents, reason, draft, repair_action=at_least)
+    if waits is not None:
+        return waits
+    if incidents.closed is not None and at_least is None:
+        text = f"{reason}; incident {incidents.closed} was open during the verification; the node is verified again"
+        verify = RepairAction.VERIFY
+        return context.requeue(WaitingFor.ADMISSION, text, draft, repair_action=verify, delay=False, counts=False)
     rule, required = rule_of_case(context.state, case, policy), strongest_requirement(context.state, policy)
     if at_least is not None and required is not None and required.repair_action is at_least:
         rule = required.rule
@@ -51,8 +55,24 @@ def try_next_action(
     same = action is case.repair_action
     if action is None or case.cancelled or (same and case.counted_attempts >= policy.limits.attempts):
         return context.escalate_to_operator(reason, draft)
-    if is_replaced(context.state) and expired is not None:
-        return context.escalate_to_operator(f"{reason}; incident {expired} still affects its failure domain", draft)
+    if is_replaced(context.state) and incidents.expired is not None:
+        text = f"{reason}; incident {incidents.expired} still affects its failure domain"
+        return context.escalate_to_operator(text, draft)
     reason = f"{reason}; {f'{action.value} is tried again' if same else f'next repair action: {action.value}'}"
     # There are few repair actions, so the policy limits only retries of the same action.
     return context.requeue(WaitingFor.ADMISSION, reason, draft, repair_action=action, delay=False, counts=same)
+
+
+def wait_for_incident(
+    context: StepContext,
+    incidents: IncidentsOfFailure,
+    reason: str,
+    draft: Draft,
+    *,
+    repair_action: RepairAction | None = None,
+) -> StepResult | None:
+    """End the failed attempt and let the case wait for the open incident that explains it; None if there is none."""
+    if incidents.open is None:
+        return None
+    text = f"{reason}; incident {incidents.open} explains it"
+    return context.requeue(WaitingFor.INCIDENT, text, draft, repair_action=repair_action, delay=False, counts=False)

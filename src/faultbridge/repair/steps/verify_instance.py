@@ -22,7 +22,8 @@ from faultbridge.pipeline.fold.changes import Folded
 from faultbridge.pipeline.fold.expire import end_claims, end_former, end_verified, ignore_observations
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.repair.attempt.evidence import store_report
-from faultbridge.repair.attempt.next_action import try_next_action
+from faultbridge.repair.attempt.intent import incidents_of_failure
+from faultbridge.repair.attempt.next_action import try_next_action, wait_for_incident
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
@@ -64,15 +65,17 @@ def verify_instance(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate a node that could not be verified in time; it stays out of service.
 
-    The next repair action follows instead if the attempt verifies reports whose senders did not prove to be the node,
-    and another source also reports a fault.
+    The case waits instead if an open incident affects the node's failure domain. The next repair action follows if the
+    attempt verifies reports whose senders did not prove to be the node, and another source also reports a fault.
     """
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="TIMEOUT")
     seen = sorted({one.code for one in without_claims(context.state).active() if one.action.opens_case})
     if seen and context.case.repair_action is RepairAction.VERIFY and without_claims(context.state) != context.state:
         text = f"TIMEOUT: could not be verified, and {', '.join(seen)} is reported too: {reason}"
         return _try_next(_confirm(context), text, draft)
-    return context.escalate_to_operator(f"TIMEOUT: could not be verified: {reason}", draft, fails=False)
+    text = f"TIMEOUT: could not be verified: {reason}"
+    waits = wait_for_incident(context, incidents_of_failure(context), text, draft)
+    return waits or context.escalate_to_operator(text, draft, fails=False)
 
 
 def revoke(context: StepContext, findings: tuple[str, ...]) -> StepResult:
