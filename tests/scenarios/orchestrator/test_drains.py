@@ -1,0 +1,90 @@
+"""Drains: the node is cordoned first if that is not certain, and only a drain that began may end by its deadline."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.nodes import Isolation
+from faultbridge.domain.policy import Limits
+from faultbridge.errors import Transient
+from faultbridge.ports import ProviderFailure
+from faultbridge.simulation.fakes import Call
+from tests.scenarios.orchestrator.test_unreachable_orchestrator import (
+    DEAD,
+    LONG,
+    PROCEED,
+    QUEUED,
+    unreachable_before_drain,
+    unreachable_world,
+)
+from tests.scenarios.world import World
+
+
+def world_between_attempts() -> World:
+    """Return a world whose node has a confirmed cordon, and whose first attempt the provider has refused."""
+    world = World(orchestrated=True)
+    world.provider.fail_next(ProviderFailure.CONFLICT)
+    world.fault_and_react()
+    world.until(lambda: world.case().status is QUEUED and world.case().attempts == 1)
+    assert (world.status(), world.node().isolation) == (NodeStatus.QUARANTINED, Isolation.CONFIRMED)
+    world.fleet.launch_delay = timedelta(hours=3)
+    return world
+
+
+def test_the_second_attempt_cordons_a_node_again_that_somebody_uncordoned() -> None:
+    world = world_between_attempts()
+    world.orchestrator.cordoned.clear()
+    world.until(lambda: not world.fleet.is_alive("i-00000000000000001"))
+    assert world.case().attempts == 2
+    assert world.orchestrator.cordoned == {"node-1"}
+
+
+def test_the_second_attempt_continues_for_a_node_that_left_the_orchestrator() -> None:
+    world = world_between_attempts()
+    world.orchestrator.unknown_nodes.add("node-1")
+    world.until(lambda: not world.fleet.is_alive("i-00000000000000001"))
+    assert world.case().attempts == 2
+
+
+def test_a_drain_that_never_began_is_not_forced_at_its_deadline_although_the_fault_is_fatal() -> None:
+    world = World(orchestrated=True)
+
+    def give_no_answer(call: Call) -> None:
+        if call.name == "provider.probe":
+            raise Transient("no answer")
+
+    world.seam.before = give_no_answer
+    world.fault_and_react()
+    world.until(lambda: world.case().attempts == 1 and world.case().status is QUEUED)
+    assert world.case().reason == "TIMEOUT: the drain could not begin: no answer"
+    assert "drain forced" not in world.record_history()
+    assert (world.status(), world.control().holders) == (NodeStatus.QUARANTINED, {})
+    world.seam.before = lambda _: None
+    world.until(world.case_is(CaseStatus.RESOLVED))
+
+
+def test_attempts_that_an_unreachable_orchestrator_stops_do_not_count() -> None:
+    world = unreachable_before_drain()
+    world.advance_minutes(300)
+    assert world.case().attempts > Limits().attempts
+    assert (world.case().status, world.case().counted_attempts) == (QUEUED, 0)
+
+
+@pytest.mark.parametrize("minutes", [15, 25])
+def test_an_outage_before_the_drain_does_not_extend_the_deadline_of_the_drain(minutes: int) -> None:
+    world = unreachable_world(PROCEED, code=DEAD[0], source=DEAD[1])
+    world.pause_repairs(paused=True)
+    world.advance_minutes(minutes)
+    assert (world.status(), world.node().isolation) == (NodeStatus.QUARANTINED, Isolation.REQUESTED)
+    world.orchestrator.unreachable_until = None
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + LONG
+    world.pause_repairs(paused=False)
+    world.until(lambda: world.status() is NodeStatus.DRAINING, minutes=5)
+    attempt = world.case().attempt
+    assert attempt is not None
+    assert attempt.since is not None
+    assert world.node().orchestrator_lost_at is None
+    assert attempt.deadline == attempt.since + Limits().drain_deadline
