@@ -1,0 +1,83 @@
+"""A repair by the provider: how long it may take, when it counts as done, and the instances that its entries name."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.policy import Limits
+from tests.scenarios.provider.test_external_replacement import ExternalReplacement
+from tests.scenarios.provider.test_external_termination import busy_world
+from tests.scenarios.provider.test_provider_repair import (
+    ESCALATED,
+    FIRST,
+    RESOLVED,
+    followed_world,
+    repair_calls,
+    run_inventory_until,
+)
+from tests.scenarios.world import GROUP, World
+
+
+def step(world: World, name: str, outcome: str) -> dict[str, Any]:
+    """Return the only entry about a step that has this outcome."""
+    bodies = (body["data"] for body in world.bodies())
+    (found,) = [one for one in bodies if (one.get("step"), one.get("outcome")) == (name, outcome)]
+    return found
+
+
+def without_instance(world: World) -> ExternalReplacement:
+    """Let the provider terminate the instance of the node, and the inventory record it before a successor runs."""
+    external = ExternalReplacement(world)
+    world.fleet.launch_delay = timedelta(hours=3)
+    world.fleet.terminate(FIRST)
+    run_inventory_until(world, external, lambda: world.status() is NodeStatus.PROVISIONING)
+    return external
+
+
+def test_a_fault_that_is_reported_without_end_is_escalated_after_four_deadlines() -> None:
+    world = followed_world()
+    minutes = 0
+    while not world.case_is(ESCALATED)():
+        minutes += 10
+        world.fault()
+        world.advance_minutes(10)
+    assert minutes == 4 * Limits().follow_deadline // timedelta(minutes=1)
+    assert step(world, "follow", "stalled")["old_instance"] == FIRST
+
+
+def test_a_node_without_an_instance_is_not_verified_before_its_successor_is_attached() -> None:
+    world = followed_world()
+    external = without_instance(world)
+    world.clear()
+    for _ in range(20):
+        external.run_inventory()
+        world.advance_minutes()
+    assert (world.status(), list(world.node().active())) == (NodeStatus.PROVISIONING, [])
+    assert "follow repaired" not in world.record_history()
+    new = world.fleet.launch(GROUP)
+    run_inventory_until(world, external, world.case_is(RESOLVED))
+    assert step(world, "follow", "repaired")["new_instance"] == new
+
+
+def test_a_followed_instance_that_is_gone_during_its_verification_is_left_to_the_inventory() -> None:
+    world = followed_world()
+    world.advance_minutes(3)
+    world.clear()
+    world.until(lambda: "verify begun" in world.record_history())
+    world.fleet.launch_delay = timedelta(hours=3)
+    world.fleet.terminate(FIRST)
+    world.advance_minutes(20)
+    assert "verify no_result" in world.record_history()
+    assert "verify gone" not in world.record_history()
+    assert (world.case().attempts, repair_calls(world)) == (1, [])
+
+
+def test_the_entry_of_an_instance_that_is_gone_names_it() -> None:
+    world = busy_world()
+    world.fault_and_react()
+    world.advance_minutes(3)
+    world.fleet.terminate(FIRST)
+    world.until(lambda: world.status() is NodeStatus.PROVISIONING)
+    assert step(world, "drain", "gone")["old_instance"] == FIRST
