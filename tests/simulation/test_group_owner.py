@@ -10,8 +10,11 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.pipeline.decide import admit, opt_out
 from faultbridge.registry import provider_check
 from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
+from faultbridge.simulation.fakes import FakeFleet, FakeInventory, ManualClock
+from faultbridge.simulation.group_owner import GroupOwner
 from faultbridge.simulation.history import draw_growing, play, run
 from faultbridge.simulation.shrink import violated_invariants
+from tests.builders import NOON, after
 
 SEEDS = range(300)
 OWNED = next(seed for seed in SEEDS if draw_growing(seed))
@@ -102,3 +105,16 @@ def test_a_rival_that_the_cluster_does_not_name_is_noticed(monkeypatch: pytest.M
 
 def test_an_order_in_the_millisecond_of_the_launch_is_a_reason() -> None:
     assert run(8102240, 5).broken == ()
+
+
+def test_an_update_that_follows_before_a_run_saw_the_end_of_the_last_one_extends_no_wait() -> None:
+    owner = GroupOwner(FakeInventory(FakeFleet(ManualClock(NOON))), "gpus")
+    owner.begin_update("the first", NOON, None)
+    owner.was_read(after(minutes=1), {})
+    owner.end_update(after(minutes=30))
+    owner.begin_update("the second", after(minutes=31), None)
+    assert owner.updates[-1].begun == NOON
+    owner.end_update(after(minutes=40))
+    owner.was_read(after(minutes=41), {})
+    owner.begin_update("the third", after(minutes=42), None)
+    assert owner.updates[-1].begun == after(minutes=42)

@@ -20,12 +20,14 @@ UPDATE_DEADLINE, UPDATE_GRACE = timedelta(hours=6), timedelta(minutes=15)
 class ObservedUpdate:
     """One update of the group: it started at `begun` and ended at `ended` (None while it runs).
 
-    `seen` is the time when an inventory run first read the update; None if no run has read it.
+    `seen` is the time when an inventory run first read the update; None if no run has read it. `end_seen` is True once
+    a run has read that the group is no longer updated.
     """
 
     begun: datetime
     seen: datetime | None = None
     ended: datetime | None = None
+    end_seen: bool = False
 
     def holds(self, at: datetime, *, after: timedelta = timedelta()) -> bool:
         """Return whether the update holds repairs at a time, which means that they must wait for it.
@@ -63,9 +65,14 @@ class GroupOwner:
         return bool(self.inventory.provider_repairs)
 
     def begin_update(self, text: str, now: datetime, since: datetime | None) -> None:
-        """Start an update named `text`; `since` is the start that the provider reports, or None."""
+        """Start an update named `text`; `since` is the start that the provider reports, or None.
+
+        Without `since`, no run can distinguish it from an earlier update whose end no run has read.
+        """
         self.inventory.updates[self.group] = GroupUpdate(text, since)
-        self.updates.append(ObservedUpdate(now))
+        last = self.updates[-1] if self.updates and since is None else None
+        unnoticed = last is not None and last.seen is not None and not last.end_seen
+        self.updates.append(ObservedUpdate(self.updates[-1].begun if unnoticed else now))
 
     def end_update(self, now: datetime) -> None:
         """End the running update of the group."""
@@ -82,6 +89,8 @@ class GroupOwner:
             self.unnamed.append(f"{now:%d %H:%M:%S}: a rival is {'named' if named else 'not named'}")
         if self.is_updating and self.updates[-1].seen is None:
             self.updates[-1].seen = now
+        if self.updates and not self.is_updating:
+            self.updates[-1].end_seen = True
 
     def reported(self, now: datetime) -> tuple[object, ...]:
         """Return what is reported about the owner's update, the standby instances and the provider's repair.
