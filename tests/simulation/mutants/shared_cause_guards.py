@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.simulation.mutants.late_fault_guards import LATE_FAULT_GUARDS
 from tests.simulation.mutants.planted_bug import PlantedBug, planted
 
 _LIFE_CYCLE = "pipeline/correlate/life_cycle.py"
@@ -204,7 +205,7 @@ REPEATED_REPAIR_GUARDS: tuple[PlantedBug, ...] = (
         "domain/cluster/state.py",
         "Control.incident_of",
         "a failed repair is repeated while an incident of its failure domain is open",
-        "        if repeated:\n",
+        "        if repeated_since is not None:\n",
         "        if False:\n",
     ),
     planted(
@@ -218,8 +219,8 @@ REPEATED_REPAIR_GUARDS: tuple[PlantedBug, ...] = (
         "repair/attempt/next_action.py",
         "try_next_action",
         "a reset that failed because of a dead rack becomes a reboot",
-        "incident, expired = (None, None) if case.cancelled else incidents_of_failure(context)",
-        "incident, expired = None, incidents_of_failure(context)[1]",
+        "waits = wait_for_incident(context, incidents, reason, draft, repair_action=at_least)",
+        "waits = None",
     ),
     planted(
         "incidents/held.py",
@@ -232,14 +233,14 @@ REPEATED_REPAIR_GUARDS: tuple[PlantedBug, ...] = (
         "pipeline/correlate/held_cases.py",
         "release",
         "a successor that failed because of a dead rack is replaced, not verified, after the incident",
-        "repair_action=case.repair_action if faulty or not is_repeated(state) else RepairAction.VERIFY,",
+        "repair_action=case.repair_action if faulty else RepairAction.VERIFY,",
         "repair_action=case.repair_action,",
     ),
     planted(
         "repair/attempt/next_action.py",
         "try_next_action",
         "a failed repair is repeated in a failure domain whose incident outlasts its maximum age",
-        " and expired is not None:",
+        " and incidents.expired is not None:",
         " and False:",
     ),
     planted(
@@ -509,6 +510,7 @@ COVERAGE_GUARDS: tuple[PlantedBug, ...] = (
 
 SHARED_CAUSE_GUARDS = (
     *CORRELATION_GUARDS,
+    *LATE_FAULT_GUARDS,
     *REPEATED_REPAIR_GUARDS,
     *HEARTBEAT_GUARDS,
     *INTAKE_GUARDS,

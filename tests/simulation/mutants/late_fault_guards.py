@@ -1,0 +1,66 @@
+"""The guards of faults of one cause that are recorded late, hidden by others, or end during a verification."""
+
+from __future__ import annotations
+
+from tests.simulation.mutants.planted_bug import PlantedBug, planted
+
+_LIFE_CYCLE = "pipeline/correlate/life_cycle.py"
+_INCIDENTS = "domain/cluster/incidents.py"
+LATE_FAULT_GUARDS: tuple[PlantedBug, ...] = (
+    planted(
+        _LIFE_CYCLE,
+        "_with_shared_causes",
+        "late records of earlier faults do not join the incident of their cause",
+        "since = min(containing.evidence_since, _evidence_since(snapshot, cause, family, limits))",
+        "since = containing.evidence_since",
+    ),
+    planted(
+        _LIFE_CYCLE,
+        "_causes",
+        "an incident hides a smaller group of later faults in the same wide domain",
+        "if explained else []",
+        "if False else []",
+    ),
+    planted(
+        _INCIDENTS,
+        "Incident._explains_until",
+        "a closed incident explains faults that were recorded after its quiet period",
+        "return self.expired_at if quiet else self.closed_at",
+        "return self.closed_at",
+    ),
+    planted(
+        _INCIDENTS,
+        "Incident._explains_until",
+        "faults of an incident that an operator closed open another one",
+        "quiet = self.quiet_since is not None and self.operator is None",
+        "quiet = self.quiet_since is not None",
+    ),
+    planted(
+        _INCIDENTS,
+        "Hold.expired_since",
+        "an old expired incident frees the failed repairs of later cases",
+        "return not self.holding and (self.expired_at is None or self.expired_at >= time)",
+        "return not self.holding",
+    ),
+    planted(
+        "incidents/changes.py",
+        "_is_used",
+        "an incident is forgotten before the verifications that it disturbed have ended",
+        "if hold.ended_at is None or now < hold.ended_at + VERIFICATION_TIME:",
+        "if hold.ended_at is None:",
+    ),
+    planted(
+        "repair/attempt/next_action.py",
+        "try_next_action",
+        "a second instance is released for a verification that a closed incident disturbed",
+        "if incidents.closed is not None and at_least is None:",
+        "if False:",
+    ),
+    planted(
+        "repair/steps/verify_instance.py",
+        "on_timeout",
+        "a verification that an open incident delays is escalated to an operator",
+        "waits = wait_for_incident(context, incidents_of_failure(context), text, draft)",
+        "waits = None",
+    ),
+)
