@@ -1,6 +1,6 @@
 """Adapters: implementations of Faultbridge's interfaces on AWS, Kubernetes, Slurm and PagerDuty.
 
-Only these modules call AWS. Read in this order:
+Apart from the node agent, only these modules call AWS. Read in this order:
 
 - `aws`: clients, credentials, error conversion, and `AwsPorts`, which builds every adapter
 - `dynamodb`: the single table

@@ -1,7 +1,7 @@
 """Configure the logger, and print metrics in CloudWatch's embedded metric format, one line per call.
 
-Powertools formats log lines. It is imported at the first line, because most first invocations of a process log none and
-the import takes several percent of a cold start.
+Powertools formats log lines. It is imported when a process logs its first line: the import takes several percent of a
+cold start, and the first invocation of most processes logs no line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_VALUES = 99
 
 @cache
 def logger() -> Logger:
-    """Return the logger of Powertools. `faultbridge.log` writes lines of the same JSON form from then on."""
+    """Return the logger of Powertools. From the first call on, `faultbridge.log` writes the same form of JSON lines."""
     from aws_lambda_powertools import Logger
     from aws_lambda_powertools.logging.utils import copy_config_to_registered_loggers
 

@@ -1,4 +1,4 @@
-"""Resource limits: enforces the maximum CPU, memory and disk use of the agent."""
+"""Resource limits of the agent: its maximum CPU, memory and disk use, and the pauses that limit CPU use."""
 
 from __future__ import annotations
 

@@ -23,8 +23,9 @@ JOURNAL_UNITS: Mapping[str, str] = {"nvidia-fabricmanager.service": "fabric-mana
 class AgentSettings:
     """The settings of one agent. A probe interval of 0 disables the probe.
 
-    Unchanged probe output is sent again only after `unchanged_seconds`; with 0, all output is sent. A record that is
-    not urgent waits up to `hold_seconds`, so that several records are sent in one call; with 0, no record waits.
+    Unchanged probe output is sent again only after `unchanged_seconds`, and after twice this time for a source that
+    reports only counters; with 0, all output is sent. A record that is not urgent waits up to `hold_seconds`, so that
+    several records are sent in one call; with 0, no record waits.
     """
 
     cluster: str

@@ -1,6 +1,7 @@
-"""Sends probe output again only if a value that ingest reads has changed, or after ten minutes.
+"""Sends probe output again only if a value that ingest reads has changed, or after a certain time.
 
-AWS charges for each record. Temperatures, loads and clocks change all the time, and no decoder reads them.
+AWS charges for each record. Temperatures, loads and clocks change all the time, and no decoder reads them. Unchanged
+output is sent again after ten minutes by default, and after twice this time for a source that reports only counters.
 
 Ingest divides the increase of a counter by the time between two samples. When a counter changes after samples that were
 not sent, the last unsent sample is therefore sent too, with its own time. Ingest does not store equal samples again, so
@@ -116,9 +117,9 @@ class UnchangedOutput:
     def select(self, source: str, body: bytes, at: datetime, now: float) -> Iterator[Selected]:
         """Yield the outputs to send when a source has a new output.
 
-        Unchanged output is not sent until `repeat_seconds` have passed. If a counter changes after samples that were
-        not sent, the last of these samples is yielded before the new output. `at` is the wall clock time of the output.
-        `now` is seconds of a monotonic clock.
+        Unchanged output is not sent until `repeat_seconds` have passed, or twice this time for a source in
+        `STATELESS_SOURCES`. If a counter changes after samples that were not sent, the last of these samples is yielded
+        before the new output. `at` is the wall clock time of the output. `now` is seconds of a monotonic clock.
         """
         relevant, wait, values = RELEVANT.get(source), Wait.SHORT, None
         if relevant is not None:

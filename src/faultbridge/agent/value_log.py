@@ -31,9 +31,9 @@ class ValueLog:
     def add(self, source: str, digest: str, at: datetime) -> SentValues:
         """Log that a set of values is sent now; return its digest and when earlier sets were sent.
 
-        If the log cannot be stored, the result has no digest. Ingest then stores the samples, because the agent could
-        not state after a restart when they were sent. Ingest stores equal samples at most every five minutes, so a set
-        that is sent again within that time keeps its earlier time.
+        Ingest stores equal samples at most every five minutes, so a set that is sent again within that time keeps its
+        earlier time. If the log cannot be stored on disk, a restarted agent would not know when the set was sent. The
+        result then has no digest, and ingest stores the samples.
         """
         digest, before = digest[:DIGEST_LENGTH], self._read(source)
         sent_at = before.get(digest)

@@ -11,8 +11,8 @@ from the table. Every hour an anchor stores the last hash of every stream in the
 - `anchor`: stores the heads of a cluster's streams in the vault, and records the anchor as an entry.
 - `schedule`: the hourly run: one anchor for each cluster and hour, one seal for each cluster and day.
 - `anchor_reader`: collects the hashes of a cluster that are stored in the vault.
-- `read`: reads entries from an archive, without an installation of Faultbridge.
-- `archive_verification`: verifies an archive against its manifests and the vault, without an installation.
+- `read`: reads entries from an archive, without a deployed stack.
+- `archive_verification`: verifies an archive against its manifests and the vault, without a deployed stack.
 
 Tests: tests/archive.
 """

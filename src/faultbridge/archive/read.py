@@ -1,4 +1,4 @@
-"""Reads the entries of a cluster from an archive, without an installation of Faultbridge."""
+"""Reads the entries of a cluster from an archive, without a deployed stack."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class ExpireEntries:
     def __call__(self, manifest: Manifest) -> int:
         """Set the expiry time of a manifest's entries, and record up to where each stream is now sealed.
 
-        Returns the number of entries.
+        Returns the number of entries that now have an expiry time or have already left the table.
         """
         count = 0
         for sealed in manifest.ranges:

@@ -37,7 +37,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSchedule:
-    """Anchors and seals every cluster once an hour.
+    """Anchors every cluster once an hour, and seals its last complete day once.
 
     Work that is already done is not repeated. A failure of one cluster does not stop the others.
     """

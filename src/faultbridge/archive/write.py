@@ -16,7 +16,7 @@ class _ObjectWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectSink:
-    """Implements `ArchiveSink` for installations without a delivery stream: writes the objects itself."""
+    """Implements `ArchiveSink` for stacks without a delivery stream: writes the objects itself."""
 
     objects: _ObjectWriter
 

@@ -164,7 +164,7 @@ class InStep:
         return found
 
     def next_action(self, case: Case, at_least: RepairAction | None = None) -> RepairAction | None:
-        """Return the repair action that follows a failed attempt; None if an operator must act."""
+        """Return the action after a failed attempt, not weaker than `at_least`; None if an operator must act."""
         policy = self.cluster.rules.policy
         higher = next_higher(case.repair_action) or case.repair_action
         least = max(higher, at_least or higher, key=_ORDER.index)

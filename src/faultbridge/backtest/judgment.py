@@ -17,9 +17,9 @@ RELAPSE_WITHIN = timedelta(days=7)
 class Judgment(StrEnum):
     """Whether later entries show that a recorded case needed its repair.
 
-    `right`: the fault is confirmed, by another fault of severity `fatal` before the repair, by the same fault within
-    seven days after it, or by failed diagnostics. `needless`: diagnostics passed, and the fault did not return within
-    seven days. `undetermined`: any other case.
+    `right`: the fault is confirmed, by another fault of severity `fatal` before the first repair, by the same fault
+    within seven days after the case was closed, or by failed diagnostics. `needless`: diagnostics passed, and the fault
+    did not return within these seven days. `undetermined`: any other case.
     """
 
     RIGHT = "right"

@@ -62,7 +62,7 @@ def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed,
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Return the report `after`, compared with the tested policy of the report `before`.
 
-    It replaces the comparison of `after` with the recorded decisions.
+    The decisions under that policy take the place of the recorded decisions in the comparison.
     """
     old, new = ({(one["at"], one["node"]): one for one in report["differences"]} for report in (before, after))
     differences = []

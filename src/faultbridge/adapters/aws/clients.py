@@ -1,7 +1,7 @@
 """AWS clients with time-outs, retries and endpoints; each client is created on first use.
 
-The clients are those of boto3. botocore itself creates them, because `import boto3` also loads its resources and the
-transfer manager of S3, which nothing here uses, and so takes a fifth longer.
+botocore creates the clients, which are the same as those of boto3. boto3 is not imported, because its import takes a
+fifth longer: it also loads resources and the S3 transfer manager, which nothing here uses.
 """
 
 from __future__ import annotations
@@ -83,11 +83,17 @@ def new_session(region: str | None = None, profile: str | None = None) -> Sessio
 
 
 class _ModelLoader(Loader):
-    """Loads the models of services. To list services, botocore's own loader reads the folder of each of the 400."""
+    """Loads the models of AWS services, and lists the services faster than botocore's own loader.
+
+    To list the services, botocore's own loader reads the folder of each of its 400 services.
+    """
 
     @instance_cache
     def list_available_services(self, _type: str) -> list[str]:
-        """Return the names of all services. For one without the wanted file, reading the file raises the error."""
+        """Return the names of all services, also of those that have no file of the type `_type`.
+
+        For such a service, the later read of the file raises the error.
+        """
         folders = (Path(path) for path in self.search_paths)
         return sorted({one.name for folder in folders if folder.is_dir() for one in folder.iterdir()})
 

@@ -58,9 +58,9 @@ class Ec2Capacity:
     def _own(self, instance: Mapping[str, Any], *, is_block: bool) -> Capacity:
         """Return the capacity of the reservation or capacity block in which the instance runs.
 
-        `is_block` selects the capacity block. If the permission to read the reservation is missing, the reservation
-        counts as available only with `frees_slot`. If the read is rejected for another reason, the result proves no
-        capacity.
+        `is_block` selects the capacity block. If the permission to read the reservation is missing, a reservation that
+        is not a block counts as available with `frees_slot`. In every other case of a rejected read, the result has
+        the evidence `NONE`.
         """
         reservation = instance.get("CapacityReservationId")
         if not reservation:

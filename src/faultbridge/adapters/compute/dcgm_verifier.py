@@ -1,4 +1,4 @@
-"""Verify an instance with `dcgmi diag` and further tests through SSM; the exit code is not used."""
+"""Verify an instance with `dcgmi diag` and further tests through SSM; the report decides, not the exit code."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ class SsmDcgmVerifier:
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
         """Send the verification command, unless it was already sent with this token; returns the command id.
 
-        Raises Transient if the SSM agent of the instance has not registered yet. Raises Misconfigured if the further
-        tests of the level have no thresholds for the instance type.
+        Raises Transient if the SSM agent of the instance has not registered yet. Raises Unverifiable if the level has
+        further tests and they have no thresholds for the instance type.
         """
         with translated(f"verifying {instance_id}"):
             sent = ssm_commands.find(self._clients.ssm, instance_id, token)
@@ -157,7 +157,7 @@ class SsmDcgmVerifier:
         return self._judge(level or self._level, report, instance_id)
 
     def _refuse(self, instance_id: str, level: int) -> None:
-        """Raise Unverifiable if this instance type can never pass, before diagnostics take up to two hours."""
+        """Raise Unverifiable if this instance type can never pass, to avoid diagnostics of up to two hours."""
         if self._deep is None or not self._deep.script(level):
             return
         instance_type = hardware_of(self._clients, instance_id).instance_type
@@ -219,7 +219,7 @@ def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
 
 
 def worst_of(verdict: Verdict, results: Sequence[DeepResult]) -> Verdict:
-    """Return FAILED after any failure, UNKNOWN if a result is missing, else the diagnostics' verdict."""
+    """Return FAILED after any failure, UNKNOWN if a further test has no result, else the given `verdict`."""
     if verdict is Verdict.FAILED or any(one.passed is False for one in results):
         return Verdict.FAILED
     return verdict if all(one.passed for one in results) else Verdict.UNKNOWN

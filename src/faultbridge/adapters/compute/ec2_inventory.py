@@ -67,7 +67,8 @@ class Ec2Inventory:
 
         EC2 receives one call per 100 members, and one topology call per 100 members of the same instance type. IAM
         receives one call for each instance profile that was not read before. If the topology of an instance cannot be
-        read now, the instance has only its zone as a failure domain until a later read.
+        read now, the failure domains of the instance are only its zone, placement group and capacity block until a
+        later read.
         """
         clients = self._clients.for_role(config.provider_role)
         described = list(_instances(clients, "instance-id", members))

@@ -1,8 +1,8 @@
 """Verify a node of a SageMaker HyperPod cluster by HyperPod's own health checks.
 
-Level 1, the default, reads the basic health checks that HyperPod runs on each node. Levels 2 to 4 start the deep health
-check `InstanceStress` (GPU and NVLink count, DCGM diagnostics level 4, EFA). Level 4 adds `InstanceConnectivity`
-(NCCL).
+Level 1, the default, reads the basic health checks that HyperPod runs on each node. From level 2, the verifier starts
+the deep health check `InstanceStress` (GPU and NVLink count, DCGM diagnostics level 4, EFA); from level 4, also
+`InstanceConnectivity` (NCCL).
 
 When a deep check fails, HyperPod reboots or replaces the node. A node that runs again after that has not passed. A node
 passes only if it returns from the check to `Running` directly, without another status in between and without a warning.

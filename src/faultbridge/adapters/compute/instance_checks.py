@@ -23,7 +23,7 @@ _PING: Mapping[str, CheckResult] = {"Online": CheckResult.PASSED, "ConnectionLos
 def checks_of(clients: Clients, instance_id: str) -> InstanceChecks:
     """Return the status checks of an instance and the connection of its SSM agent.
 
-    If EC2 or SSM does not respond, its checks are unknown, and the error is logged.
+    If a call to EC2 or SSM fails, the results of this call are UNKNOWN, and the error is logged.
     """
     system, instance = _attempt(_status_checks, clients, instance_id) or (CheckResult.UNKNOWN, CheckResult.UNKNOWN)
     agent = _attempt(_agent_ping, clients, instance_id) or CheckResult.UNKNOWN

@@ -123,7 +123,7 @@ def _presence(clients: Clients, instance_id: str) -> Presence:
 
 
 def domains_by_instance(clients: Clients, described: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return the failure domains of instances, by instance id and kind of domain.
+    """Return the failure domains in EC2's topology of instances, by instance id and kind of domain.
 
     One call reads up to 100 instances of one type, because EC2 rejects the whole call if one type has no topology. An
     instance of a type without topology has no domains. An instance also has no domains if the permission to read

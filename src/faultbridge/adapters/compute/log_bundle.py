@@ -91,7 +91,7 @@ class SsmLogCollector:
 def script(url: str) -> tuple[str, ...]:
     """Return the lines of the shell script that collects logs and uploads them to a URL.
 
-    If a host lacks a program, the program's file in the bundle contains the error of the shell instead.
+    If a host lacks a program, the file for its output contains the error of the shell, or is not in the bundle.
     """
     return (
         "set -u",

@@ -40,7 +40,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class RequestLog:
-    """The recorded requests of one installation, by token, in the table."""
+    """The recorded requests of one stack, by token, in the table."""
 
     table: Table
     clock: Clock

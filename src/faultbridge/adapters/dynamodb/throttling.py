@@ -17,7 +17,7 @@ THROTTLE_RETRY = Retry(8)
 class ThrottledTransaction(Transient):
     """DynamoDB canceled a transaction because of throttling.
 
-    Unlike other throttled calls, botocore does not retry it.
+    botocore does not retry such a transaction, although it retries other throttled calls.
     """
 
 

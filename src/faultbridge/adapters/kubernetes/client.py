@@ -1,7 +1,7 @@
 """Call the Kubernetes API of an EKS cluster through lightkube, with the caller's AWS identity.
 
-docs/decisions/0004-kubernetes-client.md gives the reasons for lightkube. It is a Lambda layer that only some functions
-have, so this module is imported only for EKS clusters.
+docs/decisions/0004-kubernetes-client.md gives the reasons for lightkube. lightkube is in a Lambda layer that only some
+functions have, so this module is imported only for EKS clusters.
 """
 
 from __future__ import annotations

@@ -24,8 +24,9 @@ PATCH_RETRY = Retry(3, first_seconds=0)
 class NodeClient:
     """Finds and patches the Kubernetes nodes of one cluster.
 
-    The instance in `spec.providerID` identifies a node, because a successor has another name. A node is first read by
-    its probable names, to avoid a list of all nodes.
+    A Kubernetes node is used only if its `spec.providerID`, or on HyperPod its name, contains the id of the wanted
+    instance, because its name can be that of another instance. Without an instance id, the name decides. A node is
+    first read by its probable names, to avoid a list of all nodes.
     """
 
     api: Kubernetes
@@ -48,8 +49,8 @@ class NodeClient:
         """Patch a Kubernetes node, and return the node as it was before the patch.
 
         `make_patch` returns None if nothing has to change. If another client changed the node meanwhile, the node is
-        read again, at most three times. Raises ApiRejection with 404 if the node does not exist, and with 409 if
-        another client changed it each time.
+        read and patched again, in at most three attempts. Raises ApiRejection with status 404 if the node does not
+        exist, and with status 409 if another client changed the node during each attempt.
         """
 
         def read_and_patch() -> Node:

@@ -37,7 +37,8 @@ _ADDRESS = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)")
 class SlurmOrchestrator:
     """An Orchestrator for Slurm clusters; `connect` returns the Slurm operations of a cluster.
 
-    If Slurm gives no answer about the node, a call returns TIMEOUT and changes nothing.
+    If Slurm gives no answer about the node, `cordon`, `uncordon` and `drain` return TIMEOUT and change nothing, and
+    `readiness` raises Transient.
     """
 
     def __init__(self, connect: Callable[[ClusterConfig], SlurmOperations], clock: Clock) -> None:
@@ -66,7 +67,7 @@ class SlurmOrchestrator:
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
         """Return TIMEOUT while jobs run on the node; requeue the jobs if the cluster's registration allows it.
 
-        No job is requeued after the deadline.
+        No job is requeued after the deadline, or while the node is not drained in Slurm.
         """
         return result_of(lambda: self._drain(node, deadline))
 

@@ -67,7 +67,7 @@ class PeerTests(Protocol):
         """Return one result for all tests, from the command output of the instance that acts as the client."""
 
     def unanswered(self, reason: str) -> DeepResult:
-        """Return the result of tests that gave no output, with the reason."""
+        """Return the result of tests whose command did not run to completion, with the reason."""
 
     def decide(self, results: Sequence[tuple[str, bool | None, str]]) -> PeerDecision:
         """Return what the results with all peers show about the instance.

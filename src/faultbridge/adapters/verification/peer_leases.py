@@ -17,7 +17,7 @@ LEASE = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class PeerLeases:
-    """Leases of peer instances: two verifications never test with one peer. A lease expires after 30 minutes."""
+    """Leases of peers: only one verification at a time tests with a peer. A lease expires after 30 minutes."""
 
     table: Table
     clock: Clock

@@ -140,6 +140,6 @@ class Outbox:
             self.changed.set()
 
     def end_batch(self) -> None:
-        """End an attempt to send, so that the record in memory may be moved to the disk again."""
+        """End an attempt to send; from now on, a record that is still in memory may be stored on disk."""
         with self._lock:
             self._in_flight = set()
