@@ -1,8 +1,8 @@
 """The errors that callers distinguish, by the response that they need.
 
 `Rejected`: the input is invalid, and a retry does not help. `Transient`: a retry may succeed. `Misconfigured`: an
-operator must change something. Work that raised `Rejected` is never retried. After the other two errors, the service
-that delivered the work (the queue, the stream or Step Functions) delivers it again.
+operator must change something. A raw record or a request that raised `Rejected` is not delivered again. After the other
+two errors, the service that delivered the work (the queue, the stream or Step Functions) delivers it again.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ class FaultbridgeError(Exception):
 
 
 class Rejected(FaultbridgeError):  # noqa: N818 - a term of the design: the record is stored with the rejects
-    """The input is invalid, and is never retried automatically.
+    """The input is invalid, so the caller must not repeat the call.
 
-    A rejected record is stored with the reason. `reason` is a stable lower-case code (`unknown_node`, `not_xml`, ...).
-    `detail` is one line of text for people.
+    A rejected record is stored with the reason. `ingest.rejects` later retries records of unknown nodes and clusters.
+    `reason` is a stable lower-case code (`unknown_node`, `not_xml`, ...). `detail` is one line of text for people.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -27,7 +27,7 @@ class Rejected(FaultbridgeError):  # noqa: N818 - a term of the design: the reco
 
 
 class Transient(FaultbridgeError):  # noqa: N818 - names the situation, like `Rejected` and `Misconfigured`
-    """A dependency did not respond, throttled the call, or lost a race; the call may succeed later."""
+    """A dependency did not respond or refused the call for now, or another writer was first; a retry may succeed."""
 
 
 class Conflict(Transient):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
 
     def replace(value: Any, /, **changes: Any) -> Any:  # noqa: ANN401 - a value of any dataclass
-        """Return a copy of a frozen value with other fields. A name that is not a field raises an error."""
+        """Return a copy of a frozen value with some fields changed. A name that is not a field raises an error."""
         kind = value.__class__
         copy = _copier(kind)
         if copy is None:

@@ -22,8 +22,8 @@ RIGHT_WITHIN = timedelta(days=7)
 class Detector:
     """How one kind of gray failure is recognized, from how fast the counters of a node rise per hour.
 
-    A node is an outlier if its rise exceeds the median of at least `min_peers` nodes by `score` robust standard
-    deviations and by `floor` per hour. A finding opens after `windows` comparisons in a row found an outlier.
+    A node is an outlier if its rise exceeds the median of its group by `score` robust standard deviations and by
+    `floor` per hour. The group must have at least `min_peers` other nodes. A finding opens after `windows` comparisons in a row found an outlier.
     `proved_by` holds the codes of hard faults that prove a finding about the same component right.
     """
 
@@ -69,7 +69,7 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One outlier that a detector found: the rise of the node and the median of the other nodes, per hour.
+    """One outlier that a detector found: the rise of the node and the median of its group, per hour.
 
     `score` is in hundredths of a robust standard deviation. `marked_by` is who judged the finding: an operator's ARN or
     the id of a case. `component` is the component that caused more than half of the rise. It is None if no component

@@ -80,7 +80,9 @@ def is_host_name(name: str, host_names: Iterable[str]) -> bool:
 
 
 def expand_host_list(text: str) -> tuple[str, ...]:
-    """Return the node names of a Slurm host list; invalid or too long raises `bad_host_list`.
+    """Return the node names of a Slurm host list.
+
+    A list that is invalid or too long raises Rejected (`bad_host_list`).
 
     >>> expand_host_list("gpu-[01-02],login-1")
     ('gpu-01', 'gpu-02', 'login-1')

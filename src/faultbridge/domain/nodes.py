@@ -175,7 +175,7 @@ class NodeState:
 
     @property
     def failed_step_at(self) -> datetime | None:
-        """Return when the failed step of the repair started, if a repair with a slot was escalated, else None."""
+        """Return when the step started in which the repair of the live case failed; None if no repair failed."""
         case = self.live_case
         failed = case is not None and case.status is CaseStatus.ESCALATED and case.repair_action.needs_slot
         return case.attempt.since if case and case.attempt and failed else None

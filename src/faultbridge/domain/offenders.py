@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
 
 class Stay(NamedTuple):
-    """The time of one card in one slot, with the number of faults that it had there."""
+    """One use of a card in a slot, with the number of faults that the card had there."""
 
     card: str
     place: Place

@@ -48,7 +48,7 @@ def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, An
 
 
 def _release(event: Mapping[str, Any], installation: Installation, result: IngestResult) -> None:
-    """Shorten the invisibility of the raw messages that are given back."""
+    """Let SQS deliver the raw messages that go back to the queue again after a short pause."""
     from faultbridge.ingest.release import release
 
     events_queue = installation.trust.events_queue

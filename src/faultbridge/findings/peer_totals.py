@@ -25,7 +25,8 @@ STALE = timedelta(minutes=30)
 class Total:
     """The sum of a detector's counters on one node, the node's group, and the sum of each component.
 
-    `now` has the sum as last reported. The other nodes of the group are the peers of the node.
+    `now` is the sum as last reported, in the form that is stored for the next comparison. The other nodes of the group
+    are the peers of the node.
     """
 
     node: str

@@ -43,9 +43,9 @@ class WebhookRequest:
 
     @property
     def is_signed(self) -> bool:
-        """Whether the post must have a valid signature.
+        """Return whether the post must have a valid signature.
 
-        This is so if it has a signature or a timestamp, or if it has no credentials at all.
+        It must if it contains a signature or a timestamp, or if it contains no credentials at all.
         """
         return bool(self.signature or self.timestamp or not self.authorization)
 

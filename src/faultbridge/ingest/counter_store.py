@@ -4,9 +4,8 @@ Samples that cause a fault are written with that fault. Other samples are writte
 Samples that equal the stored ones are written only every two hours if the agent states when it last sent these values.
 The next sample is then compared as if the equal ones had been written.
 
-The stored samples may be read together with the node. A comparison with them can only show that there is no fault. A
-fault counts only if the samples were read after the node. Otherwise another writer may have committed the same fault
-already.
+The stored samples may have been read together with the node. If a comparison with them finds a fault, they are read and
+compared again, because another writer may have committed the fault since then.
 
 Counters of an earlier instance or boot are never compared. Counters of a component that was not reported for a day are
 removed. Of the others, those that were reported last are kept, at most 150 KB for each source of a node.
@@ -193,12 +192,10 @@ def _seen_again(
     """Return the stored samples, with a later time if the agent sent the same values again since then.
 
     Samples that equal the stored ones are rarely written, but each record can state when the agent last sent these
-    values (`SentValues.last_sent`). The latest such time before the first new sample replaces the stored time, if it
-    is at least `SAMPLE_INTERVAL` later. Otherwise, the stored samples are returned unchanged.
-
-    `times` are the times of the arrived observations, oldest first, and `stated` is what their records state. The first
-    new sample is the first observation that is later than the stored samples, unless it repeats their values and is
-    earlier than the latest stated time. If no observation is new, the first observation takes its place.
+    values (`SentValues.last_sent`). The latest stated time before the first new sample replaces the stored time, if it
+    is at least `SAMPLE_INTERVAL` later. `times` are the times of the arrived samples, oldest first, and `stated` is
+    what their records state. A sample is new if it is later than the stored ones, unless it repeats their values and is
+    earlier than the latest stated time. If no sample is new, the first one counts as new.
     """
     if stored is None or stored.digest is None:
         return stored
@@ -217,10 +214,7 @@ def _seen_again(
 
 
 def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values: ValuesByRecord) -> str | None:
-    """Return the digest that a record states of its counter values, if all these samples come from that record.
-
-    Returns None if the samples come from several records, or if the record states no digest.
-    """
+    """Return the digest that the record of all these samples states; None if there is no such record or digest."""
     sources = {records.get(name) for name in ports}
     record = sources.pop() if len(sources) == 1 else None
     stated = values.get(record) if record is not None else None

@@ -2,7 +2,7 @@
 
 If this process wrote a heartbeat of a node shortly before, it does not write the next one. The sweep reads the stored
 last heartbeats and the batches since then. It stores the result only every five minutes, or when a node becomes silent
-or returns. A heartbeat also carries the times of its node's health snapshots whose state is not stored. If heartbeats
+or returns. A heartbeat is written with the times of the node's health snapshots that are only in memory. If heartbeats
 or snapshots cannot be stored or read, their records go back to the queue.
 """
 
@@ -66,10 +66,7 @@ class ClusterHeartbeats:
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
 
     def to_check_again(self, number: int) -> dict[NodeKey, datetime]:
-        """Return at most `number` silent nodes with their last heartbeats, other nodes each minute.
-
-        A repair or an operator may have returned such a node to service.
-        """
+        """Return at most `number` silent nodes, in turn, with last heartbeats: they may have returned to service."""
         silent = sorted(self.silent & self.last.keys())
         turns = max(-(-len(silent) // number), 1)
         mine = silent[int(self.read_at.timestamp()) // 60 % turns :: turns]
@@ -81,7 +78,7 @@ class ClusterHeartbeats:
         return max(self.last.values(), default=None)
 
     def before_return(self, nodes: Collection[str]) -> ClusterHeartbeats:
-        """Return a copy in which these nodes are still silent and have their stored last heartbeats.
+        """Return a copy in which these nodes are as stored: silent, so that the next sweep tries to end their faults.
 
         A node that is not stored as silent is not changed.
         """
@@ -105,8 +102,7 @@ class HeartbeatLog:
     ) -> None:
         """Write heartbeats, one item per cluster, with the times of their nodes' health snapshots.
 
-        A heartbeat is skipped if this process wrote one of the same node within the last fifth of the heartbeat
-        timeout.
+        A heartbeat is skipped if this process wrote one of its node within the last fifth of the heartbeat timeout.
         """
         by_cluster: dict[str, dict[str, datetime]] = {}
         for node, at in heartbeats.items():
@@ -200,7 +196,7 @@ def _by_shard(nodes: Iterable[str], shards: int) -> Mapping[int, Sequence[str]]:
 
 
 def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
-    """Return whether to store a shard: first heartbeat, other silent nodes, or last write 5 minutes ago."""
+    """Return whether a shard must be stored: it is new, its silent nodes changed, or its last write is old."""
     if before is None:
         return bool(after.last)
     return after.silent != before.silent or after.read_to - before.read_to >= STORE_LAST_AFTER

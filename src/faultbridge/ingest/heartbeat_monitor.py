@@ -62,9 +62,10 @@ class HeartbeatMonitor:
         """Return whether no records arrive at all, so that missing heartbeats prove nothing.
 
         This is the case if the last canary (a test record) is over 7 minutes old and heartbeats stopped. `heartbeat` is
-        when the last heartbeat of any node arrived. If that is at most 150 seconds ago, only the canary failed. Until
-        the canary is 11 minutes old, more than two nodes and more than `on_time` must be overdue too. Returns False
-        before the first canary, because nothing shows that records ever arrived.
+        when the last heartbeat of any node arrived. If that is at most 150 seconds ago, only the canary failed.
+        `overdue` and `on_time` are the numbers of nodes with and without an overdue heartbeat. Until the canary is 11
+        minutes old, `overdue` must also be more than two and more than `on_time`. Returns False before the first
+        canary, because nothing shows that records ever arrived.
         """
         now = self.append.clock.now()
         if canary is None or now - canary <= CANARY_OVERDUE:
@@ -86,11 +87,10 @@ class HeartbeatMonitor:
     def check(self, node: NodeKey, last: datetime, arrived: datetime | None, probe: Probe = unprobed) -> bool:
         """Record `host.silent` for a node in service whose last heartbeat, at `last`, is too old.
 
-        After a repair or an operator's return, the timeout starts again, because the node has returned without a
-        heartbeat. `arrived` is the sending time of the latest canary (a test record) or heartbeat that arrived. It
-        shows until when records certainly arrived. If a heartbeat of this node would not certainly have arrived by
-        then, or if the new timeout is not over, nothing is recorded and the result is False. The next sweep checks
-        again. If `arrived` is None, no canary has arrived yet, and the fault is recorded.
+        Returns False if it is too early to tell; the next sweep then checks again. It is too early if the node returned
+        to service without a heartbeat and the timeout since then is not over. It is also too early if `arrived` does
+        not show that a heartbeat of this node would have arrived. `arrived` is the sending time of the latest canary (a
+        test record) or heartbeat that arrived. Before the first canary it is None and does not delay the fault.
         """
         timeout = rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
         if not _is_conclusive(arrived, last, timeout):
@@ -135,7 +135,8 @@ def _in_service(state: NodeState) -> bool:
 def _watched_since(state: NodeState, last: datetime) -> datetime:
     """Return when the node's period without heartbeats started.
 
-    That is the time of its last heartbeat, or the end of its former fault `host.silent`.
+    That is the latest of three times: the node's last heartbeat, the end of its former fault `host.silent`, and the
+    time before which observations are ignored (`floor`).
     """
     ended = state.tombstones.get(condition_key(SILENT, NODE_COMPONENT))
     return max(last, state.floor or last, ended.ended_at if ended else last)

@@ -146,7 +146,7 @@ class Ingest:
         return result
 
     def _will_be_written(self, node: NodeKey, part: RecordPart) -> bool:
-        """Return whether this heartbeat will be written. If not, the node's state keeps the snapshot times."""
+        """Return whether this heartbeat, and with it the times of the node's snapshots in memory, will be written."""
         try:
             return self.heartbeats.must_write(node, part.record.received_at)
         except Exception:  # noqa: BLE001 - it concerns one cluster, and `record_heartbeats` gives its heartbeats back
@@ -231,7 +231,7 @@ class Ingest:
     def _read_snapshots(
         self, by_node: PartsByNode, cached: Mapping[NodeKey, CachedNode], result: IngestResult
     ) -> Mapping[NodeKey, SnapshotTimes]:
-        """Return the times of each node's later health snapshots, read only if a snapshot has a new fault."""
+        """Return, by node, the times of later health snapshots; empty without a snapshot that may show a new fault."""
         found = {node: first_new_fault(cached[node].stored, by_node[node][1]) for node in cached}
         oldest = {node: at for node, at in found.items() if at is not None}
         none: dict[NodeKey, SnapshotTimes] = {node: {} for node, at in found.items() if at is None}

@@ -44,8 +44,8 @@ ResolvedParts = Sequence[tuple[RecordPart, AliasRow]]
 class BatchReads:
     """What was read of the nodes of a batch, with one call for all nodes, before their commits.
 
-    `samples` are stored counter samples by key. `snapshots` are the later health snapshots of each node, which were
-    written with heartbeats. `logged` are the nodes whose snapshots will be written with the heartbeats of this batch.
+    `samples` are stored counter samples by key. `snapshots` are the times of each node's later health snapshots,
+    which were written with heartbeats. `logged` are the nodes whose snapshots will be written with the heartbeats of this batch.
     """
 
     nodes: Mapping[NodeKey, CachedNode]
@@ -126,7 +126,7 @@ class NodeBatch:
         return [replace(self, parts=parts, cached=cached, remaining=(), continued=continued)]
 
     def single_records(self) -> list[NodeBatch]:
-        """Return a batch for each record, or nothing if there is only one or it continues a commit."""
+        """Return a batch for each record; empty if there is only one record or if this batch continues a commit."""
         if len(self.parts) == 1 or self.continued is not None:
             return []
         return [replace(self, parts=[part], read=NOT_READ) for part in self.parts]

@@ -1,6 +1,6 @@
-"""Release: delivers a message that went back to the queue again after a short pause.
+"""Release: shortens the time until SQS delivers a message again that ingest returned to the queue.
 
-The pause doubles with each delivery.
+The pause before the next delivery doubles with each delivery.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ MAX_SECONDS = 300
 
 
 def release(queue: RecordQueue, records: Collection[Mapping[str, Any]], failed: Collection[str]) -> None:
-    """Shorten the invisibility of the messages of a Lambda batch that go back to the queue.
+    """Let SQS deliver the `failed` messages of a Lambda batch again after a short pause.
 
-    A failure is only logged: the messages are delivered again after the visibility timeout of the queue.
+    If that fails, it is only logged. SQS then delivers the messages again after the visibility timeout of the queue.
     """
     pauses = {
         record["receiptHandle"]: pause_after(int(record["attributes"].get("ApproximateReceiveCount", 1)))

@@ -22,8 +22,8 @@ MISSED_WITHIN = timedelta(hours=1)
 class JobImpact:
     """Records the harmful conditions of a node on the jobs that run there.
 
-    These are the node's worst condition, if its severity is `error` or `fatal`, and all conditions that a job's own log
-    reports, such as a loss that is not a number.
+    These are the node's worst condition, if its severity is `error` or `fatal`, and the conditions of severity
+    `warning` or worse that a job's own log reports, such as a loss that is not a number.
     """
 
     append: Append

@@ -62,7 +62,8 @@ class JobWriter:
     def describe(self, job: Job, described: Callable[[Job], Job]) -> Job:
         """Store descriptive fields of a running job, such as its name or ranks, without an entry.
 
-        `described` returns the job with these fields. Returns the job as stored. A job that has ended is not changed.
+        `described` is a function that adds these fields to a job. A job that has ended is not changed. The result is
+        the job as stored.
         """
 
         def read_and_store() -> Job:

@@ -34,8 +34,8 @@ class JobProgress:
     def heartbeat(self, cluster: str, job_id: str, step: int, loss: float | None = None) -> Job:
         """Record the training step that a job reports, and its loss if given; return the job.
 
-        A step that does not advance is stored at most once in a quarter of the stall limit, to limit writes. Raises
-        Rejected `unknown_job`, `job_ended`, and `bad_step` for a step out of range.
+        To limit writes, a step that does not advance is stored at most once in a quarter of the stall limit, unless it
+        shows a rollback. Raises Rejected `unknown_job`, `job_ended`, and `bad_step` for a step out of range.
         """
         if not 0 <= step <= MAX_STEP:
             raise Rejected("bad_step", f"the step is {step}; allowed: 0 to {MAX_STEP}")
@@ -59,8 +59,8 @@ class JobProgress:
     def check(self, key: Key) -> None:
         """Record that a job is stalled if its step has not advanced within its stall limit.
 
-        `key` is the due timer of the job; it is then deleted. If the job has ended, or the timer belongs to an earlier
-        run, the timer is deleted and nothing is recorded.
+        `key` is the due timer of the job. The timer is deleted, except if the job is not stalled. If the job has ended,
+        or if the timer belongs to an earlier run, nothing is recorded.
         """
         cluster, job_id = stored.job_of(key.pk)
         job = self.jobs.find(cluster, job_id)

@@ -75,7 +75,7 @@ class Scenario:
 
     @property
     def hosts(self) -> int:
-        """The number of all hosts; at the start, hosts 0 to `nodes - 1` back the nodes."""
+        """Return the number of all hosts; at the start, hosts 0 to `nodes - 1` back the nodes."""
         return self.nodes + self.pool
 
     def faults(self) -> tuple[HostFault, ...]:

@@ -1,8 +1,8 @@
 """Causes: the chain of one timeline entry: what caused it, and what it caused.
 
 An entry names its cause, so causes are read one by one back to the start of the chain. Effects are read step by step
-through an index on the cause. An entry of a case that an incident caused has two predecessors: the event of the
-incident, and the previous entry of the case, where the chain of the case continues.
+through an index on the cause. If an incident caused an entry of a case, this entry has two predecessors: the event of
+the incident, and the previous entry of the case, where the chain of the case continues.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def read_chain(table: Table, event_id: str) -> Chain:
 def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
     """Return the causes of an entry, nearest first, and the id of the raw record that started the chain.
 
-    The search stops after the step that exceeds `MAX_LINKS`. If an entry with an id is missing, the id is treated as
-    that of a raw record. Without a raw record the second value is None.
+    The search stops after the step that exceeds `MAX_LINKS`. If no entry has the id that an entry names as its cause,
+    this id is taken as that of a raw record. Without a raw record the second value is None.
     """
     causes: dict[str, Link] = {}
     while len(causes) <= MAX_LINKS and (cause := _event(item)["metadata"]["causation_id"]):

@@ -1,9 +1,9 @@
 """Cluster reads: reads the configuration, controls and work rows of a cluster once for many services.
 
 Within `once`, services share the reads of the same items and rows, which are at most five seconds old. After a write of
-such an item, its next read reads everything again. After a write of a row, the rows of its shard are read again. Rows
-are always read after the items. A writer whose commit requires an item's version has therefore never seen rows older
-than this version. A decision must still be conditional on the version that it read, or read again after `forget`.
+such an item, the next read of that item reads all items and rows again. After a write of a row, the rows of its shard
+are read again. Rows are always read after the items, so they are never older than an item's version that was read. A
+service must commit its decision under the condition that this version is unchanged, or call `forget` before it decides.
 """
 
 from __future__ import annotations

@@ -135,9 +135,9 @@ def _key(row: Item) -> Key:
 
 
 def differences(key: Key, stored: Mapping[str, Any] | None, expected: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield each proven attribute of a stored item that differs from the expected item.
+    """Yield each attribute of a stored item that differs from the expected item, or that the item is missing.
 
-    It also reports a missing item.
+    An attribute that the entries and the state do not determine is not compared.
     """
     if stored is None:
         yield key, "the item is missing"

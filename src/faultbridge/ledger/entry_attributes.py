@@ -78,7 +78,7 @@ def parse_entry(stream: Stream, position: tuple[int, int], stored: Mapping[str, 
 
 
 def misplaced(parsed: ParsedEntry) -> list[str]:
-    """Return the names in the body's metadata that contradict the position of the entry in its stream."""
+    """Return the names of the metadata fields in the body that contradict the entry's stream or its position there."""
     entry, stream = parsed.entry, parsed.entry.stream
     expected = {
         "epoch": entry.epoch,

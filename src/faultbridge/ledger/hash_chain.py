@@ -1,4 +1,4 @@
-"""Chain scan: checks the sequence numbers, hashes and attributes of the entries of one stream."""
+"""Hash chain: checks the sequence numbers, hashes and attributes of the entries of one stream."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ _UNPUBLISHED_MARK = (("gsi4pk",), ("gsi4sk",))
 class Publish:
     """Sends entries to the event bus and removes their unpublished marks.
 
-    The sweep publishes entries whose mark remains. For the clusters in `mirrored` it also sends copies in the format of
-    SageMaker HyperPod events.
+    The sweep publishes entries whose mark remains. For entries of the clusters in `mirrored`, copies in the format of
+    SageMaker HyperPod events are sent too.
     """
 
     table: Table
@@ -82,9 +82,9 @@ class Publish:
         return [*(self.bus.put(events) if events else ()), *failed]
 
     def _mirror(self, entries: Mapping[str, Mapping[str, Any]]) -> list[FailedEvent]:
-        """Send copies of entries in HyperPod's format. A permanently refused copy is dropped.
+        """Send copies of entries in HyperPod's format; return the refusals after which a copy must be sent again.
 
-        The loss is acceptable, because the original event is published.
+        A permanently refused copy is dropped, because the original event is published.
         """
         if not self.mirrored:
             return []

@@ -86,7 +86,7 @@ class RecoverTable:
         return epoch
 
     def _begin_in_cluster(self, config: ClusterConfig, epoch: int, by: str | None) -> Iterator[bool]:
-        """Start the epoch in every stream of a cluster; yield False if a stream has it already."""
+        """Start the epoch in every stream of a cluster; yield True for each, or False if the stream has it already."""
         yield self._begin_cluster_stream(config.cluster, epoch, by)
         for name in node_names(self.table, config):
             yield self._begin_node_stream(NodeKey(config.cluster, name), epoch, by)

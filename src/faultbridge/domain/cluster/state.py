@@ -54,8 +54,8 @@ class Control:
     Every admission is written under the condition that `version` is unchanged. `holders` maps each case that has a
     repair slot to the time at which it took the slot. `starts` are the times of recent repair starts. `breakers` holds,
     by name, every breaker that has ever opened. `no_capacity_until` maps each group without provider capacity to the
-    time of the next try. `events` maps the name of each breaker and hold, `budget` and `pause` to the id of the last
-    entry about it, which the next entry about it names as its cause. `holds` maps the id of each incident that is open,
+    time of the next try. `events` maps the name of each breaker and hold, and the names `budget` and `pause`, to the id
+    of the last entry about each; the next entry names that id as its cause. `holds` maps the id of each incident that is open,
     or was closed recently, to the values that decide which repairs wait for the incident. `unverified` counts the
     registered nodes that were never verified.
     """
@@ -98,10 +98,10 @@ class Control:
     ) -> str | None:
         """Return the id of the incident for which the repair of a node waits, or None.
 
-        The incident must cover the node's failure domains and fault families. With `repeated_since`, the repair follows
-        a failed one of a case that was opened then. It waits for an incident of any family, because the shared cause
-        may explain the failure. If an incident has reached its maximum age since the case was opened, the case waits
-        for no further incident of this family and domain.
+        The incident must cover a failure domain of the node and one of `families`. `repeated_since` is given if the
+        repair follows a failed attempt: it is the time at which the case was opened or first queued. Such a repair
+        waits for an incident of any family, because its cause may explain the failure. Excluded are the families of
+        incidents in these failure domains that have reached their maximum age since that time.
         """
         exempt = {hold.family for hold in self.holds.values() if node in hold.exempt}
         if repeated_since is not None:
@@ -129,9 +129,10 @@ class Control:
 class QueuedCase:
     """One case in the repair queue, with the values that decide its admission.
 
-    `priority` 0 is the most urgent. `since` is when the case was first queued. `approved` is True if an operator
-    approved the next attempt. `approval_pending` is True while the approval request is unanswered. `reason` is why the
-    case waits. `repeated` is True if the next attempt follows a failed attempt.
+    `priority` 0 is the most urgent. `since` is when the case was first queued, or when it was opened if it has waited
+    for an incident. `approved` is True if an operator approved the next attempt. `approval_pending` is True while the
+    approval request is unanswered. `reason` is why the case waits. `repeated` is True if the next attempt follows a
+    failed attempt.
     """
 
     key: NodeKey

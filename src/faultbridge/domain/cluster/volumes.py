@@ -25,11 +25,10 @@ class MovingVolume:
 
 
 def left_behind(names: Sequence[str], recorded: Sequence[MovingVolume]) -> str:
-    """Return a sentence about the volumes that a terminated instance left behind.
+    """Return the end of a reason for operators: attach the volumes of an instance that another controller terminated.
 
-    Another controller terminated the instance. The sentence is appended to the reason that an operator reads. `names`
-    are the values of the volume tag in the policy. The text is empty if the policy names none. It is also empty if a
-    repair recorded the volumes, because the repair then attaches them.
+    `names` are the values of the volume tag in the policy, and `recorded` are the volumes that a repair moves. The text
+    is empty if the policy names none, or if a repair recorded the volumes, because the repair then attaches them.
     """
     if not names or recorded:
         return ""

@@ -27,7 +27,8 @@ class State(StrEnum):
 class Finding:
     """A rank that other ranks wait for, and the operation that shows this: its group, number and name.
 
-    `waiting` lists the ranks whose first pending operation is this operation.
+    `waiting` lists the other ranks whose first pending operation is that operation. If there are none, it lists all
+    ranks that wait for `rank`.
     """
 
     rank: int
@@ -122,9 +123,9 @@ def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[in
 def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
     """Return the ranks that caused a circle, in which ranks wait for each other.
 
-    A rank caused the circle if all ranks have joined the call in which it waits, but it is absent from the call of
-    another rank. If there is no such rank, the ranks made their calls in different orders. The result is then the ranks
-    in the call with the fewest waiting ranks, or all ranks if several calls have the fewest.
+    Such a rank is absent from the call of another rank, while no rank is absent from its own call. If there is no such
+    rank, the ranks made their calls in different orders. The result is then the ranks in the call with the fewest
+    waiting ranks. It is all ranks if several calls have the fewest, or if no rank is absent from any call.
     """
     absent = {rank for one in ranks for rank in edges.absent[edges.calls[one]] & ranks}
     first = {rank for rank in absent if not edges.absent[edges.calls[rank]]}

@@ -86,7 +86,7 @@ def _is_framed(head: bytes) -> bool:
 
 
 def _is_text(head: bytes) -> bool:
-    """Return whether a file is text, because at least 70 % of its bytes are no control characters."""
+    """Return whether a file is text: no NUL at its start, and at least 70 % of its bytes are no control characters."""
     return b"\x00" not in head[:512] and len(head.translate(None, _CONTROL)) >= _MIN_TEXT * len(head)
 
 

@@ -68,8 +68,8 @@ def handled() -> tuple[Row, ...]:
 def how_handled(name: str, error: Surroundings) -> str:
     """Return how a process handled an error: the name of the packaged pattern that shows it.
 
-    The result is empty if no pattern shows this. `name` is the name of the error's signal. A log may repeat an error
-    endlessly, so the text around the line is searched only if the line itself matches no pattern.
+    The result is empty if no pattern shows this. `name` is the name of the error's signal. To save time if a log
+    repeats an error very often, the text around the line is searched only if the line itself matches no pattern.
     """
     rows = [row for row in handled() if any(fnmatchcase(name, glob) for glob in row.signals)]
     own = {"start": [error.line[: error.position]], "line": [error.line]}

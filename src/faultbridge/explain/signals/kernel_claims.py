@@ -23,7 +23,7 @@ _STATED = b'{"_TRANSPORT": "stdout", '
 
 
 def mark_claims(body: bytes) -> bytes:
-    """Return a log in which claims, which are kernel lines without proof, are marked.
+    """Return the log with a mark in each claim: a line that looks like a kernel line, without proof that it is one.
 
     A marked line counts as written by a program. Every line keeps its line number.
     """

@@ -1,6 +1,7 @@
 """The log patterns: they define which text in a line is which signal.
 
-`FRAGMENTS` are short texts by which the pieces of a log that can contain these lines are found quickly.
+`FRAGMENTS` are short texts. Most lines with a signal contain one of them, so a piece of a log without any of them is
+not searched for patterns, except at the end of the log.
 """
 
 from __future__ import annotations

@@ -93,10 +93,8 @@ def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
 def _failure_before(situation: Situation, lead: Signal) -> Signal | None:
     """Return a failure that came before an error in the same attempt and may be its reason, or None.
 
-    Ranks wait for minutes until a collective times out, so an error of another rank came before the timeout. NCCL's own
-    report of a mismatch comes after the timeout that the mismatch caused, so no earlier failure is its reason. A user
-    may cancel a job that has already failed, and launchers then interrupt the remaining ranks. A rank that lost its
-    peers, or that handles an error, fails with further errors.
+    The result is None for an error that NCCL reports, because NCCL reports a mismatch only after the timeout that the
+    mismatch caused. For other errors, `_can_be_the_reason` states which earlier failures count.
     """
     if lead.name.startswith(_NCCL):
         return None
@@ -108,7 +106,12 @@ def _failure_before(situation: Situation, lead: Signal) -> Signal | None:
 
 
 def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> bool:
-    """Return whether an earlier failure can be the reason for the later error `lead`."""
+    """Return whether an earlier failure can be the reason for the later error `lead`.
+
+    A hang can be, because an error that causes a hang comes minutes before the hang is reported. Most failures can be
+    the reason for an interrupt or a cancellation: launchers interrupt the ranks of a failed job, and users cancel it.
+    On the same rank, a loss of peers can be, and so can an error during whose handling `lead` was raised.
+    """
     if earlier.name == HANG:
         return True
     if lead.name == _INTERRUPTED:

@@ -127,9 +127,9 @@ def _is_recovered(
 def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
     """Return whether the job reported two more training steps after an error, so the error ended no rank.
 
-    A program may buffer its output, so without times the steps may be older than the error. Without times, the steps
-    count only in two cases: the log also has steps before the error, or a later line shows another start of a failure
-    or a hang.
+    If the lines have no times, the steps may be older than the error, because a program may buffer its output. The
+    steps then count only if the log also has steps before the error, or if a line after the steps shows a hang or
+    another start of a failure.
     """
     if span.steps_line is None or one.line is None or one.line >= span.steps_line:
         return False

@@ -155,7 +155,7 @@ class ClusterView:
     def update_breakers(self, now: datetime) -> None:
         """Update the circuit breakers by the product's rule, from the nodes that are failing.
 
-        Nothing is computed while no breaker is open and too few nodes are failing to open a breaker.
+        Nothing is computed if nothing has changed, or while all breakers are closed and too few nodes fail to open one.
         """
         services = self._services
         limits, failing = services.rules.policy.breakers, len(self._failing)

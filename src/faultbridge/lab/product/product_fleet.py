@@ -190,7 +190,7 @@ class ProductFleet:
         return Transition(passed.state, passed.drafts)
 
     def _escalate(self) -> None:
-        """Escalate the cases that waited for an incident to explain their faults, after the longest wait."""
+        """Let the cases continue that have waited the maximum time for an incident that explains their faults."""
         for key in self.view.to_escalate(self.clock.now()):
             self.services.escalate_alone(key)
 

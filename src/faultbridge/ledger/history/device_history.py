@@ -84,7 +84,7 @@ class DeviceHistory:
         return find_offenders(stays, odds)
 
     def _cards_of(self, cluster: str, node: str, instances: set[str]) -> Iterator[Stay]:
-        """Yield the cards that were seen in these instances of a node."""
+        """Yield a stay without faults for each card that was seen in these instances of a node."""
         query = TimelineQuery(cluster=cluster, node=node, types=(EntryType.NOTE.value,))
         for line in Timeline(self.table).entries(query):
             data = line.event["data"]
