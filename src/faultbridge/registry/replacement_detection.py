@@ -44,7 +44,7 @@ MAX_FORMER_INSTANCES = 8
 
 @dataclass(frozen=True, slots=True)
 class ReplacementDetection:
-    """Writes the inventory's changes of registered nodes; a repeated call changes nothing."""
+    """Records instance changes that a sync of the inventory found; a repeated call changes nothing."""
 
     table: Table
     append: Append

@@ -1,7 +1,8 @@
 """Roster: one row per node, from which the inventory reads which instance backs the node.
 
-A row repeats a few values of the node's state, so that a sync reads a whole cluster with few calls. `described` is the
-instance whose names and failure domains were read from the provider. Each new instance is described once.
+A row repeats a few values of the node's state, so that a sync reads a whole cluster with few calls. Its attribute
+`described` is the id of the node's instance once the provider has returned all names and failure domains of the
+instance. Until then, a sync asks the provider to describe the instance.
 """
 
 from __future__ import annotations
@@ -107,9 +108,10 @@ def rows_by_group(rows: Iterable[Item]) -> dict[str, list[Item]]:
 
 
 def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:
-    """Return an instance with new metadata: the orchestrator's names, added to those in its roster row.
+    """Return the instance of a roster row with the names and the opt-out that were found elsewhere.
 
-    Returns None if the row already contains these names and the same opt-out.
+    `orchestrator` describes the instance with the orchestrator's names and the provider's opt-out. Returns None if the
+    row already contains these names and the same opt-out.
     """
     stored = row.get("names")
     names = tuple(str(name) for name in stored) if isinstance(stored, list) else ()

@@ -106,8 +106,8 @@ def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> U
 def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: datetime) -> dict[str, datetime]:
     """Return the groups without EC2 capacity (dry groups), each with the time of its next attempt.
 
-    An attempt in a group checks the capacity again. If a replacement in the group is being admitted now, the next
-    attempt of the group is therefore postponed. Groups that were not checked recently are left out.
+    If a replacement in a dry group is being admitted now, its attempt checks the capacity again, so the next attempt is
+    postponed. Groups that were not checked recently are left out.
     """
     kept = {group: until for group, until in control.no_capacity_until.items() if until > now - FORGET_DRY_AFTER}
     checked = {one.state.placement.group for one in holding if one.repair_action is RepairAction.REPLACE_NODE}

@@ -1,4 +1,4 @@
-"""Circuit breakers and hourly budget: stop new repairs while too many nodes fail or repairs start."""
+"""Circuit breakers and hourly budget: stop new repairs while too many nodes fail or too many repairs start."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The status of a cluster: recomputed from its unhealthy nodes and recorded in the cluster's stream.
 
-The version of the cluster is read before the index rows of unhealthy nodes, and every write increments it. A writer
-that read older rows therefore gets a conflict, and computes the status again.
+The version of the cluster's status is read before the index rows of unhealthy nodes, and every write of the status
+increments it. A writer that read older rows therefore gets a conflict, and computes the status again.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class ClusterRollup:
     def report_provider(self, cluster: str, revise: Revise) -> ClusterState:
         """Record what the provider reports about a cluster, and return the cluster's state.
 
-        Nothing is written if it is already recorded. The cause of the entry is the last entry of the cluster, else a
-        status change of any node.
+        Nothing is written if the report is already recorded. The cause of the entry is the last entry of the cluster,
+        else a status change of any node.
         """
         before = items.read_cluster(cluster, self.table.get(keys.cluster_state(cluster)))
         if revise(before) == before:

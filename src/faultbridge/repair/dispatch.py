@@ -44,9 +44,9 @@ MAX_CONFLICTS = 3
 
 @dataclass(frozen=True, slots=True)
 class DispatchResult:
-    """The names of the executions of admitted cases.
+    """The executions of the cases that were admitted, by name.
 
-    The start of the `unstarted` ones has failed; the sweep starts them later.
+    `unstarted` are those that could not be started; the sweep starts them later.
     """
 
     admitted: tuple[str, ...] = ()

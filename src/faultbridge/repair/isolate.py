@@ -1,8 +1,8 @@
 """Isolation: keeps new work off a faulty node at once, before its repair starts.
 
-The isolation is stored as `requested` before the orchestrator is called. If a crash occurs in between, the sweep finds
-this request. A node that recovers in between is uncordoned. A node becomes `quarantined` when its isolation is
-confirmed. If its instance is dead, the policy may permit this without a confirmation.
+The isolation is stored as `requested` before the orchestrator is called, so that the sweep repeats the call after a
+crash. A node becomes `quarantined` when its isolation is confirmed. A node that recovers before that is uncordoned. The
+policy may permit that a node with a dead instance becomes `quarantined` without a confirmation.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ Results = Mapping[str, IsolationResult]
 class IsolateMany:
     """Isolates many nodes of a cluster.
 
-    Nodes are isolated one by one if the cluster has an orchestrator, and otherwise in groups.
+    Nodes are isolated in groups if Faultbridge repairs the cluster and it has no orchestrator, otherwise one by one.
     """
 
     isolate: Isolate
@@ -47,10 +47,10 @@ class IsolateMany:
     ) -> Mapping[str, Callable[[], Results]]:
         """Read the nodes, and return functions that isolate them.
 
-        Without an orchestrator in the cluster, one function isolates a group of up to 15 nodes. Otherwise, each
-        function isolates one node. The key of a function is the names of its nodes, joined by `, `. `control` has the
-        cluster's controls if the caller has just read them. If a breaker is open in it, the controls are not read
-        again.
+        In a cluster that Faultbridge repairs without an orchestrator, one function isolates a group of up to 15 nodes.
+        Otherwise, or if isolation is already requested, a function isolates one node. The key of a function is the
+        names of its nodes, joined by `, `. `control` has the cluster's controls if the caller has just read them. If a
+        breaker is open in it, the controls are not read again.
         """
         if not nodes:
             return {}

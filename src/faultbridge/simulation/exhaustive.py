@@ -90,7 +90,7 @@ class Scenario:
 
     `repaired` states whether Faultbridge repairs the node. `kinds` are the faults and orders that occur. Side effects
     are numbered from the first call named `first_call`, or from the start if the name is empty. `asks` makes the policy
-    require an operator's approval. `scheduler` gives the cluster a scheduler.
+    require an operator's approval. `scheduler` gives the cluster an orchestrator.
     """
 
     name: str

@@ -67,7 +67,8 @@ class GroupOwner:
     def begin_update(self, text: str, now: datetime, since: datetime | None) -> None:
         """Start an update named `text`; `since` is the start that the provider reports, or None.
 
-        Without `since`, no run can distinguish it from an earlier update whose end no run has read.
+        If `since` is None, and inventory runs have read the previous update but not its end, they take both for one
+        update. The new update then counts from the start of the previous one.
         """
         self.inventory.updates[self.group] = GroupUpdate(text, since)
         last = self.updates[-1] if self.updates and since is None else None

@@ -53,7 +53,7 @@ class _Search:
         return high
 
     def reduce_faults(self, steps: int) -> Shrunk:
-        """Skip groups of injected faults, each group smaller than the last, while the run still fails."""
+        """Skip groups of injected faults while the run still fails; halve the groups when none can be skipped."""
         left = list(range(1, self._best.history.injected + 1))
         size = len(left)
         while size >= 1 and self._runs < MAX_RUNS:

@@ -209,8 +209,8 @@ class SimulatedSystem:
     def _next_timer(self) -> datetime | None:
         """Return the time of the earliest future timer, or None if no timer is set.
 
-        Timers are the timers of nodes, the next full hour if an instance without a node waits for its termination, and
-        a minute from now if an incident is unfinished.
+        Besides the timers of nodes, these are timers: the next full hour, in which unused instances are terminated, if
+        a launched instance backs no node; and a minute from now, if an incident is unfinished.
         """
         now, nodes = self.clock.now(), SystemView(self).nodes
         due = [state.due_at for state in nodes if state.due_at is not None and state.due_at > now]

@@ -116,9 +116,9 @@ class Workers:
             return application.registry.inventory()
 
     def remind(self) -> None:
-        """Send the page summaries that are due.
+        """Send the summaries and the reminders of pages that are due.
 
-        Reminders start only after 90 days, so that a run can become idle.
+        A page is first repeated as a reminder after 90 days, so that a run can become idle.
         """
         with self._process("pager") as application:
             application.pager.remind()

@@ -105,7 +105,7 @@ def load(kind: type[T], value: Mapping[str, Any]) -> T:
 
 
 def wrap_codec(kinds: Iterable[type], wrap_load: Callable[[_Load], _Load], wrap_dump: Callable[[_Dump], _Dump]) -> None:
-    """Wrap the functions that load and dump these types. A type must follow the types of its fields."""
+    """Wrap the functions that load and dump these types; list each type after the types of its fields."""
     _LOADERS.clear()
     _DUMPERS.clear()
     for kind in kinds:
@@ -198,7 +198,7 @@ def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
 
 
 def pack(value: object) -> Packed:
-    """Return a JSON object as compressed bytes: the result of `compress`, unless a wrapper replaced it."""
+    """Return a JSON object as compressed bytes, from `compress` or the function that now wraps `compress`."""
     return _PACKING.pack(value)
 
 

@@ -93,7 +93,7 @@ def sighting_keys(stream: str, seen: Mapping[str, Any]) -> Iterator[Key]:
 def _seen(devices: Iterable[Mapping[str, Any]], entry: Entry, partition: str, now: datetime) -> Put:
     """Return the write of the row that lists the devices of an entry, to find their sighting rows.
 
-    It is still needed after the entry itself has expired.
+    The row is still needed after the entry itself has expired.
     """
     key = keys.entry(partition, entry.epoch, entry.sequence)
     row = {
@@ -114,7 +114,7 @@ def _sighting_key(stream: str, position: tuple[str, int, int], seen: Mapping[str
 def _sighting(facts: Mapping[str, Any], seen: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -> Put:
     """Return the write of the row that records one sighting of a device.
 
-    The row contains the slot, so that it stays useful after its entry has expired.
+    The row contains instance and PCI address, because it outlives its entry.
     """
     stream, key = entry.stream, keys.entry(partition, entry.epoch, entry.sequence)
     row = {

@@ -1,10 +1,9 @@
 """Heartbeats in the table: one item for each ingest batch, and the last heartbeat of each node.
 
-The item of a batch is written once and expires. It also has the times of the last health snapshots of its nodes that
-are not stored with the nodes' states. A worker that receives a snapshot with a fault reads these times, because that
-snapshot may be older. The sweep adds the batches to the items of the last heartbeats. There is one such item for each
-shard of the nodes of a cluster: DynamoDB charges for each item and its size, so no node has an item of its own, and the
-content is compressed.
+The item of a batch is written once and expires. It also has the times of health snapshots that are not stored with the
+state of their node. A worker that receives a snapshot with a fault reads these times to find out whether a later
+snapshot has already arrived. The sweep adds the batches to the items of the last heartbeats. Such an item is compressed
+and has all nodes of one shard of a cluster, because DynamoDB charges for each item and its size.
 """
 
 from __future__ import annotations

@@ -192,22 +192,22 @@ def cluster_item(state: ClusterState, now: datetime) -> Item:
 
 
 def read_cluster(cluster: str, row: Mapping[str, Any] | None) -> ClusterState:
-    """Return the cluster state that an item stores. Without an item it has no entries and no status."""
+    """Return the cluster state that an item stores; without an item, a state with no entries and no status."""
     return ClusterState(cluster) if row is None else stored_value(ClusterState, row, "state")
 
 
 def spare_item(spare: Spare, now: datetime) -> Item:
-    """Return the table item of one slot of a cluster's pool of spare instances."""
+    """Return the table item of one position of a cluster's pool of spare instances."""
     return item(keys.spare(spare.cluster, spare.number), now, {"version": spare.version, "spare": dump(spare)})
 
 
 def read_spare(row: Mapping[str, Any]) -> Spare:
-    """Return the slot of the spare pool that a table item stores."""
+    """Return the position of the spare pool that a table item stores."""
     return stored_value(Spare, row, "spare")
 
 
 def control_item(control: Control, now: datetime) -> Item:
-    """Return the table item of a cluster's repair slots.
+    """Return the table item of a cluster's controls: repair slots, breakers, pause and holds.
 
     `holders` is stored as a mapping, so that an update can remove one slot.
     """
@@ -217,5 +217,5 @@ def control_item(control: Control, now: datetime) -> Item:
 
 
 def read_control(cluster: str, row: Mapping[str, Any] | None) -> Control:
-    """Return the repair slots that a table item stores. Without an item all slots are free."""
+    """Return the controls of a cluster that a table item stores; without an item, all slots are free."""
     return Control(cluster) if row is None else stored_value(Control, row)

@@ -83,7 +83,7 @@ def requested_isolation(cluster: str, shard: int, node: str) -> Key:
 
 
 def spare(cluster: str, number: int) -> Key:
-    """Return the key of one slot of a cluster's pool of spare instances."""
+    """Return the key of one position of a cluster's pool of spare instances."""
     return Key(cluster_partition(cluster), f"{SPARE}{number:04d}")
 
 

@@ -52,9 +52,9 @@ class VerificationPeers:
 
 
 def _is_kept_out(state: NodeState) -> bool:
-    """Return whether only an operator's order keeps a node out of service, without a repair.
+    """Return whether only an operator's order keeps a node out of service.
 
-    A queued or running repair returns False.
+    Returns False if a repair of the node is queued or runs.
     """
     case = state.live_case
     return (

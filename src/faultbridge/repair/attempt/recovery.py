@@ -2,7 +2,9 @@
 
 An execution of Step Functions drives each attempt. The sweep calls `RecoverAttempts` for each attempt that is due. A
 waiting step is probed again. When it has a result, its execution is resumed. An execution that never started is
-started. If an execution ended without ending its attempt, a new attempt continues at the first step without an outcome.
+started. An execution is lost if it ended without ending its attempt, or if it makes no progress. If the attempt has not
+passed the drain, the case is then queued again. Otherwise a new attempt continues at the first step without an outcome.
+After too many lost executions, the case is escalated to an operator.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class StepContext:
 
     @property
     def attempt(self) -> Attempt:
-        """Return the live attempt of the case, which is its attempt that has not ended."""
+        """Return the current attempt of the live case."""
         return live_attempt(self.state)[1]
 
     @property

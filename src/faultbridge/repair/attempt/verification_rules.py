@@ -67,9 +67,9 @@ def _level_for_faults(context: StepContext) -> int | None:
 
 
 def _conditions_since(state: NodeState, action: RepairAction, since: datetime | None) -> list[Condition]:
-    """List the conditions of severity `error` or worse that were observed after the time `since`.
+    """List the active conditions of severity `error` or worse that were observed after the time `since`.
 
-    If the action replaces the instance, this time is when the successor was attached to the node.
+    If the action replaces the instance, the time since which the current instance backs the node counts instead.
     """
     incarnation = state.incarnation
     start = incarnation.since if action is RepairAction.REPLACE_NODE and incarnation else since

@@ -55,7 +55,7 @@ def close_case(context: StepContext) -> StepResult:
 
 
 def _cordon_again(context: StepContext) -> StepResult:
-    """Cordon the returned node again and fail its verification, because a fault was observed since."""
+    """Cordon the returned node again and fail its verification, because a later fault was observed."""
     context = replace(context, state=context.tools.append.read(context.state.key))
     if context.rules.config.follows_provider:
         return verify_instance.revoke(context, faults_since_start(context.state))

@@ -27,7 +27,10 @@ IN_PLACE = frozenset({RepairAction.RESET_GPU, RepairAction.REBOOT_NODE})
 
 
 def drain_node(context: StepContext) -> StepResult:
-    """Drain the node. In a cluster without an orchestrator, finish the step as `not_applicable`."""
+    """Drain the node, or leave it to the provider if the provider repairs the cluster.
+
+    In a cluster without an orchestrator, the step finishes as `not_applicable`.
+    """
     if context.rules.config.follows_provider:
         return _leave_to_provider(context)
     ended = context.stop_if_canceled() or stop_for_incident(context) or stop_for_update(context)
@@ -92,10 +95,7 @@ def _leave_to_provider(context: StepContext) -> StepResult:
 
 
 def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple[StepContext, CallResult]:
-    """Drain the node, and cordon it first if its cordon is not certain.
-
-    This is so if no cordon is confirmed, or if an earlier attempt may have uncordoned the node.
-    """
+    """Drain the node. First cordon it if no cordon is confirmed, or if an earlier attempt may have uncordoned it."""
     recheck = context.state.isolation is Isolation.CONFIRMED and context.case.attempts > 1
     if recheck or context.state.isolation is Isolation.REQUESTED:
         answer = _answer(lambda: orchestrator.cordon(context.member))

@@ -1,7 +1,7 @@
 """The step FollowProvider: waits for the provider's own repair, and escalates if there is no progress.
 
 This step changes nothing on the node. The wait ends when the node has another instance, another boot, or no fault that
-needs a repair. Ingest and the inventory record these changes.
+needs a repair; ingest and the inventory record these changes. It also ends when an operator cancels the case.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ MAX_FOLLOW_DEADLINES = 4
 
 
 def follow_provider(context: StepContext) -> StepResult:
-    """Continue if the provider has repaired the node. While the fault is still reported, keep waiting."""
+    """Continue if the wait for the provider has ended, else keep waiting.
+
+    Each report of the fault extends the deadline, up to a limit.
+    """
     change = _provider_change(context)
     if change is not None:
         return _finish_followed(context, change)
@@ -49,7 +52,7 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
 
 
 def _provider_change(context: StepContext) -> str | None:
-    """Return how the provider has repaired the node, as text; None if it has not repaired the node yet."""
+    """Return why the wait for the provider ends, as text, such as another instance; None if it continues."""
     state, since = context.state, context.attempt.since
     if state.status is NodeStatus.VALIDATING:
         return "another instance backs the node"

@@ -1,8 +1,8 @@
 """The step ReleaseInstance: records the intent, then releases the instance that the intent names.
 
 To release an instance is to have it terminated and replaced. After the intent, which is the point of no return, the
-step only continues forward. It repeats the provider call only if a probe has shown that the instance still exists. A
-late or repeated call can therefore only affect an instance that is already released.
+step only continues forward. It repeats the provider call only if a probe has shown that the instance still exists.
+Every call is about the instance of the intent, so a late or repeated call can affect no other instance.
 """
 
 from __future__ import annotations
@@ -141,9 +141,9 @@ def _finish_released(context: StepContext, intent: Intent, answer: CallResult) -
 
 
 def _handle_refusal(context: StepContext, answer: CallResult) -> StepResult:
-    """Retry the case later or escalate it, after the provider refused the release.
+    """Retry the case later or escalate it, because the release was refused or is not possible.
 
-    The instance still exists, so the refused call had no effect.
+    The instance still exists: a refused call had no effect.
     """
     failure = answer.failure or ProviderFailure.PROVIDER_ERROR
     draft = entry_builder.step(

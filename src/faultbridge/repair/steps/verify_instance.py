@@ -65,8 +65,8 @@ def verify_instance(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate a node that could not be verified in time; it stays out of service.
 
-    The case waits instead if an open incident affects the node's failure domain. The next repair action follows if the
-    attempt verifies reports whose senders did not prove to be the node, and another source also reports a fault.
+    If the attempt only verifies the node, and it has a claimed condition and another fault, the next repair action is
+    tried instead. If an open incident affects the node's failure domain, the case waits instead.
     """
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="TIMEOUT")
     seen = sorted({one.code for one in without_claims(context.state).active() if one.action.opens_case})
@@ -92,8 +92,7 @@ def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
 def _end_verified(context: StepContext, found: Verification, state: NodeState, now: datetime) -> Folded:
     """End the conditions that the repair fixed, and the claimed conditions that the verification refutes.
 
-    A claimed condition has only reporters that did not prove to be the node. In a canceled case, all conditions end,
-    because an operator ordered the node's return.
+    In a canceled case, all conditions end, because an operator ordered the node's return.
     """
     case, _ = live_attempt(state)
     if case.cancelled:
@@ -107,7 +106,7 @@ def _end_verified(context: StepContext, found: Verification, state: NodeState, n
 
 
 def _wait_for_evidence(context: StepContext, found: Verification, remaining: NodeState) -> StepResult | None:
-    """Wait while a fault is active that the verification does not test. Only its own reporters can end it.
+    """Wait while a fault is active that the verification does not test. Only the fault's reporters can end it.
 
     A canceled case does not wait. It closes, and the fault stays active.
     """
@@ -233,7 +232,7 @@ def _finish_failed(
 
 
 def _confirm(context: StepContext) -> StepContext:
-    """Record that the failed verification confirms reports whose senders did not prove to be the node."""
+    """Record that the claimed conditions of the node, if it has any, now count as confirmed."""
     if without_claims(context.state) == context.state:
         return context
 

@@ -5,7 +5,7 @@ Read in this order:
 - `sources`: queries the sources of EC2 capacity in the order of the policy.
 - `capacity`: requires evidence of capacity before an instance is released, and postpones groups without capacity.
 - `pending`: counts the replacements that will use free instances of a shared reservation.
-- `launch`: launches successors for groups that do not launch them, at most one per token.
+- `launch`: launches successors for groups that launch no instances themselves, at most one per token.
 - `claim`: attaches an instance to exactly one node.
 - `unused`: terminates launched instances that never backed a node.
 

@@ -99,9 +99,10 @@ def is_left(context: StepContext, found: CapacityCheck, control: Control) -> boo
 def find_capacity(context: StepContext, instance_id: str, group: str) -> CapacityCheck:
     """Query the sources of capacity in the policy, and decide whether the instance may be released.
 
-    If every existing source has no free instance, the case waits. If the answer of a source is unknown, or no source
-    exists, an operator must approve the release. A policy rule can permit the release without approval if the fault is
-    fatal or the node never served. It cannot if `on_demand` is not in the policy's list and none of the sources exists.
+    If the existing sources have no free instance, the case waits. If the answer of a source is unknown, or no source
+    exists, an operator must approve the release. No approval is needed if the fault is fatal or the node never served,
+    and all policy rules of the repair permit a release without capacity. These rules do not count if no source exists
+    and `on_demand` is not in the policy's list.
     """
     found = CapacityCheck(ask_sources(context, instance_id, group))
     if found.used:

@@ -28,13 +28,13 @@ MAX_FORMER_INSTANCES = 8
 
 
 class InstanceTaken(Exception):  # noqa: N818 - an expected situation, not an error
-    """Raised if an instance already backs another node."""
+    """Raised if an instance already backs another node or is claimed for another case."""
 
 
 def claim(context: StepContext, candidate: LaunchedInstance) -> Change:
     """Return the change that attaches an instance to the node as its successor.
 
-    The change raises InstanceTaken if the instance already backs another node.
+    The change raises InstanceTaken if the instance backs another node or is claimed for another case.
     """
 
     def revise(state: NodeState, now: datetime) -> Transition:

@@ -1,4 +1,6 @@
-"""Launches successors for groups that do not launch them, before the old instance is released.
+"""Launches successors for groups that launch no instances themselves.
+
+Normally the successor is launched before the old instance is released.
 
 Each launch has an idempotency token. A token launches at most one instance, however often it is used. A new token is
 used only after an answer that proves that nothing was launched.

@@ -24,7 +24,7 @@ from faultbridge.storage import keys
 
 
 def end_for_case(context: StepContext) -> None:
-    """Terminate the unused instances of a case that closes, because its node was fixed in another way."""
+    """Terminate the instances that were launched for a case that closes and that never backed a node."""
     launcher, group = context.launcher, context.state.placement.group
     if launcher is None or group is None:
         return

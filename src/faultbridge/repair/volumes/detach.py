@@ -24,7 +24,7 @@ def detach_volumes(context: StepContext, instance_id: str, spare: str | None) ->
     """Detach the volumes that must move from the instance. Without such volumes, nothing is called.
 
     Returns the context with the node as last written. The second value is the result of the step if the instance must
-    stay, and None if no volume is attached to it.
+    stay, and None if no volume that must move is attached to it.
     """
     if not context.moves_volumes:
         return context, None

@@ -42,7 +42,7 @@ class DomainFaultActions(AgentActions):
         self.system.schedule.after(60 + 600 * action.fraction, "agent", lambda: self._take_down(domain, later, action))
 
     def _links_lost_during_repair(self, action: ExternalAction) -> None:
-        """Break a GPU of one node; 1 to 21 minutes later, take down the links of its rack.
+        """Break a GPU of one node; 1 to 21 minutes later, take down the links of its rack or of all racks.
 
         The links may therefore fail while the node is under repair.
         """
@@ -53,7 +53,7 @@ class DomainFaultActions(AgentActions):
         self.system.schedule.after(seconds, "agent", lambda: self._take_down(domain, instances, action))
 
     def _many_own_faults(self, action: ExternalAction) -> None:
-        """Break a GPU and the links of several nodes of a rack.
+        """Break a GPU and the links of each of several nodes of a failure domain.
 
         The faults have no shared cause, so each of these nodes must be repaired.
         """

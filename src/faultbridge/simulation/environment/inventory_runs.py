@@ -27,7 +27,7 @@ class InventoryRuns:
     _synced: tuple[object, ...] | None = None
 
     def run_if_changed(self) -> None:
-        """Run a sync, unless its inputs equal those of the last sync that had nothing to change."""
+        """Run a sync, unless its inputs are the same as at the last sync that changed nothing."""
         if not self.groups:
             return
         now = self._now()

@@ -81,7 +81,7 @@ class FakeFleet:
             self._launch_pending()
 
     def remove(self, instance_id: str) -> None:
-        """Terminate an instance without a successor, for an update that launched the successor first."""
+        """Terminate an instance whose successor an update has launched already, so that none is launched now."""
         self.instances[instance_id] = replace(self.instances[instance_id], alive=False)
 
     def is_alive(self, instance_id: str) -> bool:
@@ -171,7 +171,7 @@ class FakeProvider(FailingFake):
     `known_capacity` is the answer for one source of capacity. The source is `on_demand` if the evidence is
     `LAUNCH_FIRST`, else `own_reservation`. With `reserved`, the answer is instead a reservation with as many instances
     as the fleet can still launch. `capacities` sets the answer for any source. `capacity_answers` lists the time,
-    instance and capacity of each answer with evidence.
+    instance and capacity of each answer about a source that exists.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:

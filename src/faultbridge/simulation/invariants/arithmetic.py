@@ -128,15 +128,15 @@ def repairs_over_budget(bodies: Iterable[Body], concurrent: int, per_hour: int) 
 def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> Iterator[str]:
     """Yield each repair of a node that started, or recorded its intent, without a required approval.
 
-    An approval is valid for one repair action of one attempt. `bodies` are the entries of one node in order. `asking`
-    has the code patterns of each policy rule, and the repair actions that need an approval under this rule. The first
-    rule that matches a fault's code applies.
+    An approval is valid for one repair action of one attempt. It is required if the rule of one of these faults
+    requires it:
 
-    An approval is required if the rule of one of the following faults requires it. First, these are the active faults
-    that require the repair action or a stronger one. If there is none, these are all active faults. Second, these are
-    the faults of the case's earlier attempts, because a reboot ends faults without fixing their cause. If none of these
-    exists, it is the fault that opened the case, or the worse one that joined the case last. The function does not read
-    which rule the product applied.
+    - the active faults that require the repair action or a stronger one; if there are none, all active faults;
+    - the faults of the case's earlier attempts, because a reboot ends faults without fixing their cause;
+    - without any of these, the fault that opened the case, or the worse fault that joined the case last.
+
+    `bodies` are the entries of one node in order. `asking` has the code patterns of each policy rule, and the repair
+    actions that need an approval under it; the first rule that matches a fault's code applies.
     """
     causes: dict[str, str] = {}
     asked: dict[tuple[str, int], str] = {}

@@ -52,8 +52,8 @@ def _last_answer(view: SystemView, instance: str, until: datetime) -> Capacity |
 def _may_release_unproven(view: SystemView, intent: Body) -> bool:
     """Return whether an instance may be released without evidence of capacity.
 
-    This is so if an operator approved the release. It is also so if the policy rule permits a release without capacity,
-    and the instance has a fatal fault or never served.
+    This requires that an operator approved the release, or that the policy rule permits a release without capacity and
+    the instance has a fatal fault or never served.
     """
     meta, data = intent["metadata"], intent["data"]
     before = [

@@ -157,7 +157,7 @@ class CommitChecks:
                 self._journal.add_violation("a successor is verified only while it is cordoned", instance)
 
     def _check_launch(self, launch_request: LaunchRequest) -> None:
-        """Check that a launch replaces a released or missing instance, or fills the spare pool."""
+        """Check that a launch follows the intent of a repair, replaces a missing instance, or fills the spare pool."""
         for state in self._states():
             case = state.live_case
             attempt = case.attempt if case and case.id == launch_request.case else None

@@ -103,8 +103,8 @@ def _held(view: SystemView) -> Iterator[str]:
 def _pages(view: SystemView) -> Iterator[str]:
     """Find incidents without a page of their own, and incidents with more than one page.
 
-    An incident that ends before its page could be sent needs none: either the bus had not taken its first event, or the
-    pager refused the page. In the second case its resolve is sent, because the refused page may have arrived.
+    An incident needs no page if it ended before its first event was published, or if the pager refused the page until
+    the incident ended. After a refusal, the resolve is sent nevertheless, because the refused page may have arrived.
     """
     sent = {(page.key, page.attributes["state"]) for page in view.ports.pager.sent}
     counted = Counter((key.rpartition(":")[2], state) for key, state in sent if ":incident:" in key)

@@ -111,10 +111,7 @@ def _wrong_cordons(view: SystemView) -> Iterator[str]:
 
 
 def _held_by_breaker(view: SystemView, state: NodeState) -> bool:
-    """Return whether an open circuit breaker delays the isolation of a node.
-
-    A breaker delays the case of the node. The node stays in service meanwhile.
-    """
+    """Return whether a circuit breaker that is not closed delays the isolation of a node with a live case."""
     cluster = state.key.cluster
     control = items.read_control(cluster, view.at(*keys.cluster_control(cluster)))
     return state.live_case is not None and control.breaker(state.placement.domain) is not None

@@ -52,7 +52,7 @@ _SIZE_CHARACTERS, _SIZE_BYTES = 8, 4  # gzip ends with the size of its content; 
 
 
 def unpacked_size(frame: object) -> int | None:
-    """Return the unpacked size of a record's body, as the body states it.
+    """Return the size of a record's body: the unpacked size that a gzip body states, else the length of its text.
 
     Returns None if the body is in the object store. A gzip body that states a wrong size cannot be unpacked. A record
     that is not a JSON object counts 0 bytes; it is rejected later, separately.
