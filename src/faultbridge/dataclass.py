@@ -119,7 +119,7 @@ def _key(names: Iterable[str]) -> _Key:
 
 
 def _protection(kind: Any, *, with_state: bool) -> dict[str, Any]:  # noqa: ANN401 - any class
-    """Return the methods that refuse to change a field, and those that copy and unpickle values despite them."""
+    """Return the methods that reject changes of fields and, with `with_state`, the methods that pickle and copy use."""
     names = frozenset(part.name for part in fields(kind))
 
     def set_attribute(self: object, name: str, value: object) -> None:
@@ -152,9 +152,10 @@ def _repr(self: Any) -> str:  # noqa: ANN401 - as above
 
 
 def _first_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN401 - any class
-    """Return an `__init__` that sets the fields of a few values one by one, and then replaces itself by a compiled one.
+    """Return an `__init__` that sets the fields of the first values one by one, and then compiles its replacement.
 
-    Most services have one instance in a process. Threads may use it at the same time.
+    Most services have one instance in a process, so a compiled method would not be used again. Several threads may call
+    this `__init__` at the same time.
     """
     left = [None] * UNCOMPILED
 
@@ -173,7 +174,7 @@ def _first_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN
 
 
 def _values(kind: Any, values: tuple[object, ...], named: dict[str, object]) -> list[tuple[str, object]] | None:  # noqa: ANN401 - any class
-    """Return the name and value of each field, or None if the arguments do not fit, which `__init__` reports."""
+    """Return the name and value of each field, or None for wrong arguments: the compiled `__init__` reports those."""
     parts = fields(kind)
     names = [part.name for part in parts if part.init and not part.kw_only]
     given = dict(zip(names, values, strict=False)) | named

@@ -1,7 +1,7 @@
 """The collector: sends node conditions, node events and jobs of a Kubernetes cluster to the queue.
 
 It is one process per cluster. It needs no state that survives a restart: after a restart it lists all objects again,
-and ingest removes the records that it already has.
+and ingest discards the records that it has already received.
 
 Read in this order:
 
@@ -11,5 +11,5 @@ Read in this order:
 - `job_pods`: reads the job, node, order and end of a pod
 - `job_handler`: reports the start and end of jobs from their pods
 - `follower`: lists and watches one kind of object, and continues after every failure
-- `collector`: runs the followers and the sender, which is the sender of the node agent
+- `collector`: runs the followers, and the same sender as the node agent
 """

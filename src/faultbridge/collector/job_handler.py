@@ -1,4 +1,4 @@
-"""Stores reports of training jobs: a job starts when all of its pods run.
+"""Stores reports of training jobs: a job starts when all of its active pods are running.
 
 A job ends when its leading pod succeeds, when a pod fails or is deleted, or when all pods have succeeded.
 """
@@ -21,9 +21,9 @@ from faultbridge.domain.records import JOB_REPORT
 class JobHandler:
     """Reports the start and the end of job runs, derived from the pods of each job.
 
-    Ingest ignores a repeated report, so all jobs may be reported again after the follower has listed all pods. By job
-    id, `_runs` has the pods of the run whose start was reported, and `_ended` has the pods of the last run that ended.
-    The pods of an ended run start no new run.
+    Ingest ignores a repeated report, so all jobs may be reported again after the follower has listed all pods. `_runs`
+    maps a job id to the pods of the run whose start was reported, `_ended` to the pods of the last run that ended. The
+    pods of an ended run start no new run.
     """
 
     store: RecordStore
@@ -75,7 +75,7 @@ class JobHandler:
                     known.pop(one.job_id, None)
 
     def _report(self, job_id: str) -> None:
-        """Report the end of a job's run, or the start of a new run when all active pods of the job run."""
+        """Report the end of a job's current run, and the start of a new run if all active pods are running."""
         pods, run = self._pods[job_id], self._runs.get(job_id)
         end = end_of(pods[uid] for uid in run if uid in pods) if run is not None else None
         if run is not None and end is not None:

@@ -18,12 +18,12 @@ class SentStates:
     _sent: dict[tuple[str, str], tuple[bytes, float]] = field(default_factory=dict)
 
     def is_due(self, node: str, source: str, body: bytes) -> bool:
-        """Return whether a record differs from the last sent record, or that record is 30 minutes old."""
+        """Return whether a record must be sent: it differs from the last record, or that one is 30 minutes old."""
         digest, at = self._sent.get((node, source), (b"", 0.0))
         return digest != _digest(body) or self.monotonic() - at >= REPEAT_SECONDS
 
     def sent(self, node: str, source: str, body: bytes) -> None:
-        """Remember a record that was stored, so that an equal record is not due."""
+        """Remember a record that was stored for sending, so that an equal record is not due."""
         self._sent[node, source] = (_digest(body), self.monotonic())
 
     def keep_only(self, nodes: set[str]) -> None:

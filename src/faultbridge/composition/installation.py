@@ -113,7 +113,7 @@ class Installation:
 
     @cached_property
     def repair(self) -> Repair:
-        """Return the factory of the services that limit, order and perform repairs."""
+        """Return the factory of the services that limit and perform repairs, and execute the orders of operators."""
         from faultbridge.composition.repairing import Repair
 
         return Repair(self)

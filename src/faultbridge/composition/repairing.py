@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Repair:
-    """Builds the services that limit, order and perform repairs."""
+    """Builds the services that limit and perform repairs, and execute the orders of operators."""
 
     installation: Installation
 

@@ -169,10 +169,10 @@ class Facts:
     def _of_case(
         self, view: CaseView, cluster: ClusterView, state: NodeState, entries: Sequence[Document]
     ) -> CaseFacts:
-        """Return the facts of a case, with what explains its delay, if it is delayed.
+        """Return the facts of a case, including the facts that explain why it waits.
 
-        If a budget or a breaker delays the case, the facts contain the policy. If it is a breaker, they also contain
-        the names of the other failing nodes.
+        If a budget or a breaker delays the case, the facts contain the policy of the cluster. If a breaker delays it,
+        they also contain the names of the other nodes with a live case.
         """
         case, waits = view.case, view.case.waiting_for
         is_limited = waits in {WaitingFor.BREAKER, WaitingFor.BUDGET}
@@ -192,7 +192,7 @@ class Facts:
         return tuple(sorted(str(row["node"]) for row in rows if row["case"] and row["node"] != node))
 
     def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseDocuments, ...]]:
-        """Read a cluster, the newest entries of all its nodes in a window, and the cases that they belong to."""
+        """Read a cluster, the newest entries of it and its nodes in a window (at most `limit`), and their cases."""
         query = TimelineQuery(cluster, since=window[0], until=window[1])
         lines, older = self.timeline.newest(query, limit)
         entries = _documents(lines)

@@ -85,10 +85,10 @@ def _read(part: Part, hints: Hints) -> tuple[Decoded | None, str]:
 
 
 def _is_first_tool(one: Observation, tool: str, tools: dict[tuple[str, Component], str]) -> bool:
-    """Return whether to keep an observation, because no other tool reported its device before.
+    """Return whether to keep an observation: a device's counter samples are kept only from the first tool.
 
-    Counter samples of one device that come from different tools cannot be compared, so only the samples of the first
-    tool are kept. Observations of other kinds are always kept.
+    Counter samples of one device that come from different tools cannot be compared. Observations of other kinds are
+    always kept.
     """
     return not isinstance(one, CounterSample) or tools.setdefault((one.source, one.component), tool) == tool
 

@@ -62,7 +62,8 @@ def _of_event(read: Read, event: LogEvent, hints: Hints) -> Decoded:
 class _EventFinder:
     """Finds the event that an observation comes from, after several events were decoded as one text.
 
-    It searches for the evidence of the observation, and otherwise decodes each complete event separately.
+    It searches the events for the evidence of the observation. If that fails, it decodes each complete event
+    separately, and searches for an equal observation.
     """
 
     def __init__(self, read: Read, hints: Hints, events: Sequence[LogEvent], whole: Sequence[bool]) -> None:
@@ -76,7 +77,8 @@ class _EventFinder:
     def of(self, one: Observation) -> LogEvent:
         """Return the event that an observation comes from.
 
-        If no event is found, it is the last event for a counter sample, and the first event for any other observation.
+        If no event is found, the last event is returned for a counter sample, and the first event for any other
+        observation.
         """
         default = self._events[-1 if isinstance(one, CounterSample) else 0]
         return self._by_evidence(one) or self._by_decoding(one) or default

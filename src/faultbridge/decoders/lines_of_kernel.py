@@ -25,7 +25,7 @@ _UPTIME = re.compile(r"\[ {0,6}\d{1,10}\.\d{1,9}\]")
 
 
 def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[LogEvent], hints: Hints) -> Decoded:
-    """Return `decoded` with the result of the kernel lines that its decoder skipped.
+    """Return `decoded` completed by the kernel lines of the input, which the decoder of `source` skipped.
 
     If no job can write to the log, the kernel lines become faults. Otherwise they only increase `unparsed`.
     """

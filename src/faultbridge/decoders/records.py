@@ -90,7 +90,7 @@ def _of_envelope(decoder: Decoder, events: Sequence[LogEvent], hints: Hints) -> 
 def inner_texts(body: bytes) -> Iterator[bytes]:
     """Yield the texts inside an envelope: the events of a CloudWatch Logs record, and lines of a log shipper.
 
-    A log shipper puts each log line into a JSON object. Such objects may be in the body or in that record.
+    A log shipper puts each log line into a JSON object. Such objects may be in the body itself or in the events.
     """
     events = log_events(body)
     if events is not None:
@@ -104,10 +104,11 @@ def _joined(events: Sequence[LogEvent]) -> bytes:
 
 
 def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
-    """Return a result with `unparsed` set, if the result has no fault and the decoder did not set it.
+    """Return the result of a decoder, with `unparsed` set if the decoder may have missed a fault.
 
-    The value is the number of Xid records in the body. Without such records, the value is 1 if the result is empty but
-    healthy input of this format always gives observations. Otherwise it is 0.
+    A result with a fault or with `unparsed` is returned unchanged. Otherwise `unparsed` becomes the number of Xid
+    records in the body. If there are none, it becomes 1 if the result is empty although healthy input of this format
+    always gives observations, else 0.
     """
     if decoded.unparsed or any(isinstance(one, Fault) or _holds_fault(one) for one in decoded.observations):
         return decoded
@@ -152,14 +153,14 @@ class TextCleaner:
         self._skipped = 0
 
     def clean(self, body: bytes) -> bytes:
-        """Return a body as text without NUL bytes. Raises `Rejected` for a body that is not text."""
+        """Return a body as text without NUL bytes. Raises `Rejected` for a body with NUL bytes that is not text."""
         text = b"".join(text_fields([body]))
         return self._without_nuls(joined_text(text) if any(mark in text for mark in PART_MARKS) else text)
 
     def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield each piece of a body as text without NUL bytes.
 
-        Raises `Rejected` for a piece that is not text.
+        Raises `Rejected` for a piece with NUL bytes that is not text.
         """
         return map(self._without_nuls, joined_parts(text_fields(pieces)))
 

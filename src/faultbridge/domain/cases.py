@@ -39,7 +39,7 @@ REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
 
 
 class WaitingFor(StrEnum):
-    """The reason why a case waits; `admission` until the admission of repairs has considered the case."""
+    """The reason why a case waits; `admission` until the admission of repairs has first considered the case."""
 
     WAIT = "wait"
     ADMISSION = "admission"
@@ -109,7 +109,7 @@ class Attempt:
     current step. It started at `since` and has run `tries` times. Step Functions waits for it with `task_token` until
     `deadline`. The sweep checks the attempt at `probe_at`. A fault observed after `watched_since` proves that the
     repair failed. `launches` counts failed launches of a successor; each launch uses a new token. `spare` is the spare
-    instance that the attempt claimed. `instance_types` are what its launches request, chosen before the first one.
+    instance that the attempt claimed. `instance_types` are the types that every launch of the attempt requests.
     """
 
     number: int
@@ -160,10 +160,10 @@ class Case:
     `marks` holds the time at which the case first reached each status or phase. `uncounted` is the number of attempts
     that do not count against the policy's limit, such as those that found no capacity. A `cancelled` case releases no
     instance: its attempt only returns the node to service. `incident` is the cluster incident for which an absorbed
-    case waits; the case keeps it if the node is only verified afterwards. `held_from` is the status before the case was
+    case waits. The case keeps it if all that follows is a verification. `held_from` is the status before the case was
     absorbed, or `escalated` if it awaited correlation. `relapse_of` is the id of the earlier case whose repaired fault
-    came back. `confirmed_at` is when a verification confirmed a fault that no proven sender reported. `governed_by`
-    names the policy rules of its attempts; they apply to the next attempt too.
+    came back. `confirmed_at` is when a failed verification confirmed claimed conditions. `governed_by` names the policy
+    rules of its attempts, which also apply to the next attempt.
     """
 
     id: str

@@ -66,7 +66,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All fault codes of one catalog version. Unknown codes are errors that require support.
+    """All fault codes of one catalog version.
 
     An unknown code has severity `error` and action `contact_support`. `coverage` lists, by verifier and diagnostic
     level, the codes and families that a passed verification proves fixed. A verifier in `by_fault` runs at the lowest

@@ -4,11 +4,12 @@ An entry that names its own cause, such as the raw record of a fault, keeps that
 rules:
 
 - The entry that opens a case is caused by the fault that the case is about.
-- An incident that absorbs or releases a case (makes it wait, or ends the wait) names its own latest event as the cause.
-  The chain of the case continues at the previous entry of the case (`continues_case`).
+- The entry with which an incident absorbs or releases a case (the case starts or stops waiting) is caused by the latest
+  event of the incident. The chain of the case continues at the previous entry of the case (`continues_case`).
 - Any other entry of a case is caused by the previous entry of the case. The chain of a case therefore leads from its
   first fault to its last entry.
-- A fault that changed without a record is caused by the previous step in the same commit, else by its detection.
+- An entry about a fault that changed without a record is caused by the last entry in the same commit that is not about
+  a fault, else by the detection of the fault.
 - Any other entry is caused by the previous entry in the same commit, else by the node's last status change.
 
 The ids that later commits need are stored in the node's state, so a retry and another process give the same cause.
@@ -72,7 +73,7 @@ def name_causes(
 
 @dataclass(slots=True)
 class _Causes:
-    """The events, earlier ones and those of this commit so far, that the next entry may name as its cause."""
+    """The events that the next entry may name as its cause, from earlier commits and from this commit so far."""
 
     starts_chains: bool
     last_in_case: dict[str, str]

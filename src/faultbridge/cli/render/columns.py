@@ -188,7 +188,7 @@ def _has_no_repair(case: Mapping[str, Any]) -> bool:
 
 
 def _action_text(case: Mapping[str, Any]) -> str:
-    """Return the action of a case, its current repair action if that differs, and its attempt, as text."""
+    """Return the action and the attempt number of a case as text, and its repair action if that is another one now."""
     same = case["repair_action"] == case["action"]
     repair = "" if same or _has_no_repair(case) else f", now {case['repair_action']}"
     return f"{case['action']}{repair}, attempt {case['attempt']}"

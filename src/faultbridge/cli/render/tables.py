@@ -70,8 +70,8 @@ def _min_width(lines: Sequence[Sequence[str]]) -> int:
 def _min_widths(lines: Sequence[Sequence[str]], folded: int, *, whole_words: bool = False) -> list[int]:
     """Return the smallest width of each column.
 
-    A column that cannot fold has its full width. A column that folds has the width of `folded`, of its title or, with
-    `whole_words`, of its longest word, whichever is largest.
+    A column that cannot fold has its full width. A column that can fold has the largest of these widths, but at most
+    its full width: `folded`, the width of its title and, with `whole_words`, the width of its longest word.
     """
     widths = _widths(lines)
     for number, title in enumerate(lines[0]):

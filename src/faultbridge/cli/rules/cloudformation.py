@@ -110,7 +110,7 @@ def _dead_letters() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _resources(rule: RuleFile) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the CloudFormation resources of a rule: one rule for each event bus that it names."""
+    """Yield the CloudFormation resources of a rule file: one EventBridge rule for each event bus in the file."""
     for bus in rule.buses:
         suffix, bus_property = ("", {"EventBusName": {"Ref": "EventBusName"}}) if bus == "own" else ("OnDefaultBus", {})
         properties = {

@@ -21,8 +21,8 @@ ArchiveOption = Annotated[
 def open_folder(path: Path) -> Folder:
     """Open a folder with a copy of the archive and, optionally, of the vault.
 
-    The vault contains the anchors, which record where each stream of entries ends. If the folder does not exist, it is
-    a usage error.
+    The vault contains the anchors, which record where each stream of entries ends. A path that is not a folder is a
+    usage error.
     """
     from faultbridge.adapters.objects.folder import Folder
 

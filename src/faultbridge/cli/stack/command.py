@@ -36,9 +36,10 @@ def _session(
 
 
 def command_with(session: Callable[..., Session]) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Return a decorator that adds the parameter `session` to a command.
+    """Return a decorator that passes a command the `Session` that the function `session` returns.
 
-    The decorator calls the function `session`, whose parameters become options of the command.
+    The parameters of `session` become options of the command. An error about an unknown name proposes the closest
+    names.
     """
 
     def decorate(command: Callable[..., Made]) -> Callable[..., Made]:

@@ -145,9 +145,9 @@ def _stated(message: str, row: Mapping[str, Any]) -> str | None:
 def _named(message: str, row: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the identifiers of the GPU that a message names, as attributes of its fault.
 
-    Only a fault whose code comes from a text of the mapping has these attributes. For any other fault, the result is
-    empty. The component of such a fault must have no identifiers, because the later healthy state of GPUd has none. A
-    healthy state ends a fault only if both have the same component.
+    The result is empty unless the message contains a known text of the mapping `gpud`. The component of such a fault
+    has no identifiers, because the later healthy state of GPUd has none, and it ends the fault only if both have the
+    same component.
     """
     return identifiers(gpu_named_in(message)) if _stated(message, row) else {}
 

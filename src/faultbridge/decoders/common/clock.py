@@ -35,15 +35,15 @@ def month_name(text: str) -> str | None:
 
 
 def iso_time(text: str) -> datetime | None:
-    """Return the UTC time of an ISO 8601 text, or None for other text.
+    """Return the UTC time of a text with date and time in ISO 8601, or None for other text.
 
-    A fraction of a second may follow a comma or a point and have 1 to 9 digits.
+    A fraction of a second may follow a comma or a point and have 1 to 9 digits. A time without a zone is taken as UTC.
     """
     return iso_instant(text) if _ISO.fullmatch(text) is not None else None
 
 
 def iso_instant(text: str) -> datetime | None:
-    """Return the UTC time of a text in ISO 8601 form, or None if the date does not exist.
+    """Return the UTC time of any text that `datetime.fromisoformat` reads, or None for other text.
 
     A time without a zone is taken as UTC.
     """

@@ -52,9 +52,8 @@ NO_HINTS = Hints()
 class Decoded:
     """The observations in a record, and how much of the record the decoder did not understand.
 
-    `unparsed` is the number of lines or documents that are in the format of the source, or look like a fault of the
-    source, but of which the decoder understood nothing. `notes` are sentences about parts of the input that were
-    skipped.
+    `unparsed` is the number of lines or documents that the decoder did not understand, although they are in the format
+    of the source or look like one of its faults. `notes` are sentences about parts of the input that were skipped.
     """
 
     observations: tuple[Observation, ...]

@@ -135,6 +135,8 @@ def _converted(line: bytes, entry: dict[str, str], *, is_proven: bool) -> Iterat
 
     A line with a field is added to `entry` and yields nothing. A line that starts the next entry yields `entry` as one
     JSON object. A line within a value of several lines yields its own JSON object. Any other line is yielded unchanged.
+    `is_proven` is False after a binary field that `text_fields` did not convert: any program may have written the lines
+    after it, so they are not marked as lines of the kernel.
     """
     field, head = _FIELD.match(line), _HEAD.match(line)
     is_next = not line.strip() or head is not None or (field is not None and field[1].decode() in entry)

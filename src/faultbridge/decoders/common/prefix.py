@@ -146,7 +146,7 @@ def _repeated(message: KernelMessage, match: re.Match[str], _: datetime | None) 
 
 
 def _facility(priority: int) -> str:
-    """Return `kern` for facility 0, else `user`, because a program wrote the line in the kernel's format."""
+    """Return the facility of a syslog priority: `kern`, or `user` for all others, which only programs use."""
     return _KERNEL if priority >> 3 == _KERNEL_FACILITY else USER
 
 

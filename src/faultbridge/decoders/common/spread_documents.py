@@ -43,7 +43,7 @@ class LogEvent:
 class _Document:
     """A JSON document that is not complete yet: its wrapped lines in `lines`, and their texts in `texts`.
 
-    `end` is the line that completes the document.
+    `event` is its first line. `end` is the text of the line that completes it.
     """
 
     end: str

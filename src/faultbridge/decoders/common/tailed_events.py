@@ -24,7 +24,7 @@ _OF_INSTANCE = re.compile(rf"^{_TIME}[^\s:]{{0,490}}(?<![^\s/_])(i-[0-9a-f]{{8,1
 
 
 def events_of_instances(text: str) -> tuple[LogEvent, ...] | None:
-    """Return the events of a text whose log streams have the names of instances.
+    """Return the events of log streams whose names end with an instance id.
 
     Returns None if the text does not start with such an event.
     """

@@ -172,8 +172,8 @@ def _code_of(number: int, text: str) -> str:
 def _code(default_code: str, text: str) -> str:
     """Return the fault code of a test error without an error number.
 
-    It is the code of the failed test if the test has its own code, else the code of the error text, else
-    `default_code`.
+    `default_code` is the code of the failed test or, if the test has no code of its own, a general code. Only a general
+    code is replaced by the code of the error text, if there is one.
     """
     if default_code not in {_FAILED, _WARNED}:
         return default_code

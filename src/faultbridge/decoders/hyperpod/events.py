@@ -181,7 +181,7 @@ def _observation(health: NodeHealth) -> Fault | Snapshot:
 
 
 def _fault(health: NodeHealth, condition: str | None) -> Fault:
-    """Return the fault of an unhealthy node.
+    """Return the fault of an unhealthy node. `condition` is the fault type that the reason contains.
 
     The reason and the fault type determine the fault, if the fault type is in `CODES_BY_CONDITION` or the reason
     contains an Xid. Otherwise the repair action determines the fault code. If the repair action has no code either, the

@@ -31,9 +31,9 @@ _CLASS_DIGITS = 4
 
 
 def with_report_field(observation: Fault | Clear, field: Mapping[str, str]) -> Fault | Clear:
-    """Return the fault of a report after another field of the report was read.
+    """Return the fault of a firmware report with another field of the report added.
 
-    All fields together determine the fault code and the component.
+    All fields that were added so far determine the fault code and the component. A clear is returned unchanged.
     """
     if not isinstance(observation, Fault):
         return observation

@@ -93,7 +93,10 @@ class HostReader:
             self._report = head[1], len(self.found) - 1
 
     def _is_same_crash(self, message: KernelMessage) -> bool:
-        """Return whether another oops was read within two seconds: the kernel prints several lines per oops."""
+        """Return whether an oops was read at most two seconds from the one before, and so belongs to the same crash.
+
+        The kernel prints several lines per oops.
+        """
         last, self._last_crash = self._last_crash, _seconds(message)
         return last is not None and abs(self._last_crash - last) <= _SAME_CRASH_SECONDS
 

@@ -15,7 +15,7 @@ BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 class Rule:
     """A kernel message that reports a fault or the end of a fault.
 
-    `ends` is True for a message that the fault has ended. `corrected` is the fault code to use if the hardware
+    `ends` is True if the message reports that the fault has ended. `corrected` is the fault code to use if the hardware
     corrected the error.
     """
 

@@ -172,7 +172,7 @@ _DETAILS: Mapping[int, Callable[[str], dict[str, str]]] = {
 def _judged(fault: Fault) -> Fault | Clear:
     """Return the fault with the severity and action that follow from its line, or a clear.
 
-    The fault of a line that a program wrote, or that states an earlier Xid as its cause, gets severity `info` and no
+    If a program wrote the line, or the line names an earlier Xid as the cause, the fault gets severity `info` and no
     action. The line of an Xid 154 states a recovery action: the value 0 gives a clear, and other known values determine
     severity and action.
     """

@@ -210,8 +210,8 @@ _BRAKE = _clocks("smi.hw_power_brake", "An external power brake reduced the cloc
 def _slowdown(gpu: Fields) -> GpuCheckResult | None:
     """Check the general reason for reduced clocks, which is reported without a cause.
 
-    It is no fault while one of the specific reasons, heat or an external power brake, is active. Those reasons have
-    their own checks.
+    The general reason is no fault while a specific reason (heat or an external power brake) is active, because each
+    specific reason has its own check.
     """
     found = _SLOWDOWN(gpu)
     causes = (_THERMAL(gpu), _BRAKE(gpu))

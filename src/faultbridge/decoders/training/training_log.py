@@ -143,14 +143,17 @@ MAX_PLACES = 8
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One compiled pattern of the mapping `training`. `contains` is the fixed text of the pattern."""
+    """One compiled pattern of the mapping `training`. Each match starts with the fixed text `contains`."""
 
     contains: str
     regex: re.Pattern[str]
     row: Mapping[str, Any]
 
     def find(self, line: str) -> re.Match[str] | None:
-        """Return the first match of the pattern where its fixed text occurs in a line, or None."""
+        """Return the first match of the pattern in a line, or None.
+
+        Returns None too if the line lacks a phrase that the pattern needs, or has a phrase that excludes the pattern.
+        """
         position = -1
         for _ in range(MAX_PLACES):
             position = line.find(self.contains, position + 1)

@@ -59,7 +59,7 @@ class PeerChecks:
         return DeepResult(passed, "; ".join(one.line for one in results.values() if passed or not one.passed))
 
     def unanswered(self, reason: str) -> DeepResult:
-        """Return the result for tests that printed no output: they are not verified, for `reason`."""
+        """Return the result of tests that cannot be judged: they are not verified, for `reason`."""
         return unverified(" and ".join(test.name for test in peer_tests()), reason)
 
     def decide(self, results: Sequence[tuple[str, bool | None, str]]) -> PeerDecision:

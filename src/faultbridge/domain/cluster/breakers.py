@@ -30,10 +30,11 @@ class BreakerState(StrEnum):
 class BreakerLimit:
     """The settings of a circuit breaker that stops repairs when many nodes fail.
 
-    It opens when at least `nodes` nodes, and at least `percent` percent of the counted nodes, fail at once. It becomes
-    half open when no further node has failed for `quiet`. It then permits `trial` repairs at a time. It opens again if
-    a repair or another node fails. If it opens for the `openings`th time within a day, it stays open while any node
-    fails, until an operator closes it.
+    The breaker opens when at least `nodes` nodes, and at least `percent` percent of the counted nodes, fail at once.
+    When no further node has failed for `quiet`, it closes, or becomes half open if the failing nodes still exceed these
+    limits. A half-open breaker permits `trial` repairs at a time. It opens again if a repair or another node fails, and
+    closes when the failing nodes no longer exceed the limits. A breaker that opens for the `openings`th time within a
+    day stays open until no node fails or an operator closes it.
     """
 
     scope: BreakerScope = BreakerScope.CLUSTER
@@ -50,8 +51,8 @@ class Breaker:
 
     `failing` is the number of failing nodes and `of` the number of all nodes that the breaker counts. Cases opened up
     to `ignored_before` do not count, because an operator closed the breaker while they were open. `opened` lists the
-    times at which the breaker opened within a day. `stays_open` is True if it opened too often within a day. Only an
-    operator can then close it while nodes fail.
+    times at which the breaker opened within a day. `stays_open` is True if it opened too often within a day. It then
+    stays open until no node fails or an operator closes it.
     """
 
     state: BreakerState

@@ -8,11 +8,12 @@ from enum import StrEnum
 class CapacitySource(StrEnum):
     """A source of EC2 capacity for a successor, the instance that replaces a faulty one.
 
+    - `spare_pool`: a spare, which is a verified instance that waits to become a successor.
     - `own_reservation`: the capacity reservation (ODCR) of the old instance.
     - `open_reservation`: another reservation that accepts the instance type in the same zone.
     - `capacity_block`: the capacity block of the old instance.
-    - `training_plan`: the training plan of its HyperPod group.
-    - `on_demand`: the instance type that is launched first.
+    - `training_plan`: the training plan of the old instance's HyperPod group.
+    - `on_demand`: on-demand capacity, for the first instance type that the cluster's registration lists.
     - `fallback_types`: the further instance types that the cluster's registration lists.
     """
 

@@ -72,13 +72,14 @@ class ClusterConfig:
     `node_roles` are the ids of the IAM roles of the cluster's instances. A session of another role does not prove that
     an instance sent a record. Without `node_roles`, every role counts. `eks_cluster` and `hyperpod_cluster` are the
     names in those services. `provider_role` is set if the cluster is in another account. Faultbridge repairs no node
-    until `maintenance_until`. `instance_types` are launched in this order, in any of the `subnets`: the next type is
-    used if the previous one has no capacity. Without them the launch template decides. `spares` is the number of spare
-    instances to keep, launched from the launch template `spare_group`. `domains` are failure domains that no inventory
-    reports. `slurm_head_node` is the id of the instance on which Slurm's commands run. `slurm_rest` is the address of
-    slurmrestd, which is preferred if both are set. With `slurm_requeue`, jobs that allow it are requeued when their
-    node is drained. `job_callbacks` are called, in this order, when a job may resume. `update_holds` are the groups
-    whose repairs wait because their owner updates them; the inventory writes them.
+    before `maintenance_until`. `instance_types` are launched in this order, in any of the `subnets`: the next type is
+    used if the previous one has no capacity. Without `instance_types`, the launch template determines the type.
+    `spares` is the number of spare instances to keep, launched from the launch template `spare_group`. `domains` are
+    failure domains that no inventory reports. `slurm_head_node` is the id of the instance on which Slurm's commands
+    run. `slurm_rest` is the address of slurmrestd. If both are set, commands on the head node only requeue jobs. With
+    `slurm_requeue`, jobs that allow it are requeued when their node is drained. `job_callbacks` are called, in this
+    order, when a job may resume. `update_holds` are the groups whose repairs wait because their owner updates them. The
+    inventory sync sets them.
     """
 
     cluster: str
@@ -172,7 +173,7 @@ class ClusterConfig:
         return self.acts or self.follows_provider
 
     def update_hold(self, group: str | None, now: datetime) -> UpdateHold | None:
-        """Return the pause of a group's repairs while its owner updates the group, or None if there is none."""
+        """Return the current update hold of a group, which delays the group's repairs, or None if there is none."""
         return next((one for one in self.update_holds if one.group == group and one.until > now), None)
 
     @property

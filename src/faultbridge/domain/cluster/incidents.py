@@ -69,12 +69,12 @@ class CorrelationLimits:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The values of an incident that decide which repairs it holds, so that they wait for it.
+    """The part of an incident that decides which repairs wait for the incident.
 
     The incident delays repairs of nodes in the failure domain that show a fault of the family. It also delays repairs
     of nodes without a known failure domain, such as a node that was registered before the inventory was read. `holding`
-    is False after the maximum age, which was reached at `expired_at`. `ended_at` is when the incident was closed.
-    Faults that started up to `explains_until` open no further incident after that. The nodes in `exempt` wait for no
+    is False after the maximum age, which was reached at `expired_at`. `ended_at` is when the incident was closed. After
+    that, faults that started up to `explains_until` open no further incident. The nodes in `exempt` wait for no
     incident of this family, even if their faults start again.
     """
 
@@ -136,7 +136,7 @@ class Incident:
 
     @property
     def hold(self) -> Hold:
-        """Return the `Hold` of the incident: the values that decide which repairs wait for it."""
+        """Return the `Hold` of the incident, which decides which repairs wait for the incident."""
         return Hold(
             self.family,
             self.domain,
@@ -149,10 +149,11 @@ class Incident:
 
     @property
     def _explains_until(self) -> datetime | None:
-        """Return the time up to which the closed incident explains faults, by their start; None if it explains none.
+        """Return the time up to which a closed incident explains faults, by their start; None if it explains none.
 
-        When an incident closes after its quiet period, all faults that it explained have ended. A fault that started
-        before the close and is recorded only afterwards is a new one. An operator's close is final.
+        An incident that an operator or a wider incident closed explains all faults that started before the close. When
+        an incident closes after its quiet period, all faults that it explained have ended, so a fault that is recorded
+        later is a new one. Such an incident explains only the faults that started before it expired, if it expired.
         """
         quiet = self.quiet_since is not None and self.operator is None
         return self.expired_at if quiet else self.closed_at

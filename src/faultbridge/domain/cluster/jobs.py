@@ -30,7 +30,7 @@ STOP = "STOP"
 class JobVerdict:
     """The recorded verdict on a job: whether it may restart, why, and without which nodes.
 
-    The outlook is `RESTART`, `RESTART_WITHOUT` or `STOP`. `nodes` must be left out of a restart. `mechanism` is the way
+    `outlook` is `RESTART`, `RESTART_WITHOUT` or `STOP`. `nodes` must be left out of a restart. `mechanism` is the way
     in which the job failed, or None if it is unknown. `hardware` states whether a fault of a node ended the job:
     `blamed`, `acquitted` (no fault did) or `not_shown`.
     """
@@ -102,7 +102,8 @@ class Job:
     def takes_hit(self, since: datetime, *, ordered: bool = False) -> bool:
         """Return whether a fault or an operator's order that started at `since` can have affected the job.
 
-        Monitoring can report a fault some minutes after the fault ended the job. An order has effect when it is given.
+        Monitoring can report a fault some minutes after the fault ended the job. An order (`ordered`) takes effect at
+        once.
         """
         late = timedelta() if ordered else LATE_FAULTS
         return self.runs or (self.may_resume and self.ended_at is not None and since <= self.ended_at + late)

@@ -42,9 +42,10 @@ class Progress:
     def reported(self, step: int, now: datetime) -> tuple[Progress, bool]:
         """Return the progress after a heartbeat, and whether the training step advanced.
 
-        A heartbeat with a lower step than any since the last rollback starts a new rollback, which is no advance.
-        During a rollback, a step advances if it is above all steps since the rollback. Processes that hang at different
-        steps repeat these steps, and therefore do not advance.
+        A step above all earlier steps is an advance. A job that continues from an earlier step (a rollback) repeats
+        steps. The first lower step starts a rollback, and a step below all steps of the rollback starts a new one;
+        neither is an advance. During a rollback, a step above all steps of the rollback is an advance. Processes that
+        hang at different steps repeat the same steps, and therefore do not advance.
         """
         seen = replace(self, seen_at=now)
         if step > self.step:
@@ -68,8 +69,8 @@ class Progress:
 def loss_alarm(before: tuple[float, ...], loss: float, alarm: str | None = None) -> str | None:
     """Return the alarm for a training loss: `not_finite`, `spike`, or None for an ordinary loss.
 
-    `before` holds the earlier losses. A loss that is not above all of them starts no alarm. A current `alarm` ends only
-    when the loss is at most twice their median.
+    `before` holds the earlier losses, and `alarm` the current alarm. A spike starts with a loss that is above all
+    earlier losses and above twice their median. It ends with a loss of at most twice their median.
     """
     if not math.isfinite(loss):
         return NOT_FINITE

@@ -74,8 +74,8 @@ class GroupStatus:
     """What the provider reports about one group of instances.
 
     `desired` is the desired number of instances. `complete` is True if that many are in service. `update` is an update
-    that the owner of the group started. `occupied` contains the ids of the instances on which no job runs, because the
-    provider starts, updates or tests them.
+    that the owner of the group started. `occupied` contains the ids of the instances that the provider starts, updates
+    or tests, so that no job can run on them.
     """
 
     desired: int
