@@ -26,9 +26,9 @@ _UNSEALED = Head(epoch=0)
 
 @dataclass(frozen=True, slots=True)
 class StreamSeal:
-    """The last sealed entry of a stream (`head`), and the position up to which entries may expire.
+    """The last sealed entry of a stream (`head`), and the position up to which entries may expire (`expires_to`).
 
-    `expires_to` is that position. It is ahead of `head` while the expiry times of a day are being set.
+    While the expiry times of a day are being set, `expires_to` is ahead of `head`.
     """
 
     head: Head = _UNSEALED
@@ -70,7 +70,7 @@ def seal_item(partition: str, seal: StreamSeal, day: str, now: datetime) -> Item
 
 
 def read_seal(found: Mapping[str, Any] | None) -> StreamSeal:
-    """Return the seal that an item stores. Without an item, it is at position 0.
+    """Return the seal that an item stores, or a seal at position 0 if there is no item.
 
     A damaged item raises Rejected `bad_seal`.
     """

@@ -25,7 +25,7 @@ UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, Misconfigured)
 
 @dataclass(frozen=True, slots=True)
 class AnchoredHashes:
-    """The hashes that the vault contains of a cluster's entries, by stream, epoch and sequence.
+    """The hashes of a cluster's entries that are stored in the vault, by stream, epoch and sequence.
 
     The vault is a locked S3 bucket. `known` holds the hashes from anchors (hourly records of where each stream ends)
     and sealed manifests (lists of the entries of a day), `sealed` only those from sealed manifests. `recovered` holds
@@ -138,7 +138,7 @@ class StreamVerification:
     def _shard(self) -> int:
         """Return the shard of the stream's node; 0 for a cluster's stream or a state that cannot be read.
 
-        A state that cannot be read is reported later.
+        `_check_state` reports a state that cannot be read.
         """
         if self.stream.node is None:
             return 0

@@ -69,7 +69,7 @@ def is_free(port: int) -> bool:
 def choose_ports(*, prefer_default: bool = True) -> Ports:
     """Choose a port for each emulator.
 
-    It is the default port if that is preferred and free, else any free port.
+    Use the default port of an emulator if `prefer_default` is True and the port is free, else any free port.
     """
     with ExitStack() as reserved:
         # Both sockets stay bound until both ports are known, so that the system cannot return one port twice.

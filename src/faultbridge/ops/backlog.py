@@ -35,9 +35,9 @@ CANARY_OVERDUE = timedelta(minutes=3 * INTERVAL_MINUTES)
 class BacklogItem:
     """One kind of waiting work: the number of items, the oldest time, and whether it has waited too long.
 
-    `since` is when the oldest item started to wait, or when the event that is monitored last happened. It is None if no
-    item waits or the event never happened. `stuck` is True if that is too long ago. `note` explains what is missing or
-    failed.
+    `since` is the time of the oldest waiting item. For the sweep and the canary, it is when the latest one ended or
+    arrived. It is None if there is no such item, sweep or canary. `stuck` is True if `since` is too long ago, or if no
+    sweep has ended or no canary has arrived yet. `note` explains what is missing or failed.
     """
 
     what: str
@@ -55,10 +55,10 @@ class Backlog:
     clock: Clock
 
     def __call__(self) -> Sequence[BacklogItem]:
-        """Return what waits in this installation, one item for each kind of work.
+        """Return the waiting work of this installation, one item for each kind of work.
 
         The kinds are entries to publish, due timers and rejected records. Two more items state when the latest sweep
-        ended and when the latest canary arrived, a test record that Faultbridge sends to itself.
+        ended, and when the latest canary (a test record that Faultbridge sends to itself) arrived.
         """
         return (self._entries(), self._timers(), self._rejects(), self._sweep(), self._canary())
 

@@ -49,8 +49,8 @@ class ClusterSteps:
     def __call__(self, cluster: str, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         """Run all steps for one cluster.
 
-        If the incidents could not be updated, no repair is started, because an incident may forbid it. `limit` ends the
-        isolation of nodes when the time is over.
+        If the incidents could not be updated, no repair is started, because an incident may forbid it. Once `limit` is
+        over, no further node is isolated in this run.
         """
         control, correlated = None, False
         with failures.collect(f"updating the incidents of {cluster}"):

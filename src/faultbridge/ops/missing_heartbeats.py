@@ -26,8 +26,8 @@ def report_missing_heartbeats(
     """Record a fault of each node with an overdue heartbeat, and end the fault when heartbeats return.
 
     No fault is recorded if no records arrive at all. `probe` distinguishes a lost instance from a failed agent or
-    network path. It is called only for the first nodes of a cluster whose fault is recorded, and never if so many nodes
-    are silent that they form an incident. Returns the state of the intake (path of records), or None if it is unknown.
+    network path. It is called for at most `MAX_PROBED` nodes of a cluster, and for none if so many nodes are silent
+    that they form an incident. Returns the state of the intake (path of records), or None if it is unknown.
     """
     overdue: dict[NodeKey, datetime] = {}
     probed: set[str] = set()

@@ -72,8 +72,8 @@ class ProbeInstance:
     def _readiness(self, state: NodeState, config: ClusterConfig) -> CheckResult:
         """Return the orchestrator's check of whether a node is ready; UNKNOWN without an answer.
 
-        A call without an answer lasts up to 40 seconds, and a sweep has no time for a second one. The orchestrator of
-        the cluster is therefore not called again for a while.
+        A call without an answer lasts up to 40 seconds, and a sweep has no time for a second one. After such a call,
+        the orchestrator of the cluster is therefore not called again for ten minutes (`PAUSE`).
         """
         orchestrator, now = self.tools.orchestrators.get(config.orchestrator), self.tools.clock.now()
         if orchestrator is None or now < self._pauses.get(config.cluster, now):

@@ -25,7 +25,7 @@ Condition = Mapping[str, frozenset[str | None]]
 
 @dataclass(frozen=True, slots=True)
 class PageRule:
-    """Which events trigger or resolve one kind of page, and the texts of the page in this state.
+    """The events that either trigger or resolve one kind of page (`state`), and the texts of that page.
 
     `kind` is the last part of the page key. `when` maps fields of `data` in the event to the allowed values. If
     `by_operator` is True, the rule applies only to events that an operator's order caused, if False only to other

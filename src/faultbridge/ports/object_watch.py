@@ -49,7 +49,7 @@ class ObjectWatch(Protocol):
     """Lists the objects of one Kubernetes cluster and watches their changes."""
 
     def pages(self, kind: ObjectKind) -> Iterator[ObjectPage]:
-        """Yield all objects of a kind, in pages; raises VersionExpired if the list changed too much."""
+        """Yield all objects of a kind, in pages; raises VersionExpired if the API has discarded the next page."""
         ...
 
     def changes(self, kind: ObjectKind, version: str) -> Iterator[ObjectChange]:

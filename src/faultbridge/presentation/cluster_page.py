@@ -90,9 +90,9 @@ class ClusterPage:
 class ClusterFacts:
     """The documents of a cluster page; `now` is the time at which they were read.
 
-    `live` is the number of live cases. `live_cases` are the newest of them, or all of them if `live` is None.
-    `followed` is the number of jobs. `jobs` are the first of them in the order of their ids. `policy` gives the limits
-    of repairs and breakers; None if it cannot be read.
+    `live` is the number of live cases, of which `live_cases` has the newest. If `live` is None, `live_cases` has all of
+    them. `followed` is the number of followed jobs. `jobs` are the first of them in the order of their ids. `policy`
+    gives the limits of repairs and breakers; None if it cannot be read.
     """
 
     cluster: Document

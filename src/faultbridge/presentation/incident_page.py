@@ -78,7 +78,7 @@ class IncidentPage:
 
     @property
     def live(self) -> bool:
-        """Whether the incident is still open, so that it may change."""
+        """Whether the incident is not closed, so that it may still change."""
         return self.closed_at is None
 
 

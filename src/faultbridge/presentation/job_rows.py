@@ -49,7 +49,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def job_state(job: Document) -> Mark:
-    """Return the state of a job as a mark (text with a tone); after its end, with how it ended."""
+    """Return the state of a job, and its outcome if it has ended, as a mark (text with a tone)."""
     state = mark(job["state"], JOB)
     outcome = mark(job["outcome"], JOB) if job["outcome"] else None
     if outcome is None:

@@ -30,7 +30,7 @@ def aliases_of(key: NodeKey, node_names: Iterable[str], instance_id: str | None)
 
 
 def new_alias_writes(table: Table, rows: Iterable[tuple[Alias, AliasRow]], now: datetime) -> Iterator[Put]:
-    """Yield the writes of a new node's aliases (its other names).
+    """Yield the writes of a new node's aliases: its names and its instance id.
 
     An alias that leads to another node raises Rejected `alias_taken`.
     """

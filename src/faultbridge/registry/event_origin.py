@@ -20,7 +20,7 @@ class EventOrigin:
     hyperpod_arn: str | None = None
 
     def names(self, config: ClusterConfig) -> bool:
-        """Return whether the event names a registration's HyperPod cluster, by registered name or ARN."""
+        """Return whether the event names the HyperPod cluster of a registration, and no other account."""
         registered = config.hyperpod_cluster
         named = registered is not None and registered in {self.hyperpod_cluster, self.hyperpod_arn}
         return named and self.may_be(config)

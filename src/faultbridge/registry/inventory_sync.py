@@ -79,8 +79,8 @@ class SyncInventory:
     ) -> SyncResult:
         """Synchronize all groups of a cluster, or only those in `only`; stop if a source cannot be read.
 
-        `reported` are conditions in the provider's events. If only the provider's status cannot be read, the sync
-        continues.
+        `reported` are the conditions that events of the provider report. If only the provider's status cannot be read,
+        the sync continues.
         """
         result = SyncResult(config.cluster)
         with self._source(config, result):

@@ -98,7 +98,7 @@ def first_status_of(node: NewNode, *, serving: bool) -> NodeStatus:
 
 
 def alias_rows_of(key: NodeKey, node: NewNode, now: datetime) -> Iterator[tuple[Alias, AliasRow]]:
-    """Yield each alias (other name) of a new node with the row to store for it."""
+    """Yield each alias of a new node (its names and its instance id) with the row to store for it."""
     for alias in aliases_of(key, node.names, node.instance_id):
         yield alias, AliasRow(key, node.instance_id if node.is_instance_alias(alias) else None, node.since or now)
 

@@ -94,7 +94,7 @@ class Registration:
         return cluster_config(self.table, cluster)
 
     def set_cluster(self, cluster: str, changes: Mapping[str, Any]) -> ClusterConfig:
-        """Change fields of a cluster's configuration; other fields raise Rejected `not_settable`.
+        """Change fields of a cluster's configuration; a field not in SETTABLE raises Rejected `not_settable`.
 
         Raises Conflict if another process changed the configuration meanwhile.
         """
@@ -120,8 +120,8 @@ class Registration:
     def pin_roles_of(self, cluster: str, nodes: Iterable[NewNode]) -> None:
         """Add the IAM roles of new nodes' instances to the node roles, before these nodes report.
 
-        If the roles cannot be read and the cluster has no node roles, the provider's error is raised. Otherwise any
-        role that may send to the queue could send records in the name of an instance.
+        If the roles cannot be read and the cluster has no node roles, the provider's error is raised. In a cluster
+        without node roles, any role that may send to the queue could send records in the name of an instance.
         """
         config = self.cluster(cluster)
         inventory = self.inventories.get(config.provider)

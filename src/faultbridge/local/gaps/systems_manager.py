@@ -78,7 +78,7 @@ def _with_injected_output(invocation: Invocation) -> Invocation:
 
 
 def upload_bundle(lines: list[str]) -> CommandOutput | None:
-    """Upload a placeholder for a log bundle in place of the script's `curl`; returns the result of `curl`.
+    """Upload a placeholder for a log bundle, and return the result that `curl` in the script would have.
 
     Returns None if the script uploads no log bundle.
     """

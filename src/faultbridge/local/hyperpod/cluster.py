@@ -54,7 +54,7 @@ class FakeHyperPod:
     """A fake HyperPod cluster; `now` is its clock, and `publish` receives each event.
 
     Instances in `faulty` fail their next deep health check and are replaced. If `capacity` is False, a launch fails
-    with the message `launch_failure`. `desired` contains the target size of a group, by default its current size. The
+    with the message in `launch_failure`. `desired` maps a group to its target size, by default its current size. The
     training plan of a group has `plan_total` instances, by default as many as the group, and ends at `plan_end`.
     """
 
@@ -85,7 +85,7 @@ class FakeHyperPod:
         self._created_recovery = self.node_recovery
 
     def reset(self) -> None:
-        """Remove the injected faults and restore the settings; the nodes stay as they are."""
+        """Remove the injected faults, and restore capacity and node recovery; the nodes stay as they are."""
         self.faulty.clear()
         self.capacity, self.node_recovery = True, self._created_recovery
 

@@ -1,8 +1,8 @@
 """Compare the deployed resources of an embedded stack with the template.
 
-The emulated CloudFormation reports success even if it ignores a setting. This check finds settings that the patches in
-`gaps` must restore, and other known losses. Without the check, a missing dead-letter queue is noticed only at the first
-bad record.
+The emulated CloudFormation reports success even if it ignores a setting. This check finds missing dead-letter queues,
+tables without expiry of items, and functions that do not start. Without the check, a missing dead-letter queue is
+noticed only at the first bad record.
 """
 
 from __future__ import annotations

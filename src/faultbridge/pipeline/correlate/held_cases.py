@@ -42,8 +42,8 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
 
     The case of a node without a fault of the incident's family waits only if its last attempt failed. A case that may
     not wait (`is_absorbable`) is unchanged. An unanswered approval request is withdrawn. The isolation of the node does
-    not change. A case that an operator escalated stays escalated. Otherwise its release would page operators for what
-    one of them decided.
+    not change. A case that an operator keeps escalated is unchanged too, because its release would page operators
+    about a decision of an operator.
     """
     case = state.live_case
     affected = incident.family in families_of(state)
@@ -72,9 +72,9 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
 def release(state: NodeState, policy: Policy, now: datetime, reason: str, holding: Collection[str] = ()) -> Transition:
     """Release the case of a node, unless it waits for an incident in `holding` and the node is faulty.
 
-    A case whose faults are over is resolved. If its node was isolated, the node is verified first, because an earlier
-    repair may have failed because of the shared cause. Any other case is queued with a new waiting period, or escalated
-    again.
+    A case whose faults are over is resolved if its node is in service and not isolated. Otherwise it is queued to
+    verify the node, because the shared cause may have made an earlier repair fail. A case whose faults last is queued
+    with a new waiting period, or escalated again.
     """
     case = state.live_case
     if case is None or case.status is not CaseStatus.ABSORBED:

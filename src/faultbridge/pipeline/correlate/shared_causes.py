@@ -84,8 +84,8 @@ def _largest_burst(members: Iterable[AffectedNode], limits: CorrelationLimits) -
 def _exceeds_limits(cause: SharedCause, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> bool:
     """Return whether enough nodes are affected for an incident.
 
-    Their number and their share must reach the limits and be unlikely by chance. Returns True for every incident of the
-    intake (the path from the queue to the table).
+    Their number and their share must reach the limits, and so many faults must be unlikely by chance. For the intake
+    (the path from the queue to the table), the result is always True.
     """
     number = len(cause.affected)
     if cause.domain.kind is DomainKind.INTAKE:

@@ -17,9 +17,10 @@ from faultbridge.pipeline.correlate.chance import OnsetHistory
 
 @dataclass(frozen=True, slots=True)
 class AffectedNode:
-    """A node with faults of one family: when the latest fault started, its code and its remote object.
+    """A node with faults of one family. `since`, `code` and `subject` describe the latest of these faults.
 
-    `first` is when the oldest of these faults started; None if that is `since`.
+    `since` is when this fault started, and `subject` the remote object that it names, such as a switch. `first` is when
+    the oldest of the faults started; None if that is `since`.
     """
 
     node: str
@@ -58,11 +59,11 @@ class ClusterSnapshot:
 def without_records(
     affected: Iterable[AffectedNode], cluster: str, overdue: Iterable[str], since: datetime
 ) -> tuple[AffectedNode, ...]:
-    """Return the affected nodes of a time in which no records arrive: those with overdue heartbeats are added.
+    """Return the affected nodes while no records arrive, including the nodes with overdue heartbeats.
 
-    All of them get the intake, the path of records from the queue to the table, as a failure domain. `since`, when the
-    last record arrived, identifies the outage: one outage opens at most one incident, also if an operator closes that
-    incident or it reaches its maximum age.
+    Each node with a missing heartbeat gets the intake, the path of records from the queue to the table, as a failure
+    domain. `since` is when the last record arrived. It identifies the outage: one outage opens at most one incident,
+    even if an operator closes that incident or it reaches its maximum age.
     """
     intake = FailureDomain(DomainKind.INTAKE, cluster)
     nodes = tuple(

@@ -87,7 +87,7 @@ def _apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) -
 def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, now: datetime) -> Transition:
     """Open a case for the worst actionable condition, or defer it while the node is excluded from repairs.
 
-    It is also deferred while a node is absent because the owner of its group updates the group.
+    The case is also deferred while the node is absent because the owner of its group updates the group.
     """
     condition = _case_condition(decided.state, changes, rules, now)
     deferred = deferred_until(decided.state, condition, rules.config, now) if condition else None

@@ -24,10 +24,10 @@ _CONTROLLED_BY_REPAIR = frozenset({CaseStatus.IN_PROGRESS})
 
 @dataclass(frozen=True, slots=True)
 class VacantNode:
-    """A node whose instance is not running.
+    """A node without a serving instance.
 
-    `confirmed_gone` is True if the provider no longer lists the instance. `under_repair` is True while an attempt
-    controls the node.
+    `confirmed_gone` is True if the node has no instance, or if its instance is terminated or unknown to the provider.
+    `under_repair` is True while an attempt controls the node.
     """
 
     node: str

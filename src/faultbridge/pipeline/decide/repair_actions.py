@@ -28,9 +28,9 @@ class Choice(NamedTuple):
 def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice:
     """Choose the repair action of the next attempt.
 
-    A node that recovered before its first attempt is only verified. A repair action that the rule does not permit is
-    replaced by the next stronger permitted one. If only listed senders reported the fault, the node is verified before
-    any destructive action.
+    A node that recovered before its first attempt is only verified. If only claimed conditions, whose senders did not
+    prove to be the node, require the requested action, the node is verified first. A repair action that the rule does
+    not permit is replaced by the next stronger permitted one.
     """
     if case.attempts == 0 and not any(condition.action.opens_case for condition in state.active()):
         return Choice(RepairAction.VERIFY, "no active condition needs a repair; the node is only verified")

@@ -43,9 +43,9 @@ def required_order(state: NodeState, config: ClusterConfig, now: datetime, contr
 
 
 def _escalated(state: NodeState, case: Case, config: ClusterConfig) -> RequiredOrder:
-    """Return the command for an escalated case: return the node, or register the group of a replacement.
+    """Return the command for an escalated case: `faultbridge node return`, which verifies the node.
 
-    `faultbridge node return` verifies the node. A node without a registered group cannot be replaced.
+    For a node that was to be replaced but has no registered group, it is `faultbridge node add`, which names the group.
     """
     was_to_be_replaced = case.repair_action is RepairAction.REPLACE_NODE and case.attempts > 0
     if not (was_to_be_replaced and config.acts and state.placement.group is None):

@@ -100,8 +100,8 @@ def tombstone_bytes(key: str, tombstone: Tombstone) -> int:
 def evict_tombstones(tombstones: dict[str, Tombstone], floor: datetime | None) -> datetime | None:
     """Remove the oldest tombstones above the limits, and return the new `floor`.
 
-    A tombstone holds the times of an ended condition. The floor is the latest end of all conditions whose tombstone was
-    ever removed, or None. Observations before the floor are ignored.
+    A tombstone holds the times of an ended condition. The floor is the time up to which observations open no condition,
+    or None. The new floor is not before the end of any condition whose tombstone was removed.
     """
     stored = sum(tombstone_bytes(*ended) for ended in tombstones.items())
     while len(tombstones) > MAX_TOMBSTONES or stored > MAX_TOMBSTONE_BYTES:

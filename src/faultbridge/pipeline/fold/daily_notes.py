@@ -31,9 +31,10 @@ class Note(Enum):
 
 
 def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
-    """Return whether to record the fault of a key, a last summary, or nothing, and remember it in `noted`.
+    """Return what to record for the fault of a key, and store the day of the record in `noted`.
 
-    A key is recorded once a day. `at` is the time of the fault.
+    A key is recorded once a day. Once its group has reached the daily limit, one summary is recorded, then nothing.
+    `at` is the time of the fault.
     """
     day, group = at.date().isoformat(), _group(key)
     if noted.get(key, "") >= day:

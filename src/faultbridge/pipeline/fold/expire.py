@@ -81,7 +81,7 @@ def end_claims(state: NodeState, *, at: datetime, covers: Callable[[str], bool])
 
 
 def end_orders(state: NodeState, *, at: datetime) -> Folded:
-    """End the conditions that operators opened with an order, because a later order withdraws it."""
+    """End the conditions that operators' orders opened, because a later order withdraws those orders."""
     reason = "withdrawn by an operator"
     return _end(state, at, reason, lambda condition: at if condition.code.startswith(ORDERED) else None)
 
@@ -89,9 +89,9 @@ def end_orders(state: NodeState, *, at: datetime) -> Folded:
 def ignore_observations(state: NodeState, *, before: datetime) -> NodeState:
     """Raise the node's floor, the time up to which observations open no condition, to `before`.
 
-    This is used after a passed verification. It proves that earlier observations of the new instance no longer apply,
-    even if their records arrive late. For a condition with a tombstone (the times of an ended condition), only these
-    times count, not the floor. Tombstones that end before the floor are therefore removed.
+    A passed verification proves that earlier observations of the new instance no longer apply, even if their records
+    arrive late. If a condition has a tombstone (the times of an ended condition), these times apply instead of the
+    floor. Each tombstone without a time after the floor is therefore removed.
     """
     floor = before if state.floor is None else max(state.floor, before)
     tombstones = {key: tombstone for key, tombstone in state.tombstones.items() if _last_time(tombstone) > floor}

@@ -132,7 +132,7 @@ class NodeConditions:
         self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
 
     def first_of_the_day(self, key: str, at: datetime) -> bool:
-        """Return whether a key is recorded for the first time today and within its limit; note the day."""
+        """Return whether a key is new today and within the daily limit of its group, and store the day."""
         return daily_notes.take_note(self._noted, key, at) is daily_notes.Note.FAULT
 
     def is_own_instance(self, instance_id: str | None) -> bool:
@@ -149,7 +149,7 @@ class NodeConditions:
         return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
-        """Return whether a fault is not later than the end of its condition, or than the floor of `fold.fold`."""
+        """Return whether a fault is not later than its condition's end or, without a known end, the node's floor."""
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))
@@ -158,7 +158,7 @@ class NodeConditions:
         return self._floor is not None and at <= self._floor
 
     def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
-        """Create a condition, and merge the node's general reports of the same fault into it."""
+        """Create a condition, and merge the unspecific conditions that it explains into it."""
         code = self._catalog.canonical(fault.code)
         condition = new_condition(code, self._catalog.row(code), fault, arrival, self._tombstones.pop(key, None))
         for unspecific_key in attribution.unspecific_conditions(condition, self.active, self._catalog):
@@ -213,7 +213,7 @@ class NodeConditions:
             self._report_overflow(fault, arrival)
 
     def _interrupt(self) -> bool:
-        """Return whether a health snapshot must stop because the commit takes no further changes."""
+        """Return whether the commit takes no further changes; if so, mark the health snapshot as interrupted."""
         self.interrupted = self.interrupted or self.is_full
         return self.interrupted
 

@@ -1,18 +1,20 @@
 """Write filter: decide whether a node's changed state must be stored when no entry records the change.
 
 One write per minute for each healthy node would be most of a fleet's cost. Watermarks (the times of the reporters' last
-reports) and counts are therefore stored with limited precision:
+reports) and counts are therefore stored with limited precision. A watermark is stored if it is later than the stored
+one by more than
 
-- the last health snapshot of a source that asserts nothing: 10 minutes. It is two hours if the time of the snapshot is
-  written with a heartbeat of the node, because a worker that receives an older snapshot with a fault finds it there;
-- a repeated report of a condition: 1 minute;
-- a repeated driver error that a log can never withdraw: 15 minutes;
-- a count: whenever it has doubled, and each time while a policy rule with a minimum count is not yet satisfied.
+- 10 minutes for the last health snapshot of a source that asserts nothing. If the time of each snapshot is also written
+  with a heartbeat of the node, it is two hours: a worker that receives an older snapshot with a fault reads that time;
+- 1 minute for a repeated report of a condition;
+- 15 minutes, or a tenth of the quiet period if that is shorter, for a driver error that a log can never withdraw.
 
-If the worker that has the exact state in memory stops, three things are lost. `count` is only a lower bound. A
-condition that ends after a quiet period ends up to a tenth of that period early. A faulty health snapshot that SQS
-delivers after a clean one of the same 10 minutes opens a condition. The next snapshot clears that condition. This does
-not happen if the time of the clean snapshot was written with a heartbeat.
+A count is stored when it has doubled, and at each increase while a policy rule with a minimum count is not satisfied.
+
+Only the memory of a worker has the exact state. If the worker stops, the stored state has three defects. `count` is
+only a lower bound. A condition that ends after a quiet period ends up to a tenth of that period early. A faulty health
+snapshot that SQS delivers after a clean one of the same 10 minutes opens a condition, which the next snapshot clears.
+This does not happen if the time of the clean snapshot was written with a heartbeat.
 """
 
 from __future__ import annotations

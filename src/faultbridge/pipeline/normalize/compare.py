@@ -20,7 +20,7 @@ STALL_STEPS, STALL_SECONDS = 5, 300
 
 
 def differences(observations: Iterable[Observation], limits: Thresholds | None = None) -> tuple[Observation, ...]:
-    """Return the observations, with a fault added for each difference between two samples of a port.
+    """Return the observations and the faults between successive samples of the same port or device.
 
     A fault that a health snapshot of the same record already contains is not added again. `limits` replaces the
     packaged thresholds.
@@ -41,7 +41,7 @@ def differences(observations: Iterable[Observation], limits: Thresholds | None =
 
 
 def compare(previous: CounterSample, sample: CounterSample, limits: Thresholds | None = None) -> tuple[Fault, ...]:
-    """Return the faults between two samples of the same port; `previous` is the older one."""
+    """Return the faults between two samples of the same port or device; `previous` is the older one."""
     return tuple(_faults(previous, sample, thresholds() if limits is None else limits))
 
 

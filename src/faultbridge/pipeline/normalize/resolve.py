@@ -43,9 +43,9 @@ def aliases_of(record: RawRecord, name_in_body: str | None) -> tuple[Alias, ...]
 def resolve(candidates: tuple[Alias, ...], known: Mapping[Alias, AliasRow], cluster: str | None) -> AliasRow | None:
     """Return the table row of the first name (alias) that refers to a node of the cluster, or None.
 
-    The cluster is None for a record that names no cluster, because an instance id is unique everywhere. The row names
-    an instance only if the alias proves it. An instance id proves it, and so does a name that is no longer in use. A
-    name that is in use does not prove it, because the next instance may get the same name.
+    `cluster` is None for a record that names no cluster. A node of any cluster then matches. The row names an instance
+    only if the alias proves which instance it is: an instance id does, and so does a name that is no longer in use. A
+    name that is in use does not, because the next instance may get the same name.
     """
     rows = (_with_proven_instance(alias, known[alias]) for alias in candidates if alias in known)
     return next((row for row in rows if cluster is None or row.key.cluster == cluster), None)

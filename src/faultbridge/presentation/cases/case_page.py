@@ -79,7 +79,7 @@ class CasePage:
 
     @property
     def live(self) -> bool:
-        """Whether the case is still open, so that it may change."""
+        """Whether the case is not closed, so that it may still change."""
         return self.closed_at is None
 
     @property

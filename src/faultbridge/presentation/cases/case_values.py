@@ -98,8 +98,8 @@ def _slots(facts: CaseFacts) -> str:
 def _next_try(facts: CaseFacts) -> str:
     """Return the time of the next attempt in words.
 
-    The attempt starts after the waiting period of the case. If the node's group has no EC2 capacity, it also starts
-    after the waiting period of the group.
+    The attempt starts after the waiting period of the case. If the node's group has no EC2 capacity, the waiting period
+    of the group must be over too.
     """
     waits = facts.case["not_before"], facts.cluster["no_capacity_until"].get(facts.node["group"])
     later = max((from_text(str(one)) for one in waits if one), default=facts.now)

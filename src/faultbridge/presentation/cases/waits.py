@@ -55,8 +55,8 @@ class Wait:
 def case_waits(entries: Iterable[Document]) -> tuple[Wait, ...]:
     """Return the waits of a case, oldest first, without very short waits.
 
-    A wait begins when the case waits or is refused. It ends with the next change of the case or the next refusal. Equal
-    successive waits are combined.
+    A wait begins with an entry for which `begins_wait` is True. It ends with the next change of the case's status,
+    refusal, or note about an approval. Equal successive waits are combined.
     """
     changes = [one for one in of_type(entries, CASE_STATUS, NOTE) if _is_boundary(one)]
     ends = [*(occurred_at(one) for one in changes[1:]), None]
@@ -71,7 +71,7 @@ def _is_boundary(entry: Document) -> bool:
 
 
 def begins_wait(entry: Document) -> bool:
-    """Return whether an entry begins a wait: the case waits, is refused, or its approval is requested."""
+    """Return whether an entry begins a wait: a status that waits, a refusal, or a note about an approval."""
     data = entry["data"]
     return data.get("to") in {"open", "queued", "absorbed"} or data.get("kind") in {"refused", "approval"}
 
