@@ -44,11 +44,11 @@ class Condition:
     """One fault that is active on a node.
 
     `count` is the number of its observations. It can be too low, because counts that were not yet stored are lost if a
-    worker stops (`pipeline.fold.write_filter`). `reported_severity` and `reported_action` are the values of
-    the catalog or the source. `severity` and `action` are the values after the policy was applied to these.
-    `ended_before` is when the same condition last ended: earlier observations belong to the ended condition.
-    `hours` counts the observations of the last day by hour. `known_incarnation` is False until an observation is
-    certain to be about the current instance and boot. `event_id` is the id of the entry that recorded the detection.
+    worker stops (`pipeline.fold.write_filter`). `reported_severity` and `reported_action` are the values of the catalog
+    or the source. `severity` and `action` are the values after the policy was applied to these. `ended_before` is when
+    the same condition last ended: earlier observations belong to the ended condition. `hours` counts the observations
+    of the last day by hour. `known_incarnation` is False until an observation is certain to be about the current
+    instance and boot. `event_id` is the id of the entry that recorded the detection.
     """
 
     code: str

@@ -23,8 +23,9 @@ class Detector:
     """How one kind of gray failure is recognized, from how fast the counters of a node rise per hour.
 
     A node is an outlier if its rise exceeds the median of its group by `score` robust standard deviations and by
-    `floor` per hour. The group must have at least `min_peers` other nodes. A finding opens after `windows` comparisons in a row found an outlier.
-    `proved_by` holds the codes of hard faults that prove a finding about the same component right.
+    `floor` per hour. The group must have at least `min_peers` other nodes. A finding opens after `windows` comparisons
+    in a row found an outlier. `proved_by` holds the codes of hard faults that prove a finding about the same component
+    right.
     """
 
     name: str

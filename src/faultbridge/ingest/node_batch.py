@@ -45,7 +45,7 @@ class BatchReads:
     """What was read of the nodes of a batch, with one call for all nodes, before their commits.
 
     `samples` are stored counter samples by key. `snapshots` are the times of each node's later health snapshots,
-    which were written with heartbeats. `logged` are the nodes whose snapshots will be written with the heartbeats of this batch.
+    which were written with heartbeats. `logged` are the nodes whose times will be written with this batch's heartbeats.
     """
 
     nodes: Mapping[NodeKey, CachedNode]

@@ -73,9 +73,9 @@ class NodeLookup:
         candidates: Sequence[Alias],
         rows: Mapping[Alias, AliasRow],
     ) -> RecordPart:
-        """Return a part of a record (what it reports about one node), marked as a claim if nothing proves its sender.
+        """Return a part of a record (what it reports about one node), marked as a claim if it is only that.
 
-        The proof is that the credentials of the sender belong to the instance of the node.
+        `Trust.is_claim` decides whether anything proves that the sender is the node.
         """
         others = [rows[alias] for alias in candidates if alias in rows]
         if not self.trust.is_claim(part.record, config, row, others):

@@ -55,9 +55,9 @@ class Control:
     repair slot to the time at which it took the slot. `starts` are the times of recent repair starts. `breakers` holds,
     by name, every breaker that has ever opened. `no_capacity_until` maps each group without provider capacity to the
     time of the next try. `events` maps the name of each breaker and hold, and the names `budget` and `pause`, to the id
-    of the last entry about each; the next entry names that id as its cause. `holds` maps the id of each incident that is open,
-    or was closed recently, to the values that decide which repairs wait for the incident. `unverified` counts the
-    registered nodes that were never verified.
+    of the last entry about each; the next entry names that id as its cause. `holds` maps the id of each incident that
+    is open, or was closed recently, to the values that decide which repairs wait for the incident. `unverified` counts
+    the registered nodes that were never verified.
     """
 
     cluster: str
@@ -99,9 +99,9 @@ class Control:
         """Return the id of the incident for which the repair of a node waits, or None.
 
         The incident must cover a failure domain of the node and one of `families`. `repeated_since` is given if the
-        repair follows a failed attempt: it is the time at which the case was opened or first queued. Such a repair
-        waits for an incident of any family, because its cause may explain the failure. Excluded are the families of
-        incidents in these failure domains that have reached their maximum age since that time.
+        repair follows a failed attempt: it is the time at which the case was opened or first queued. Such a repair also
+        waits for incidents of other families, because their cause may explain the failure. Excluded are families of
+        which an incident in these failure domains has reached its maximum age since that time.
         """
         exempt = {hold.family for hold in self.holds.values() if node in hold.exempt}
         if repeated_since is not None:
