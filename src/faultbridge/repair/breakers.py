@@ -71,7 +71,7 @@ class Breakers:
     def _node_counts(self, rules: Rules, failing: Sequence[FailingNode], control: Control) -> dict[str | None, int]:
         """Return the number of nodes in the cluster (key None) and in each failure domain.
 
-        The domains are counted only if a breaker of a domain could change, because this reads all nodes.
+        The domains are counted only if a breaker of a domain could change, because counting them reads all nodes.
         """
         counts: dict[str | None, int] = {None: rules.config.expected}
         limits = [limit.nodes for limit in rules.policy.breakers if limit.scope is BreakerScope.DOMAIN]

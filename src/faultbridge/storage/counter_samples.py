@@ -34,8 +34,8 @@ class SampleSet:
     """The last samples of one source on one node, by component.
 
     `instance` and `boot` are the numbers of the node's instance and boot that the samples belong to. If `digest` is
-    set, all samples come from one record, and `digest` identifies the values in it. The agent may have sent equal
-    values since.
+    set, all samples come from one record, and `digest` identifies the values in it. Later records with equal values
+    may not be stored.
     """
 
     at: datetime

@@ -105,7 +105,7 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
 def _incident(state: NodeState) -> str | None:
     """Return the id of the incident that a node's case waits for or waited for, or None.
 
-    The case keeps the id while its node is only verified.
+    An incident for which the case no longer waits counts only while no fault of the node requires a case.
     """
     case = state.live_case
     if case is None or case.incident is None:

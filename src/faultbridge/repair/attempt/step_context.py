@@ -182,8 +182,8 @@ class StepContext:
     ) -> StepResult:
         """End the attempt and queue the case again.
 
-        With `delay`, the case waits longer after each attempt. With `counts=False`, the attempt does not count against
-        the limit of the policy.
+        With `delay`, the case waits before the next attempt, longer after each one. With `counts=False`, the attempt
+        does not count against the limit of the policy.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:

@@ -18,8 +18,8 @@ from faultbridge.repair.attempt.step_context import StepContext
 def faults_since_start(state: NodeState) -> tuple[str, ...]:
     """List the active conditions that fail the verification, one line of text each.
 
-    These are conditions of severity `error` or worse that were observed since the verification started. A condition
-    that only unproved senders reported does not count, because the verification itself tests the node for that fault.
+    These are conditions of severity `error` or worse that were observed since the verification started. A claimed
+    condition does not count, because the verification itself tests the node for that fault.
     """
     case, attempt = live_attempt(state)
     found = _conditions_since(without_claims(state), case.repair_action, watched_since(case, attempt))

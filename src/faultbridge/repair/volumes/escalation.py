@@ -18,7 +18,7 @@ from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult
 
 
 def before_intent(context: StepContext, step: str, outcome: str, reason: str, gone: Collection[str] = ()) -> StepResult:
-    """Escalate the case to an operator before anything is released; the instance keeps its volumes.
+    """Escalate the case to an operator, because a volume cannot move; the old instance is kept.
 
     Volumes in `gone` no longer exist, so they are removed from the record of moving volumes.
     """
