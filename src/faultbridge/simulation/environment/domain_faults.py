@@ -1,6 +1,6 @@
 """Faults of a whole failure domain: the nodes of one rack or switch lose their links at the same time.
 
-Some of these faults only look like a shared fault: each node has a fault of its own. The faults last up to four hours.
+Some of these faults only look like a shared fault: each node has a fault of its own. The faults last up to 4:10 hours.
 While a fault lasts, more nodes of the domain may lose their links.
 """
 
@@ -84,7 +84,7 @@ class DomainFaultActions(AgentActions):
     def _take_down(
         self, domain: str, instances: Sequence[FakeInstance], action: ExternalAction, *, shared: bool = True
     ) -> None:
-        """Report that the links of instances are down, and 10 minutes to 4 hours later that they are up again.
+        """Report that the links of instances are down, and 10 minutes to 4:10 hours later that they are up again.
 
         If the cause is `shared`, every verification in the domain fails until then, even that of a healthy new
         instance.
