@@ -17,7 +17,7 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 
 @dataclass(frozen=True, slots=True)
 class TickNode:
-    """Ends the waiting periods, delays and conditions of a node whose time is over.
+    """Ends those waiting periods, delays and conditions of a node that are over.
 
     It also recovers the node's repair attempt if the Step Functions execution of the attempt was lost.
     """
@@ -27,7 +27,7 @@ class TickNode:
     recover_attempts: RecoverAttempts
 
     def __call__(self, key: NodeKey, result: SweepResult) -> None:
-        """End the waiting periods and conditions of one node whose time is over.
+        """End those waiting periods, delays and conditions of one node that are over.
 
         It also recovers the node's lost repair attempt, and counts the node in `result`.
         """

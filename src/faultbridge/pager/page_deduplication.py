@@ -1,4 +1,4 @@
-"""Notification log: stores the last state sent for each page, so that repeated events send no page.
+"""Page deduplication: stores the last state sent for each page, so that repeated events send no page.
 
 A record is written before a page is sent, and again afterwards. If a crash occurs in between, the page is sent again
 under the same key.

@@ -43,7 +43,7 @@ def rise_per_hour(before: Baseline | None, after: Baseline) -> int | None:
 
 
 def main_part(before: Baseline | None, after: Baseline) -> str | None:
-    """Return the component with more than half of the rise of a total; None if there is none, or it is not known."""
+    """Return the component with more than half of the rise of a total; None without such a one or earlier parts."""
     if before is None or not before.parts:
         return None
     rises = {key: total - before.parts.get(key, 0) for key, total in after.parts.items()}

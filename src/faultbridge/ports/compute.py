@@ -131,7 +131,7 @@ class Capacity:
 class LaunchedInstance:
     """A launched instance that may become a successor or a spare and is not in the inventory yet.
 
-    Unlike `domain.instances.Instance`, it always has a launch time: a successor is newer than the decision to replace.
+    Unlike `domain.instances.Instance`, it has a launch time: a successor is launched after the decision to replace.
     `running` is False while the instance starts. `slot` is the provider's permanent id of the node that it backs.
     """
 

@@ -85,7 +85,7 @@ def usable_names(instance_names: Iterable[str], node: str) -> tuple[str, ...]:
 
 
 def alias_writes(table: Table, change: AliasChange, now: datetime) -> Iterator[Put]:
-    """Yield the writes of an alias change. A name of another node's current instance is not moved.
+    """Yield the writes of an alias change. A name of another node's current instance stays with that node.
 
     An instance that backs another node raises Rejected `alias_taken`.
     """

@@ -50,7 +50,7 @@ class Inventory(Protocol):
     def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the ids of the IAM roles of these instances.
 
-        The result is empty if the session name of an instance's role does not contain the instance id.
+        The result is empty for a provider whose instances do not use the instance id as the session name of the role.
         """
         ...
 

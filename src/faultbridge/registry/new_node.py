@@ -65,7 +65,7 @@ class NewNode:
         return tuple(name for name in self.host_names if name != self.name)
 
     def is_instance_alias(self, alias: Alias) -> bool:
-        """Return whether an alias belongs to the instance, and so ends when it is replaced."""
+        """Return whether an alias belongs to the instance, so that it ends when the instance is replaced."""
         return alias.kind == "instance" or alias.value.partition("/")[2] in self.host_names
 
 

@@ -1,4 +1,4 @@
-"""The repair owner of a cluster: detects two automations that would repair the same nodes, or none."""
+"""The repair owner of a cluster: detects that Faultbridge and the provider would both repair, or neither."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class SharedCause:
 
 
 def needs_sizes(affected: Iterable[AffectedNode], limits: CorrelationLimits) -> bool:
-    """Return whether any failure domain has enough affected nodes that the domains' sizes must be read."""
+    """Return whether a domain has so many affected nodes that the sizes of domains must be read."""
     families: dict[Family, list[AffectedNode]] = {}
     for one in affected:
         families.setdefault(one.family, []).append(one)

@@ -80,7 +80,7 @@ def evaluate_breakers(
 
 
 def failing_node(state: NodeState, case: Case) -> FailingNode:
-    """Return the failing node that breakers count for a node with a live case."""
+    """Return a node with a live case in the form in which breakers count it."""
     return FailingNode(state.status or NodeStatus.FAILED, state.placement.domain, case.opened_at, state.failed_step_at)
 
 

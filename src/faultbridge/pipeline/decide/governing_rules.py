@@ -40,7 +40,7 @@ def requirements(state: NodeState, policy: Policy) -> tuple[Requirement, ...]:
 def strongest_requirement(state: NodeState, policy: Policy) -> Requirement | None:
     """Return the requirement with the strongest repair action, or None if there is none.
 
-    Of several, a requirement whose rule is not a dry run comes first, then the one with the worst fault.
+    Of equally strong requirements, one whose rule is not a dry run comes first, then the one with the worst fault.
     """
     found = (one for one in requirements(state, policy) if one.repair_action is not None)
     return max(found, key=_strength, default=None)
@@ -108,7 +108,7 @@ def governing_rules(state: NodeState, case: Case, policy: Policy, action: Repair
 
 
 def with_governing_rules(state: NodeState, case: Case, policy: Policy) -> Case:
-    """Return the case with the names of the rules that govern its repair action now stored in it."""
+    """Return the case with the names of the rules that currently govern its repair action."""
     rules = governing_rules(state, case, policy, case.repair_action)
     return replace(case, governed_by=tuple(rule.name for rule in rules))
 
@@ -121,7 +121,7 @@ def rule_to_ask(state: NodeState, case: Case, policy: Policy, action: RepairActi
 
 
 def with_requirement(case: Case, requirement: Requirement) -> Case:
-    """Return the case under the rule of a condition that requires a stronger repair action."""
+    """Return the case with the rule and action of a condition that requires a stronger repair action."""
     condition = requirement.condition
     return replace(
         case,

@@ -67,7 +67,7 @@ def repeat_condition(
     """Add one more fault to a condition.
 
     `unspecific_key` is the fault's own key if the fault names no device or only a general code. Message and attributes
-    stay those of the first report, except for a clock fault whose clock has moved since.
+    stay those of the first report, except for a fault of the node's clock if the clock was set since that report.
     """
     reporter = condition.reporters.get(fault.source)
     digests = reporter.digests if reporter is not None and reporter.last_at == arrival.at else ()

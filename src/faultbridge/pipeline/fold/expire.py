@@ -33,7 +33,7 @@ ORDERED_QUARANTINE = f"{ORDERED}quarantine"
 
 
 def end_scopes(state: NodeState, scopes: Iterable[Scope], *, at: datetime, reason: str) -> Folded:
-    """End every condition whose scope is one of these; a reboot ends the scopes of process and boot."""
+    """End every condition that has one of these scopes; a reboot ends the scopes `process` and `boot`."""
     ending = frozenset(scopes)
     return _end(state, at, reason, lambda condition: at if condition.scope in ending else None)
 

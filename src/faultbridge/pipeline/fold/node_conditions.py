@@ -142,7 +142,7 @@ class NodeConditions:
         return instance_id in own
 
     def note(self, kind: ChangeKind, group: str, key: str, arrival: Arrival, reason: str = "") -> bool:
-        """Record a fault without a condition once a day, or a summary beyond the limit of its group."""
+        """Record a fault without a condition, once a day; return False if only a summary or nothing is recorded."""
         note = daily_notes.take_note(self._noted, group + key, arrival.at)
         if note is not daily_notes.Note.NOTHING:
             self.changes.append(daily_notes.note_change(note, kind, group, arrival, reason))

@@ -67,7 +67,7 @@ def _change(seen: tuple[Component, ...], instance_id: str | None, arrival: Arriv
 def take_custody(
     custody: tuple[str, ...], instance: int, devices: Iterable[Component]
 ) -> tuple[tuple[str, ...], tuple[Component, ...]]:
-    """Record that a node's instance has these devices; return the result and the new devices.
+    """Record that a node's instance has these devices; return the new custody and the new devices.
 
     A device is new if this instance never reported its UUID (or its serial number, if it has no UUID) in this slot. A
     device that a report does not list stays recorded, because a source may list only some of the devices.
