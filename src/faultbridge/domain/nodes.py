@@ -43,7 +43,7 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """The instance and boot that back a node now, numbered from 1; `since` is when they were first seen."""
+    """The instance and boot that back a node now, each numbered from 1; `since` is when this boot was first seen."""
 
     instance: int
     boot: int

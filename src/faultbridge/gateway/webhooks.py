@@ -120,7 +120,8 @@ class Webhooks:
     def _forward_unsigned(self, sender: WebhookSender, post: WebhookRequest, now: datetime) -> str:
         """Forward a post whose sender gave a password or token instead of a signature.
 
-        A post with an equal body within `REPEAT_WINDOW` is a retry of the sender and is not queued again.
+        Time is divided into periods of `REPEAT_WINDOW`. A second post with an equal body in one period is a retry of
+        the sender and is not queued again.
         """
         record_id = _record_id(sender, post, str(int(now.timestamp() // REPEAT_WINDOW.total_seconds())))
         if self.table.get(keys.webhook(record_id)) is not None:

@@ -1,8 +1,8 @@
 """Poison messages: detects a message that stops the worker process each time it is processed.
 
-A high receive count does not prove this: during an outage of three hours a message is received 60 times. A message that
-was received often is therefore processed alone. The attempt is counted before it starts, and the count is deleted after
-it finished. A message with three attempts that did not finish is rejected.
+A high receive count does not prove this, because during an outage a message is received again every few minutes. A
+message that was received often is therefore processed alone. The attempt is counted before it starts, and the count is
+deleted after it finished. A message with three attempts that did not finish is rejected.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COUNT_TTL = timedelta(days=1)
 class PoisonMessages:
     """Counts the unfinished attempts of messages that are processed alone.
 
-    Every method may raise Transient. In that case no attempt was started.
+    Every method may raise Transient. If `start_attempt` raises it, no attempt may start.
     """
 
     table: Table

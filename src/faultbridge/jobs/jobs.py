@@ -141,7 +141,8 @@ class Jobs:
     def record_impact(self, cluster: str, job_ids: Iterable[str], impact: Impact) -> None:
         """Record that a node's condition affects these jobs, once on each job.
 
-        A job that ended more than five minutes before the fault began is not changed.
+        A job is not changed if it ended more than five minutes before the fault began, or if the fault was last
+        observed before the job started.
         """
         condition = impact.condition
 

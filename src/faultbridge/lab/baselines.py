@@ -16,15 +16,15 @@ REPLACE, REBOOT = RepairAction.REPLACE_NODE, RepairAction.REBOOT_NODE
 class Baseline:
     """The rules of one other repair system; `approximated` states how they differ from the real system.
 
-    A node is repaired `wait` seconds after its fault began, or `soft_wait` seconds after a missing heartbeat or a fault
-    of a link or node condition. No repair starts while more than `percent` percent of the nodes, and more than
+    A node is repaired `wait` seconds after a fault was reported, or `soft_wait` seconds if it is a missing heartbeat or
+    a fault of a link or node condition. No repair starts while more than `percent` percent of the nodes, and more than
     `min_unhealthy` nodes, are faulty.
 
     The repair action is `action`. With `by_code`, it is instead the action of the catalog for the fault. With
     `removals`, a host is replaced once it has had this number of faults within `window` seconds; before that, it gets
     `action`. With `half_life`, the faults of all time count instead, and the weight of each fault halves after this
-    many seconds. With `evicts_at_once`, a node stops serving as soon as its fault is reported. After `give_up` repairs
-    of a host within `window`, an operator repairs it. If `action` is None, an operator repairs every fault.
+    many seconds. With `evicts_at_once`, a node stops serving as soon as its fault is reported. A host with more than
+    `give_up` faults within `window` is repaired by an operator. If `action` is None, an operator repairs every fault.
     """
 
     name: str

@@ -129,9 +129,9 @@ class ChainScan:
         return []
 
     def _check_content(self, position: Position, stored: Mapping[str, Any]) -> list[Break]:
-        """Check an entry's attributes, position and names against its body.
+        """Check that an entry's body states the entry's position and stream, and that its attributes match the body.
 
-        The position and names in the body must be those of the entry's stream.
+        An entry that `seal` does not allow to expire must have no expiry time.
         """
         try:
             parsed = parse_entry(self._stream, position, stored)

@@ -32,8 +32,8 @@ class ClusterState:
 
     `provider` are the open conditions that the cluster's provider reports. `target` is how many nodes the groups of the
     cluster should have; it is 0 until the provider first reported it. `verified` is the number of nodes in service that
-    Faultbridge has verified. `occupied` contains the nodes in service from which the provider keeps work away. The
-    value of a node is True if Faultbridge never verified it.
+    Faultbridge has verified. `occupied` maps each node in service from which the provider keeps work away to
+    True if Faultbridge never verified the node, else to False.
     """
 
     cluster: str

@@ -63,8 +63,9 @@ def hypotheses(situation: Situation) -> list[Hypothesis]:
 def own_fault(situation: Situation) -> Hypothesis | None:
     """Return the best hypothesis with a decisive fault that a node itself reported while the job failed.
 
-    A decisive fault is enough to prove a failure mechanism. The job failed between its last progress and its first
-    failure, with a tolerance for clocks that differ. The result is None without such a fault.
+    A decisive fault is enough to prove a failure mechanism. Mechanisms with the outlook STOP do not count. The job
+    failed between its last progress and its first failure, with a tolerance for clocks that differ. The result is None
+    without such a fault.
     """
     since, until = situation.line.failing_since, situation.line.failed_at
     if since is None or until is None:

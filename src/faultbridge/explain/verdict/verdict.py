@@ -102,7 +102,8 @@ def _cause(situation: Situation, ranked: Sequence[Hypothesis]) -> Hypothesis | N
     """Return the likeliest hypothesis about the cause that has enough points, or None.
 
     A program can print any error, and any message of a scheduler. A decisive fault that a node itself reported while
-    the job failed therefore takes precedence over a cause that leaves no node out of the restart.
+    the job failed therefore takes precedence over a cause that no node shows. It does not if that cause leaves nodes
+    out of the restart, unless only a scheduler reports it.
     """
     first = ranked[0] if ranked and ranked[0].score >= situation.weights.limits["named"] else None
     if first is None:
