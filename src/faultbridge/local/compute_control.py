@@ -147,5 +147,5 @@ def configure_hyperpod(endpoint: str, cluster: str, **settings: Any) -> None:  #
 
 
 def reset_faults(endpoint: str) -> None:
-    """Remove all injected faults of EC2, and the settings of the fake Kubernetes and HyperPod clusters."""
+    """Remove all injected faults and reservations, and reset the fake Kubernetes and HyperPod clusters."""
     http_call(f"{endpoint}/faultbridge/reset", {})

@@ -47,7 +47,7 @@ class NodeGroup:
 
 
 def node_groups(nodes: Sequence[GridNode]) -> tuple[NodeGroup, ...]:
-    """Return the groups of a cluster in the order of their names, each with its nodes in order."""
+    """Return the nodes of a cluster by group and failure domain, all in the order of their names."""
     members: dict[tuple[str, str], list[GridNode]] = defaultdict(list)
     for node in nodes:
         members[node.group or "no group", node.domain or ""].append(node)

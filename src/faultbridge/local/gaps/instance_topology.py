@@ -3,8 +3,8 @@
 `instance_topology`
 AWS: `DescribeInstanceTopology` lists the network switches above an instance of a supported type.
 moto: the call is not implemented and returns HTTP 500.
-Here: the running instances of all zones are numbered in the order of their ids. Each group of four is under one fake
-switch. Instances of different zones never share a switch.
+Here: the running instances of all zones are numbered in the order of their ids. In each group of four, the instances of
+the same zone are under one fake switch.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _use_runtime_packages() -> None:
 
 
 def make_runtime(folder: Path) -> Path:
-    """Write a Python launcher script that finds only the packages of the Lambda runtime; return its path."""
+    """Write a script that starts Python with only the packages of the Lambda runtime; return its path."""
     packages = folder / "packages"
     packages.mkdir(parents=True, exist_ok=True)
     for name in RUNTIME_PACKAGES:

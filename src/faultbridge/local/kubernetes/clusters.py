@@ -40,7 +40,7 @@ def configure(body: dict[str, Any]) -> None:
 
 
 def reset() -> None:
-    """Remove the pods, budgets and settings of every fake cluster."""
+    """Discard the state of every fake cluster: its pods, budgets and settings, and changes of its nodes."""
     with _lock:
         _clusters.clear()
 

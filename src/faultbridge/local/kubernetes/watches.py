@@ -17,7 +17,7 @@ MAX_SECONDS = 300.0
 def stream(
     log: ChangeLog, resource: str, version: int, seconds: float, wanted: Callable[[Document], bool]
 ) -> Iterator[bytes]:
-    """Yield the changes of a resource after a version, one JSON line each, for a limited time in seconds."""
+    """Yield the changes of a resource after a version, and bookmarks, as JSON lines, for some seconds."""
     end = time.monotonic() + min(seconds, MAX_SECONDS)
     while (left := end - time.monotonic()) > 0:
         try:
