@@ -11,7 +11,8 @@ from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor
 from faultbridge.errors import Rejected
 from faultbridge.incidents.changes import IncidentChanges
-from faultbridge.pipeline.correlate.life_cycle import IncidentChange, close_incident
+from faultbridge.pipeline.correlate.life_cycle import IncidentChange
+from faultbridge.pipeline.correlate.openings import close_incident
 from faultbridge.rules.rulebook import Rulebook, rules_of
 
 

@@ -87,7 +87,7 @@ ITEM_KINDS = (
         _SHARD,
         r"ADMISSION#.+",
         derived="schema node case repair_action waiting_for not_before rule domain domains families "
-        "group approved approval_pending reason repeated",
+        "group approved approval_pending reason opened repeated",
     ),
     ItemKind(
         "node in the node list",

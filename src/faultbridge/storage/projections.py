@@ -189,6 +189,7 @@ def queue_row(state: NodeState, now: datetime) -> Item | None:
             "approved": case.approved,
             "approval_pending": case.pending_approval is not None,
             "reason": case.reason,
+            "opened": to_text(case.opened_at),
             **_repeated(state),
         },
     )

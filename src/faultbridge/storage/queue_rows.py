@@ -34,7 +34,8 @@ def read_queued(config: ClusterConfig, row: Mapping[str, Any]) -> QueuedCase:
         reason=str(row.get("reason", "")),
         domains=domains_of(config, row),
         families=tuple(Family(name) for name in row.get("families", ())),
-        repeated=bool(row.get("repeated")),
+        # Rows of earlier versions have no `opened`.
+        repeated_since=from_text(str(row.get("opened", since))) if row.get("repeated") else None,
     )
 
 

@@ -16,7 +16,8 @@ from faultbridge.domain.cluster.incidents import CorrelationLimits, Hold, Incide
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.pipeline.correlate.chance import OnsetHistory, is_unlikely
-from faultbridge.pipeline.correlate.life_cycle import IncidentChange, close_incident, correlate
+from faultbridge.pipeline.correlate.life_cycle import IncidentChange, correlate
+from faultbridge.pipeline.correlate.openings import close_incident
 from faultbridge.pipeline.correlate.shared_causes import find_shared_causes
 from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapshot, without_records
 from tests.builders import NOON, after

@@ -14,7 +14,8 @@ from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.domain.times import to_text
 from faultbridge.incidents.entries import incident_drafts
-from faultbridge.pipeline.correlate.life_cycle import IncidentChange, close_incident
+from faultbridge.pipeline.correlate.life_cycle import IncidentChange
+from faultbridge.pipeline.correlate.openings import close_incident
 from tests.builders import KEY, NOON, after
 
 LIMITS = CorrelationLimits()

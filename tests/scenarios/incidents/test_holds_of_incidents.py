@@ -13,7 +13,8 @@ from faultbridge.domain.cluster.incidents import CorrelationLimits, Incident, In
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.incidents.changes import VERIFICATION_TIME, IncidentChanges
-from faultbridge.pipeline.correlate.life_cycle import IncidentChange, close_incident
+from faultbridge.pipeline.correlate.life_cycle import IncidentChange
+from faultbridge.pipeline.correlate.openings import close_incident
 from faultbridge.pipeline.correlate.snapshot import AffectedNode
 from faultbridge.repair.controls import Controls
 from tests.builders import NOON, after

@@ -85,6 +85,36 @@ def test_a_second_shared_fault_in_the_cluster_is_an_incident_beside_that_of_a_la
     assert world.released_instances() == []
 
 
+def test_a_rack_that_fails_late_in_an_older_incident_waits_for_the_whole_maximum_age() -> None:
+    world = world_that_replaces()
+    lose_links(world, (1, 2, 3))
+    world.advance_minutes(20)
+    restore_links(world, (1, 2))
+    cut_off(world, RACK)
+    world.advance_minutes(95)
+    others = (1, 2, 4, 5, 6, 7, 8)
+    lose_links(world, others)
+    world.advance_minutes(100)
+    older, newer = incidents(world)
+    assert (older.status, older.nodes) == (IncidentStatus.EXPIRED, ("node-3",))
+    assert (newer.status, len(newer.nodes)) == (IncidentStatus.OPEN, len(others))
+    assert cases(world, others) == {CaseStatus.ABSORBED}
+    assert set(world.released_instances()) <= {"i-00000000000000003"}
+
+
+def test_a_wide_fault_late_in_an_incident_is_not_freed_with_the_nodes_of_that_incident() -> None:
+    world = world_that_replaces(64)
+    lose_links(world)
+    world.advance_minutes(110)
+    wide = range(9, 33)
+    lose_links(world, wide)
+    world.advance_minutes(60)
+    older, newer = incidents(world)
+    assert (older.status, older.domain.text) == (IncidentStatus.EXPIRED, "rack rack-1")
+    assert (newer.status, newer.domain.text, len(newer.nodes)) == (IncidentStatus.OPEN, "cluster train-a", len(wide))
+    assert cases(world, wide) == {CaseStatus.ABSORBED}
+
+
 def test_a_verification_is_repeated_if_an_incident_was_closed_before_its_result() -> None:
     world = world_that_replaces()
     world.verifier.duration = timedelta(minutes=45)

@@ -4,22 +4,43 @@ from __future__ import annotations
 
 from tests.simulation.mutants.planted_bug import PlantedBug, planted
 
-_LIFE_CYCLE = "pipeline/correlate/life_cycle.py"
+_OPENINGS = "pipeline/correlate/openings.py"
 _INCIDENTS = "domain/cluster/incidents.py"
 LATE_FAULT_GUARDS: tuple[PlantedBug, ...] = (
     planted(
-        _LIFE_CYCLE,
-        "_with_shared_causes",
+        _OPENINGS,
+        "with_shared_causes",
         "late records of earlier faults do not join the incident of their cause",
-        "since = min(containing.evidence_since, _evidence_since(snapshot, cause, family, limits))",
-        "since = containing.evidence_since",
+        "since = min(current.evidence_since, _evidence_since(snapshot, cause, family, limits))",
+        "since = current.evidence_since",
     ),
     planted(
-        _LIFE_CYCLE,
+        _OPENINGS,
         "_causes",
         "an incident hides a smaller group of later faults in the same wide domain",
         "if explained else []",
         "if False else []",
+    ),
+    planted(
+        _OPENINGS,
+        "_is_another",
+        "nodes that fail together shortly before the end of an old incident are repaired with its nodes",
+        "late = incident.opened_at + limits.max_age / 2",
+        "late = incident.opened_at + limits.max_age",
+    ),
+    planted(
+        _OPENINGS,
+        "_is_another",
+        "links that come and go open one incident after another",
+        "known = {*incident.nodes, *incident.left}",
+        "known = set(incident.nodes)",
+    ),
+    planted(
+        _OPENINGS,
+        "_covers",
+        "an incident gets the nodes of a later one, and frees them at its maximum age",
+        "return all(later.domain in one.domains for one in members)",
+        "return False",
     ),
     planted(
         _INCIDENTS,
@@ -60,7 +81,7 @@ LATE_FAULT_GUARDS: tuple[PlantedBug, ...] = (
         "repair/steps/verify_instance.py",
         "on_timeout",
         "a verification that an open incident delays is escalated to an operator",
-        "waits = wait_for_incident(context, incidents_of_failure(context), text, draft)",
+        "waits = wait_for_incident(context, text, draft)",
         "waits = None",
     ),
 )

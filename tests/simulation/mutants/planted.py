@@ -84,7 +84,7 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
         "if incident.quiet_since is not None:",
     ),
     planted(
-        _LIFE_CYCLE,
+        "pipeline/correlate/openings.py",
         "_ignored",
         "faults of an incident that is over open the next one",
         "family is node.family and domain in node.domains and at is not None and node.since <= at",

@@ -219,7 +219,7 @@ REPEATED_REPAIR_GUARDS: tuple[PlantedBug, ...] = (
         "repair/attempt/next_action.py",
         "try_next_action",
         "a reset that failed because of a dead rack becomes a reboot",
-        "waits = wait_for_incident(context, incidents, reason, draft, repair_action=at_least)",
+        "waits = wait_for_incident(context, reason, draft, incidents=incidents, repair_action=at_least)",
         "waits = None",
     ),
     planted(

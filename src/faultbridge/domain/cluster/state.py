@@ -131,8 +131,8 @@ class QueuedCase:
 
     `priority` 0 is the most urgent. `since` is when the case was first queued, or when it was opened if it has waited
     for an incident. `approved` is True if an operator approved the next attempt. `approval_pending` is True while the
-    approval request is unanswered. `reason` is why the case waits. `repeated` is True if the next attempt follows a
-    failed attempt.
+    approval request is unanswered. `reason` is why the case waits. `repeated_since` is when the case was opened, if
+    its next attempt follows a failed one.
     """
 
     key: NodeKey
@@ -150,4 +150,4 @@ class QueuedCase:
     reason: str = ""
     domains: tuple[FailureDomain, ...] = ()
     families: tuple[Family, ...] = ()
-    repeated: bool = False
+    repeated_since: datetime | None = None

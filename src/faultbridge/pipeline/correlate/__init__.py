@@ -6,7 +6,8 @@ In reading order:
 - `chance`: whether so many faults are unlikely by the history of a failure domain (Poisson).
 - `shared_causes`: failure domains with an unlikely number of affected nodes; the narrowest sufficient one is used.
 - `exempt_nodes`: nodes whose repairs were delayed long enough, so that no further incident delays them.
-- `life_cycle`: how incidents open, grow, shrink, expire and close.
+- `openings`: which incidents are opened, extended or merged because of shared causes.
+- `life_cycle`: how incidents grow, shrink, expire and close.
 - `held_cases`: how a case waits for an incident and how it is released.
 
 The package `incidents` applies them to the table. Tests: tests/pipeline/correlate.

@@ -132,8 +132,9 @@ def _check_pause(request: AdmissionRequest) -> Refused | None:
 
 def _check_incident(request: AdmissionRequest) -> Refused | None:
     queued = request.queued
-    since = queued.since if queued.repeated else None
-    incident = request.control.incident_of(queued.key.node, queued.domains, queued.families, repeated_since=since)
+    incident = request.control.incident_of(
+        queued.key.node, queued.domains, queued.families, repeated_since=queued.repeated_since
+    )
     if incident is None:
         return None
     hold = request.control.holds[incident]

@@ -41,7 +41,7 @@ def try_next_action(
     """
     case, policy = context.case, context.rules.policy
     incidents = incidents_of_failure(context)
-    waits = wait_for_incident(context, incidents, reason, draft, repair_action=at_least)
+    waits = wait_for_incident(context, reason, draft, incidents=incidents, repair_action=at_least)
     if waits is not None:
         return waits
     if incidents.closed is not None and at_least is None:
@@ -65,13 +65,17 @@ def try_next_action(
 
 def wait_for_incident(
     context: StepContext,
-    incidents: IncidentsOfFailure,
     reason: str,
     draft: Draft,
     *,
+    incidents: IncidentsOfFailure | None = None,
     repair_action: RepairAction | None = None,
 ) -> StepResult | None:
-    """End the failed attempt and let the case wait for the open incident that explains it; None if there is none."""
+    """End the failed attempt and let the case wait for the open incident that explains it; None if there is none.
+
+    The incidents are read if the caller has not read them.
+    """
+    incidents = incidents or incidents_of_failure(context)
     if incidents.open is None:
         return None
     text = f"{reason}; incident {incidents.open} explains it"

@@ -22,7 +22,6 @@ from faultbridge.pipeline.fold.changes import Folded
 from faultbridge.pipeline.fold.expire import end_claims, end_former, end_verified, ignore_observations
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.repair.attempt.evidence import store_report
-from faultbridge.repair.attempt.intent import incidents_of_failure
 from faultbridge.repair.attempt.next_action import try_next_action, wait_for_incident
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
@@ -74,7 +73,7 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
         text = f"TIMEOUT: could not be verified, and {', '.join(seen)} is reported too: {reason}"
         return _try_next(_confirm(context), text, draft)
     text = f"TIMEOUT: could not be verified: {reason}"
-    waits = wait_for_incident(context, incidents_of_failure(context), text, draft)
+    waits = wait_for_incident(context, text, draft)
     return waits or context.escalate_to_operator(text, draft, fails=False)
 
 
