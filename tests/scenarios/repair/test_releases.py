@@ -1,0 +1,85 @@
+"""The release of an instance: answers without a clear effect are settled by a probe, and the entries name the call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.ports import ProviderFailure
+from tests.scenarios.world import GROUP, World
+
+OLD = "i-00000000000000001"
+RESOLVED = CaseStatus.RESOLVED
+
+
+def releases(world: World) -> list[dict[str, Any]]:
+    """Return the entries about the release, oldest first."""
+    return [body["data"] for body in world.bodies() if body["data"].get("step") == "release_instance"]
+
+
+def outcomes(world: World) -> list[str]:
+    return [one["outcome"] for one in releases(world)]
+
+
+@pytest.mark.parametrize("failure", [ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT])
+def test_a_call_whose_effect_is_unknown_is_repeated_within_the_attempt_once_a_probe_finds_the_instance(
+    failure: ProviderFailure,
+) -> None:
+    world = World()
+    world.provider.fail_next(failure)
+    world.fault_until_resolved()
+    assert (world.case().attempts, outcomes(world)) == (1, ["released"])
+    (first, again) = world.provider.replaced
+    assert first == again
+
+
+def test_a_refused_call_decides_nothing_while_no_probe_shows_whether_the_instance_exists() -> None:
+    world = World()
+    world.provider.probe_unknown = True
+    world.provider.fail_next(ProviderFailure.THROTTLED)
+    world.fault_and_react()
+    world.advance_minutes(10)
+    assert (world.status(), outcomes(world)) == (NodeStatus.REPLACING, [])
+    world.provider.probe_unknown = False
+    world.until(world.case_is(RESOLVED))
+    assert (world.case().attempts, outcomes(world)) == (1, ["released"])
+
+
+def test_an_instance_that_the_provider_does_not_know_counts_as_released_without_a_probe() -> None:
+    world = World()
+    world.provider.probe_unknown = True
+    world.provider.fail_next(ProviderFailure.NOT_FOUND, effect=True)
+    world.fault_until_resolved()
+    assert (world.case().attempts, world.released_instances()) == (1, [OLD])
+
+
+def test_the_entry_of_a_release_names_the_instance_and_the_operation_of_the_provider() -> None:
+    world = World()
+    world.fault_until_resolved()
+    (released,) = releases(world)
+    assert (released["old_instance"], released["operation"]) == (OLD, f"give-up-{OLD}")
+
+
+def test_the_entry_of_a_refused_release_names_the_instance_that_stays_and_the_failure() -> None:
+    world = World()
+    world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
+    world.fault_and_react()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    (refused,) = releases(world)
+    assert (refused["outcome"], refused["old_instance"]) == ("refused", OLD)
+    assert (refused["failure"], refused["reason"]) == ("PERMISSION_DENIED", "scripted")
+    assert world.live_instances() == [OLD]
+
+
+def test_a_release_that_the_provider_refuses_for_lack_of_capacity_makes_the_case_wait_for_capacity() -> None:
+    world = World()
+    world.provider.fail_next(ProviderFailure.CAPACITY)
+    world.fault_and_react()
+    world.until(world.case_is(CaseStatus.QUEUED))
+    assert (world.case().waiting_for, world.case().counted_attempts) == (WaitingFor.CAPACITY, 0)
+    assert list(world.control().no_capacity_until) == [GROUP]
+    world.until(world.case_is(RESOLVED))
+    assert dict(world.control().no_capacity_until) == {}
