@@ -1,0 +1,86 @@
+"""Restarts in place: what counts as one boot, as out of reach, and as a fault after the restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.ports import ProviderFailure, Restart, RestartState
+from tests.scenarios.repair.test_reset_and_reboot import FIRST, REBOOT, RESET, RESOLVED, faulty_world, restarts
+from tests.scenarios.world import World
+
+
+def steps(world: World, outcome: str) -> list[dict[str, Any]]:
+    """Return the entries about the restart that have this outcome."""
+    bodies = (body["data"] for body in world.bodies())
+    return [one for one in bodies if (one.get("step"), one.get("outcome")) == ("repair_in_place", outcome)]
+
+
+def boot_of(world: World) -> tuple[int, str | None]:
+    incarnation = world.node().incarnation
+    assert incarnation is not None
+    return incarnation.boot, incarnation.boot_id
+
+
+def test_a_reboot_without_a_boot_id_is_a_new_boot() -> None:
+    world = faulty_world()
+    world.restarter.results[FIRST] = Restart(RestartState.DONE)
+    world.until(world.case_is(RESOLVED))
+    assert boot_of(world) == (2, None)
+
+
+def test_a_reboot_without_a_boot_id_that_the_instance_reported_itself_is_one_boot() -> None:
+    world = World(rules=(RESET, REBOOT))
+    world.report_boot("boot-before")
+    before, _ = boot_of(world)
+    world.fault_and_react()
+    world.restarter.results[FIRST] = Restart(RestartState.DONE)
+    world.advance_minutes(3)
+    world.report_boot("boot-after")
+    world.until(world.case_is(RESOLVED))
+    assert boot_of(world) == (before + 1, "boot-after")
+
+
+@pytest.mark.parametrize("failure", [ProviderFailure.NOT_FOUND, ProviderFailure.PROVIDER_ERROR])
+def test_an_instance_that_cannot_be_reached_for_a_reboot_is_replaced(failure: ProviderFailure) -> None:
+    world = World(rules=(RESET, REBOOT))
+    world.restarter.fail_next(failure)
+    world.fault_until_resolved()
+    assert (restarts(world), world.released_instances()) == ([], [FIRST])
+    (step,) = steps(world, "out_of_reach")
+    assert (step["failure"], step["new_instance"]) == (failure.value, FIRST)
+
+
+def test_the_entry_of_a_restart_names_the_instance_and_the_operation() -> None:
+    world = faulty_world()
+    world.until(world.case_is(RESOLVED))
+    ((_, _, token),) = world.restarter.restarted
+    named = [(one["operation"], one["new_instance"]) for one in (*steps(world, "begun"), *steps(world, "back"))]
+    assert named == [(f"reboot_node-{token}", FIRST)] * 2
+
+
+def test_a_fault_between_the_restart_and_its_verification_fails_the_verification() -> None:
+    world = World(rules=(RESET, REBOOT))
+    handler = world.workflow.handler
+    reported: list[str] = []
+
+    def report(payload: Mapping[str, Any]) -> Any:
+        if payload["step"] == "verify" and not reported:
+            reported.append("xid.48")
+            world.clock.advance(timedelta(seconds=1))
+            world.fault(code="xid.48")
+            world.clock.advance(timedelta(seconds=1))
+            world.pause_repairs(paused=True)
+        return handler(payload)
+
+    world.workflow.handler = report
+    world.fault_and_react(code="xid.48")
+    world.until(world.case_is(CaseStatus.QUEUED))
+    assert reported
+    assert "verify failed" in world.record_history()
+    assert world.case().repair_action is RepairAction.REBOOT_NODE
