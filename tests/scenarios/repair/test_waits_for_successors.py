@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from tests.scenarios.provider.test_external_termination import FIRST, busy_world
 from tests.scenarios.world import GROUP, World
 
@@ -44,6 +45,18 @@ def test_a_launched_instance_is_claimed_only_once_it_runs() -> None:
     world.until(lambda: claimed(world) != FIRST)
     assert world.clock.now() >= world.fleet.instances[str(claimed(world))].launched_at
     world.until(world.case_is(CaseStatus.RESOLVED))
+
+
+def test_an_instance_without_a_known_slot_is_claimed_for_a_node_that_has_one() -> None:
+    world = World()
+    world.append(
+        world.key(),
+        lambda state, _: Transition(replace(state, placement=replace(state.placement, slot="slot-7"))),
+        actor=Actor.INVENTORY,
+    )
+    world.fault_until_resolved()
+    assert claimed(world) in world.live_instances()
+    assert world.released_instances() == [FIRST]
 
 
 def test_without_a_successor_in_time_the_case_is_escalated_with_the_instance_that_is_gone() -> None:
