@@ -34,7 +34,7 @@ def world_between_attempts() -> World:
     return world
 
 
-def test_the_second_attempt_cordons_a_node_again_that_somebody_uncordoned() -> None:
+def test_the_second_attempt_cordons_a_node_again_that_another_process_uncordoned() -> None:
     world = world_between_attempts()
     world.orchestrator.cordoned.clear()
     world.until(lambda: not world.fleet.is_alive("i-00000000000000001"))
