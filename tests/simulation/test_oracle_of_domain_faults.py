@@ -11,7 +11,7 @@ from itertools import count, islice
 
 import pytest
 
-from faultbridge.pipeline.correlate import life_cycle
+from faultbridge.pipeline.correlate import openings
 from faultbridge.simulation.fakes import START, ManualClock
 from faultbridge.simulation.history import History, build_system, draw_actions, draw_nodes_in_rack, play_on
 from faultbridge.simulation.invariants.domain_faults import (
@@ -239,7 +239,7 @@ def test_a_case_with_a_fault_of_its_own_waits_at_most_the_maximum_age_and_the_po
 
 
 def test_the_laws_notice_that_correlation_opens_no_incident(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(life_cycle, "find_shared_causes", lambda *_: ())
+    monkeypatch.setattr(openings, "find_shared_causes", lambda *_: ())
     assert any(violated_invariants(history) & {GIVEN_UP, AT_MOST_ONE} for _, history in runs())
 
 

@@ -87,7 +87,7 @@ class HeartbeatMonitor:
     def check(self, node: NodeKey, last: datetime, arrived: datetime | None, probe: Probe = unprobed) -> bool:
         """Record `host.silent` for a node in service whose last heartbeat, at `last`, is too old.
 
-        Returns False if it is too early to tell; the next sweep then checks again. It is too early if the node returned
+        Returns False if it is too early; the next sweep then checks again. It is too early if the node returned
         to service without a heartbeat and the timeout since then is not over. It is also too early if `arrived` does
         not show that a heartbeat of this node would have arrived. `arrived` is the sending time of the latest canary (a
         test record) or heartbeat that arrived. Before the first canary it is None and does not delay the fault.

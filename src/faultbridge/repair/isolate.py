@@ -14,23 +14,21 @@ from enum import StrEnum
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cluster.breakers import BreakerState
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.errors import Misconfigured
-from faultbridge.ledger.append import Append, Revise
-from faultbridge.log import log_cause
-from faultbridge.pipeline import entry_builder
+from faultbridge.ledger.append import Append
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import opted_out_until
-from faultbridge.pipeline.decide.orchestrator_unreachable import reason_to_proceed
-from faultbridge.ports import CallResult, ClusterNode, Orchestrator
+from faultbridge.pipeline.decide.orchestrator_unreachable import proof_of_failure, reason_to_proceed
+from faultbridge.ports import CallResult, ClusterNode, Orchestrator, ProviderFailure
 from faultbridge.repair.controls import Controls
 from faultbridge.repair.isolation_backoff import end_backoff, isolation_note, record_failed_call
+from faultbridge.repair.isolation_changes import confirm, log_isolation, quarantine, request_again
+from faultbridge.repair.isolation_rules import breaker_holds, in_service, needs_isolation, waits_out_of_service
 from faultbridge.rules.rulebook import Rulebook, rules_of
 
 CONFIRMED = "isolation confirmed"
@@ -95,9 +93,34 @@ class Isolate:
                 log_isolation(state, "isolation_held", HELD_BY_BREAKER, level=logging.DEBUG)
                 return IsolationResult.HELD
             return self._isolate(state, rules, orchestrator, ordered=ordered)
-        if state.isolation is Isolation.REQUESTED and _in_service(state):
+        if state.isolation is Isolation.REQUESTED and in_service(state):
             return self._withdraw(state, rules, orchestrator)
-        return IsolationResult.NOTHING
+        return (
+            self._isolate_waiting(state, rules, orchestrator)
+            if waits_out_of_service(state)
+            else IsolationResult.NOTHING
+        )
+
+    def _isolate_waiting(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> IsolationResult:
+        """Cordon a node that waits out of service without a confirmed isolation, for example a new instance."""
+        if self._is_postponed(state):
+            return IsolationResult.POSTPONED
+        answer = orchestrator.cordon(ClusterNode.of(state, rules.config))
+        if not answer.ok:
+            self._record_failure(state, rules, answer)
+            return IsolationResult.FAILED
+
+        def revise(now: NodeState, at: datetime) -> Transition:
+            if now.incarnation != state.incarnation or not waits_out_of_service(now):
+                return Transition(now)
+            return Transition(*end_backoff(replace(now, isolation=Isolation.CONFIRMED), at))
+
+        self.append(state.key, revise, actor=Actor.ISOLATE)
+        log_isolation(state, "isolation_confirmed", CONFIRMED)
+        return IsolationResult.DONE
+
+    def _is_postponed(self, state: NodeState) -> bool:
+        return state.isolation_again_at is not None and self.append.clock.now() < state.isolation_again_at
 
     def _confirm_for_provider(self, state: NodeState, *, ordered: bool) -> IsolationResult:
         """Record a node as isolated in a cluster whose provider repairs nodes and keeps jobs off them."""
@@ -118,12 +141,17 @@ class Isolate:
             state = self._request(state, ordered=ordered)
             if state.isolation is not Isolation.REQUESTED:
                 return IsolationResult.NOTHING
-        if state.isolation_again_at is not None and self.append.clock.now() < state.isolation_again_at:
+        if self._is_postponed(state):
             return IsolationResult.POSTPONED
         answer = orchestrator.cordon(ClusterNode.of(state, config))
         if answer.ok:
             return self._confirm(state, Isolation.CONFIRMED, CONFIRMED, ordered=ordered)
-        return self._proceed_without(self._record_failure(state, rules, answer), rules, ordered=ordered)
+        after = self._record_failure(state, rules, answer)
+        proof = proof_of_failure(after) if answer.failure is ProviderFailure.NOT_FOUND else None
+        if proof is not None:  # the orchestrator removed its node with the instance, so nothing is left to cordon
+            text = f"the orchestrator has no such node, and {proof}"
+            return self._confirm(after, Isolation.REQUESTED, text, ordered=ordered)
+        return self._proceed_without(after, rules, ordered=ordered)
 
     def _proceed_without(self, state: NodeState, rules: Rules, *, ordered: bool) -> IsolationResult:
         """Quarantine a node without a confirmed isolation, if its instance is dead and the policy permits it.
@@ -137,7 +165,7 @@ class Isolate:
             proof = reason_to_proceed(now, rules.policy, at)
             if proof is None or not needs_isolation(now, ordered=ordered):
                 return Transition(now)
-            return _quarantine(now, at, f"isolation not confirmed: {proof}")
+            return quarantine(now, at, f"isolation not confirmed: {proof}")
 
         after = self.append(state.key, revise, actor=Actor.ISOLATE, current=state).state
         if after.status is not NodeStatus.QUARANTINED:
@@ -174,7 +202,11 @@ class Isolate:
             serving, drafts = end_backoff(replace(now, isolation=Isolation.NONE, due_at=at), at)
             return Transition(serving, (draft, *drafts))
 
-        self.append(state.key, revise, actor=Actor.ISOLATE)
+        after = self.append(state.key, revise, actor=Actor.ISOLATE).state
+        if after.isolation is Isolation.CONFIRMED:
+            # Another call cordoned the node for a newer fault, and this uncordon may have come after it.
+            self.append(state.key, request_again, actor=Actor.ISOLATE)
+            return self._isolate_waiting(self.append.read(state.key), rules, orchestrator)
         log_isolation(state, "isolation_withdrawn", WITHDRAWN)
         return IsolationResult.WITHDRAWN
 
@@ -195,54 +227,9 @@ class Isolate:
         return found
 
 
-def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
-    """Return the change that quarantines a node whose isolation is confirmed, if it still needs isolation."""
-
-    def revise(now: NodeState, at: datetime) -> Transition:
-        # If the node recovered in the meantime, the request stays recorded until it is withdrawn.
-        if not needs_isolation(now, ordered=ordered):
-            return Transition(now)
-        isolated, drafts = end_backoff(replace(now, isolation=how), at)
-        return _quarantine(isolated, at, reason, *drafts)
-
-    return revise
-
-
 def confirmed(state: NodeState, reason: str) -> IsolationResult:
     """Return DONE and log it if the node is now quarantined, else return NOTHING."""
     if state.status is not NodeStatus.QUARANTINED:
         return IsolationResult.NOTHING
     log_isolation(state, "isolation_confirmed", reason)
     return IsolationResult.DONE
-
-
-def _quarantine(state: NodeState, at: datetime, reason: str, *drafts: Draft) -> Transition:
-    draft = entry_builder.status_change(state, NodeStatus.QUARANTINED, at, reason)
-    return Transition(replace(state, status=NodeStatus.QUARANTINED), (*drafts, draft))
-
-
-def breaker_holds(control: Control, state: NodeState, *, ordered: bool) -> bool:
-    """Return whether a breaker keeps a node in service; a half-open one permits isolation for a repair."""
-    breaker = control.breaker(state.placement.domain)
-    return breaker is not None and (breaker.state is BreakerState.OPEN or not ordered)
-
-
-def _in_service(state: NodeState) -> bool:
-    return state.status is not None and state.status.in_service
-
-
-def needs_isolation(state: NodeState, *, ordered: bool) -> bool:
-    """Return whether a node in service must be isolated for its case.
-
-    With `ordered`, this includes a node that the policy keeps in service until its repair. A node without an active
-    fault needs no isolation, unless its case keeps it out of service.
-    """
-    case = state.live_case
-    faulty = any(condition.action.opens_case for condition in state.active())
-    return case is not None and (case.isolate or ordered) and _in_service(state) and (faulty or case.keeps_out)
-
-
-def log_isolation(state: NodeState, decision: str, reason: str, level: int = logging.INFO, **fields: object) -> None:
-    """Log one decision about the isolation of a node."""
-    ids = {"cluster": state.key.cluster, "node": state.key.node}
-    log_cause(decision, reason=reason, level=level, case_id=state.live_case and state.live_case.id, **ids, **fields)

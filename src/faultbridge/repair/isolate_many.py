@@ -14,17 +14,9 @@ from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import opted_out_until
 from faultbridge.repair.append_many import append_many
-from faultbridge.repair.isolate import (
-    HELD_BY_BREAKER,
-    NO_ORCHESTRATOR,
-    Isolate,
-    IsolationResult,
-    breaker_holds,
-    confirm,
-    confirmed,
-    log_isolation,
-    needs_isolation,
-)
+from faultbridge.repair.isolate import HELD_BY_BREAKER, NO_ORCHESTRATOR, Isolate, IsolationResult, confirmed
+from faultbridge.repair.isolation_changes import confirm, log_isolation
+from faultbridge.repair.isolation_rules import breaker_holds, needs_isolation
 from faultbridge.rules.rulebook import rules_of
 
 GROUP = 15

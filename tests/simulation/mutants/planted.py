@@ -180,7 +180,7 @@ PLANTED: tuple[PlantedBug, ...] = (
         "return False",
     ),
     planted(
-        _ISOLATE,
+        "repair/isolation_rules.py",
         "breaker_holds",
         "a half-open breaker permits every isolation",
         "(breaker.state is BreakerState.OPEN or not ordered)",

@@ -23,8 +23,6 @@ MAX_PICKS = 15
 """Maximum cases of one admission: one transaction admits them with all their rows, and DynamoDB permits 100 writes."""
 
 HOUR = timedelta(hours=1)
-
-
 WITH_SEVERAL_REASONS = frozenset({WaitingFor.BUDGET, WaitingFor.BREAKER, WaitingFor.INCIDENT, WaitingFor.UPDATE})
 """What a case can wait for, for one reason and then for another: each of the reasons is recorded."""
 
@@ -108,7 +106,7 @@ def admit(
     picks: list[QueuedCase] = []
     refusals: list[Refused] = []
     started = sum(1 for _ in recent_starts(control, now))
-    for queued in sorted(waiting, key=lambda case: (case.priority, case.since, case.case)):
+    for queued in sorted(waiting, key=_urgency):
         rule = policy.rule_named(queued.rule)
         request = AdmissionRequest(control, policy, queued, rule, tuple(picks), started, now, in_force)
         refused = next((refusal for check in CHECKS if (refusal := check(request))), None)
@@ -117,6 +115,12 @@ def admit(
         elif len(picks) < MAX_PICKS:
             picks.append(queued)
     return Admission(tuple(picks), tuple(refusals))
+
+
+def _urgency(queued: QueuedCase) -> tuple[int, bool, datetime, str]:
+    """Return the sort key of a case: of the cases without capacity, the one that was tried longest ago comes first."""
+    tried = queued.not_before if queued.waiting_for is WaitingFor.CAPACITY else None
+    return queued.priority, tried is not None, tried or queued.since, queued.case
 
 
 def recent_starts(control: Control, now: datetime) -> Iterator[datetime]:
@@ -131,10 +135,8 @@ def _check_pause(request: AdmissionRequest) -> Refused | None:
 
 
 def _check_incident(request: AdmissionRequest) -> Refused | None:
-    queued = request.queued
-    incident = request.control.incident_of(
-        queued.key.node, queued.domains, queued.families, repeated_since=queued.repeated_since
-    )
+    queued, since = request.queued, request.queued.repeated_since
+    incident = request.control.incident_of(queued.key.node, queued.domains, queued.families, repeated_since=since)
     if incident is None:
         return None
     hold = request.control.holds[incident]

@@ -24,6 +24,7 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.correlate.held_cases import families_of
 from faultbridge.pipeline.decide.governing_rules import rule_to_ask, with_governing_rules
 from faultbridge.pipeline.decide.repair_actions import required_repair_action
+from faultbridge.repair.attempt.exclusions import exclusion, stop_for_update, stop_if_excluded
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult
@@ -41,10 +42,12 @@ NODE_STATUS_OF = {
 def stop_before_intent(context: StepContext) -> StepResult | None:
     """End an attempt that must not reach its intent, the point of no return; return None if it may.
 
-    An attempt must not reach it if the case is canceled, or if repairs are paused. An incident or an update of the
-    node's group also stops the attempt. So does a new fault that requires a stronger repair action or an approval.
+    An attempt must not reach it if the case is canceled, if repairs are paused, or if the node or its cluster is
+    excluded from repairs. An incident or an update of the node's group also stops the attempt. So does a new fault that
+    requires a stronger repair action or an approval.
     """
-    stopped = context.stop_if_canceled() or _stop_if_paused(context) or stop_for_update(context)
+    stopped = context.stop_if_canceled() or _stop_if_paused(context) or stop_if_excluded(context)
+    stopped = stopped or stop_for_update(context)
     return stopped or _stop_for_stronger_action(context) or _stop_for_approval(context)
 
 
@@ -105,18 +108,6 @@ def stop_for_new_incident(context: StepContext) -> StepResult | None:
     return stop_for_incident(context)
 
 
-def stop_for_update(context: StepContext) -> StepResult | None:
-    """End the attempt while the owner of the node's group updates it; return None otherwise.
-
-    An attempt that only verifies the node continues.
-    """
-    hold = context.rules.config.update_hold(context.state.placement.group, context.now)
-    if hold is None or not context.case.repair_action.needs_slot:
-        return None
-    reason = f"an update of group {hold.group} began before the intent"
-    return context.requeue(WaitingFor.UPDATE, reason, delay=False, counts=False)
-
-
 def _stop_if_paused(context: StepContext) -> StepResult | None:
     control = _read_control(context)
     if control.paused:
@@ -147,10 +138,12 @@ def _after_intent(
 def _permitting_control(context: StepContext, state: NodeState) -> Control | None:
     """Read the controls of the cluster, and return them if they permit the point of no return (intent).
 
-    Returns None if a pause, an incident or a missing approval forbids the intent.
+    Returns None if a pause, an exclusion, an incident or a missing approval forbids the intent.
     """
     control = _read_control(context)
-    held = control.paused or _incident_of(context, state, control) or _rule_to_ask(context, state)
+    if control.paused or exclusion(context, state) is not None:
+        return None
+    held = _incident_of(context, state, control) or _rule_to_ask(context, state)
     return None if held else control
 
 

@@ -59,6 +59,7 @@ def _cordon_again(context: StepContext) -> StepResult:
     context = replace(context, state=context.tools.append.read(context.state.key))
     if context.rules.config.follows_provider:
         return verify_instance.revoke(context, faults_since_start(context.state))
+    context = context.commit(lambda state, _: Transition(replace(state, isolation=Isolation.REQUESTED)))
     cordon_again(context)
     isolation = Isolation.CONFIRMED if context.orchestrator.applicable else Isolation.NOT_APPLICABLE
     context = context.commit(lambda state, _: Transition(replace(state, isolation=isolation)))

@@ -15,7 +15,8 @@ from faultbridge.errors import Transient
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.orchestrator_unreachable import orchestrator_timed_out, reason_to_proceed
 from faultbridge.ports import CallResult, Orchestrator, ProviderFailure
-from faultbridge.repair.attempt.intent import stop_for_incident, stop_for_update
+from faultbridge.repair.attempt.exclusions import stop_for_update, stop_if_excluded
+from faultbridge.repair.attempt.intent import stop_for_incident
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
@@ -34,7 +35,7 @@ def drain_node(context: StepContext) -> StepResult:
     if context.rules.config.follows_provider:
         return _leave_to_provider(context)
     ended = context.stop_if_canceled() or stop_for_incident(context) or stop_for_update(context)
-    ended = ended or finish_if_gone(context, NAME)
+    ended = ended or stop_if_excluded(context) or finish_if_gone(context, NAME)
     if ended is not None:
         return ended
     if context.state.status is NodeStatus.QUARANTINED:

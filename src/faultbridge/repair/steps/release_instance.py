@@ -41,8 +41,6 @@ def release_instance(context: StepContext) -> StepResult:
     if intent is not None:
         return _continue_after_intent(context, intent)
     stopped = stop_before_intent(context) or finish_if_gone(context, NAME)
-    if stopped is None:
-        context, stopped = collect_logs(context)
     return stopped or _commit_and_release(context)
 
 
@@ -63,7 +61,8 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
 
 
 def _commit_and_release(context: StepContext) -> StepResult:
-    if context.instance_id is None:
+    instance_id = context.instance_id
+    if instance_id is None:
         return _handle_refusal(context, CallResult(ProviderFailure.NOT_FOUND, "the node has no known instance"))
     if context.state.placement.group is None:
         return _handle_refusal(
@@ -73,12 +72,15 @@ def _commit_and_release(context: StepContext) -> StepResult:
     if refused is not None:
         return refused
     launch.check_launchable(context)
-    found = capacity.find_capacity(context, context.instance_id, context.state.placement.group)
+    found = capacity.find_capacity(context, instance_id, context.state.placement.group)
     if found.result is not None:
         return found.result
-    stopped = stop_for_new_incident(context) if context.moves_volumes else None
+    # After the question about capacity: a case that waits for capacity does not collect its logs with each attempt.
+    context, stopped = collect_logs(context)
+    if stopped is None and context.moves_volumes:
+        stopped = stop_for_new_incident(context)
     if stopped is None:
-        context, stopped = detach.detach_volumes(context, context.instance_id, found.spare)
+        context, stopped = detach.detach_volumes(context, instance_id, found.spare)
     if stopped is not None:
         return stopped
     types = launch.types_to_launch(context, found.source) if context.launcher else ()

@@ -21,6 +21,7 @@ from faultbridge.ports import CallResult, LaunchedInstance, Launcher, LaunchRequ
 from faultbridge.repair.attempt.progress import live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.spares.pool import SparePool
+from faultbridge.storage import items, keys
 
 RESERVATIONS = frozenset(
     {CapacitySource.OWN_RESERVATION, CapacitySource.OPEN_RESERVATION, CapacitySource.CAPACITY_BLOCK}
@@ -40,7 +41,7 @@ def ensure_successor(context: StepContext) -> CallResult | None:
     if launcher is None or group is None:
         return None
     wanted = launch_request(context, group)
-    found = launcher.launched(wanted)
+    found = free_launches(context, launcher, wanted)
     if any(candidate.running for candidate in found):
         return _tag_spare(context, launcher, found)
     if found:
@@ -52,6 +53,19 @@ def ensure_successor(context: StepContext) -> CallResult | None:
     # NOT_FOUND means the launch template here; it must not be read as an old instance that is already gone.
     template_missing = answer.failure is ProviderFailure.NOT_FOUND
     return replace(answer, failure=ProviderFailure.PROVIDER_ERROR) if template_missing else answer
+
+
+def free_launches(context: StepContext, launcher: Launcher, request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
+    """Return the live instances that were launched for the case, without those that back another node.
+
+    An operator may have registered a launched instance as a node of its own.
+    """
+    launched = launcher.launched(request)
+    aliases = {keys.alias("instance", one.instance_id): one for one in launched}
+    found = context.tools.table.get_many(aliases)
+    nodes = {aliases[key].instance_id: items.read_alias(row) for key, row in found.items()}
+    taken = {name for name, alias in nodes.items() if alias.valid_to is None and alias.key != context.state.key}
+    return tuple(one for one in launched if one.instance_id not in taken)
 
 
 def _tag_spare(context: StepContext, launcher: Launcher, found: Sequence[LaunchedInstance]) -> CallResult | None:
@@ -98,7 +112,7 @@ def check_launchable(context: StepContext) -> None:
 def launch_again(context: StepContext) -> str:
     """Launch a successor unless one is already launched. Returns why the launch failed, or ''."""
     launcher, group = context.launcher, context.state.placement.group
-    if launcher is None or group is None or launcher.launched(launch_request(context, group)):
+    if launcher is None or group is None or free_launches(context, launcher, launch_request(context, group)):
         return ""
     types = types_to_launch(context)
     if types and not context.attempt.instance_types:

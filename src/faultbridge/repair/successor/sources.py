@@ -13,7 +13,14 @@ from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.times import to_text
 from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.successor.launch import case_request, fallback_types, source_of_type, take_spare, taken_spare
+from faultbridge.repair.successor.launch import (
+    case_request,
+    fallback_types,
+    free_launches,
+    source_of_type,
+    take_spare,
+    taken_spare,
+)
 from faultbridge.repair.successor.pending import count_pending
 from faultbridge.repair.volumes.zones import in_zones, volume_zones
 
@@ -131,7 +138,7 @@ def _present(context: StepContext, instance_id: str, group: str) -> SourceAnswer
     if spare is not None:
         found = Capacity(CapacityEvidence.SPARE, reason=spare)
         return SourceAnswer(CapacitySource.SPARE_POOL, found, context.now, spare)
-    launched = next(iter(context.launcher.launched(case_request(context, group))), None)
+    launched = next(iter(free_launches(context, context.launcher, case_request(context, group))), None)
     if launched is None:
         return None
     source = source_of_type(context, launched.instance_type)

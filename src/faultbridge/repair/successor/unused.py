@@ -60,9 +60,11 @@ class EndUnusedLaunches:
 
 def _end(tools: StepTools, launcher: Launcher, cluster: str, launched: Iterable[LaunchedInstance]) -> None:
     """Terminate those of the launched instances that never backed a node and are no spares."""
-    claims = {keys.claim(one.instance_id): one for one in launched}
-    claimed = tools.table.get_many(claims)
-    unused = [one for key, one in claims.items() if key not in claimed]
+    launched = tuple(launched)
+    claims = {keys.claim(one.instance_id): one.instance_id for one in launched}
+    aliases = {keys.alias("instance", one.instance_id): one.instance_id for one in launched}  # of registered nodes
+    used = {(claims | aliases)[key] for key in tools.table.get_many([*claims, *aliases])}
+    unused = [one for one in launched if one.instance_id not in used]
     pooled = {spare.instance_id for spare in read_spares(tools.table, cluster)} if unused else set()
     for one in unused:
         if one.instance_id not in pooled:

@@ -83,8 +83,8 @@ class DomainFaultChecks:
     """Checks intents and waiting cases of one cluster against the faults that the environment caused.
 
     The environment writes `lost`, the links that nodes lost in a fault of their domain, and `members`, the nodes of
-    each domain. `swept_at` is the time of the last complete sweep, because only a sweep ends an incident by its age.
-    `reached` counts the statuses that the affected nodes had when a fault of their domain became known.
+    each domain. `swept_at` is when the last complete sweep ran, because only a sweep ends an incident by its age.
+    `reached` counts the statuses of the affected nodes when a fault of their domain became known.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -156,7 +156,7 @@ class DomainFaultChecks:
     def _follow_links(self, now: datetime) -> None:
         """Update when the fault of each domain became known, and since when many nodes have links down.
 
-        A node whose repair has begun no longer counts, because the repair will end its fault.
+        A node whose repair has begun no longer counts. Of two losses that overlap, the entries show only the first.
         """
         if self._none_since is not None and now >= self._none_since + QUIET:
             self._many_since = None
@@ -167,13 +167,13 @@ class DomainFaultChecks:
         self._none_since = None if belongs else self._none_since or now
         for domain in sorted(self._domains()):
             lost = [one for one in self.lost if one.domain == domain and one.start <= now < one.end]
-            evident = (one for one in lost if (one.node, one.instance) not in self._begun)
-            known = {one.node for one in evident if one.node in down and down[one.node] >= one.start}
-            size = max((one.nodes for one in lost), default=0)
-            enough = len(known) >= MIN_NODES and len(known) * 100 >= MIN_PERCENT * size
-            if not enough or self._is_explained_within(domain, known):
+            shown = (one for one in lost if one.node in down and down[one.node] >= one.start)
+            causes = [one for one in shown if (one.node, one.instance) not in self._begun]
+            known = {one.node for one in causes}
+            least = max(MIN_NODES * 100, MIN_PERCENT * max((one.nodes for one in lost), default=0))
+            if len(known) * 100 < least or self._is_explained_within(domain, known):
                 self._known.pop(domain, None)
-            elif domain not in self._known and _began_together([one.start for one in lost if one.node in known]):
+            elif domain not in self._known and _began_together([one.start for one in causes]):
                 self._known[domain] = now
                 self.reached.update(self._nodes[one.node].status for one in lost if one.node in self._nodes)
 

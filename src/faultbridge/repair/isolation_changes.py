@@ -1,0 +1,48 @@
+"""Changes of a node's isolation, and the log line of each decision about it."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.copies import replace
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.entries import Draft
+from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.ledger.append import Revise
+from faultbridge.log import log_cause
+from faultbridge.pipeline import entry_builder
+from faultbridge.repair.isolation_backoff import end_backoff
+from faultbridge.repair.isolation_rules import needs_isolation
+
+
+def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
+    """Return the change that quarantines a node whose isolation is confirmed, if it still needs isolation."""
+
+    def revise(now: NodeState, at: datetime) -> Transition:
+        # If the node recovered in the meantime, the request stays recorded until it is withdrawn.
+        if not needs_isolation(now, ordered=ordered):
+            return Transition(now)
+        isolated, drafts = end_backoff(replace(now, isolation=how), at)
+        return quarantine(isolated, at, reason, *drafts)
+
+    return revise
+
+
+def request_again(state: NodeState, _at: datetime) -> Transition:
+    """Return the node with its isolation requested again, because its confirmation may no longer be true."""
+    confirmed_before = state.isolation is Isolation.CONFIRMED
+    return Transition(replace(state, isolation=Isolation.REQUESTED) if confirmed_before else state)
+
+
+def quarantine(state: NodeState, at: datetime, reason: str, *drafts: Draft) -> Transition:
+    """Return the transition of the node to `quarantined`."""
+    draft = entry_builder.status_change(state, NodeStatus.QUARANTINED, at, reason)
+    return Transition(replace(state, status=NodeStatus.QUARANTINED), (*drafts, draft))
+
+
+def log_isolation(state: NodeState, decision: str, reason: str, level: int = logging.INFO, **fields: object) -> None:
+    """Log one decision about the isolation of a node."""
+    ids = {"cluster": state.key.cluster, "node": state.key.node}
+    log_cause(decision, reason=reason, level=level, case_id=state.live_case and state.live_case.id, **ids, **fields)

@@ -1,0 +1,42 @@
+"""Isolation rules: which nodes must be isolated, and which the breakers keep in service."""
+
+from __future__ import annotations
+
+from faultbridge.domain.cluster.breakers import BreakerState
+from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.nodes import Isolation, NodeState
+
+_OUT_OF_SERVICE = frozenset({NodeStatus.VALIDATING, NodeStatus.QUARANTINED, NodeStatus.FAILED})
+
+
+def breaker_holds(control: Control, state: NodeState, *, ordered: bool) -> bool:
+    """Return whether a breaker keeps a node in service; a half-open one permits isolation for a repair."""
+    breaker = control.breaker(state.placement.domain)
+    return breaker is not None and (breaker.state is BreakerState.OPEN or not ordered)
+
+
+def in_service(state: NodeState) -> bool:
+    """Return whether jobs may run on the node."""
+    return state.status is not None and state.status.in_service
+
+
+def needs_isolation(state: NodeState, *, ordered: bool) -> bool:
+    """Return whether a node in service must be isolated for its case.
+
+    With `ordered`, this includes a node that the policy keeps in service until its repair. A node without an active
+    fault needs no isolation, unless its case keeps it out of service.
+    """
+    case = state.live_case
+    faulty = any(condition.action.opens_case for condition in state.active())
+    return case is not None and (case.isolate or ordered) and in_service(state) and (faulty or case.keeps_out)
+
+
+def waits_out_of_service(state: NodeState) -> bool:
+    """Return whether a node out of service waits for its case while nothing confirms that it is cordoned.
+
+    A new instance is such a node until its verification is admitted. An attempt cordons its node itself.
+    """
+    case = state.live_case
+    waits = case is not None and case.status is not CaseStatus.IN_PROGRESS
+    return waits and state.status in _OUT_OF_SERVICE and state.isolation is Isolation.REQUESTED

@@ -1,0 +1,96 @@
+"""A node out of service is cordoned while it waits: a new instance, a node after a race, a node that was uncordoned."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.nodes import Isolation
+from faultbridge.ports import ProviderFailure
+from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED
+from tests.scenarios.provider.test_growth import Growth
+from tests.scenarios.world import World
+
+
+def test_a_new_instance_is_cordoned_while_repairs_are_paused() -> None:
+    growth = Growth(orchestrated=True)
+    growth.world.pause_repairs(paused=True)
+    (instance,) = growth.launch()
+    growth.run_inventory()
+    growth.world.advance_minutes(10)
+    node = growth.node(instance)
+    assert (node.status, node.isolation) == (NodeStatus.VALIDATING, Isolation.CONFIRMED)
+    assert node.key.node in growth.world.orchestrator.cordoned
+    growth.world.pause_repairs(paused=False)
+    growth.until_verified(instance)
+    assert growth.node(instance).status is NodeStatus.HEALTHY
+    assert node.key.node not in growth.world.orchestrator.cordoned
+
+
+def test_an_instance_that_others_replaced_is_cordoned_while_repairs_are_paused() -> None:
+    growth = Growth(orchestrated=True)
+    world = growth.world
+    world.pause_repairs(paused=True)
+    world.fleet.terminate("i-00000000000000002")
+    growth.run_inventory()
+    (instance,) = growth.launch()
+    world.clock.advance(timedelta(minutes=1))
+    growth.run_inventory()
+    world.advance_minutes(10)
+    incarnation = world.node(2).incarnation
+    assert incarnation is not None
+    assert incarnation.instance_id == instance
+    assert "node-2" in world.orchestrator.cordoned
+
+
+def test_a_dead_instance_is_replaced_although_the_orchestrator_removed_its_node() -> None:
+    world = World(orchestrated=True, rules=(PROCEED,))
+    world.launch_from_template()
+    world.fleet.terminate("i-00000000000000001")
+    world.orchestrator.unknown_nodes.add("node-1")
+    world.fault_and_react(code=DEAD[0], source=DEAD[1])
+    world.until(lambda: bool(world.live_instances()))
+    world.orchestrator.unknown_nodes.clear()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.status() is NodeStatus.HEALTHY
+
+
+def test_an_uncordon_that_arrives_after_a_newer_cordon_is_corrected() -> None:
+    world = World(orchestrated=True)
+    world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
+    world.fault_and_react()
+    world.clock.advance(timedelta(seconds=20))
+    world.clear()
+    world.clock.advance(timedelta(minutes=1))
+    late: list[bool] = []
+
+    def fail_again_before_the_uncordon(call: object) -> None:
+        if getattr(call, "name", "") == "orchestrator.uncordon" and not late:
+            late.append(True)
+            world.fault(code="xid.79")
+            world.isolate(world.key())
+
+    world.seam.before = fail_again_before_the_uncordon
+    world.isolate(world.key())
+    assert late
+    assert (world.status(), world.node().isolation) == (NodeStatus.QUARANTINED, Isolation.CONFIRMED)
+    assert "node-1" in world.orchestrator.cordoned
+
+
+def test_a_node_that_fails_just_after_its_uncordon_is_cordoned_once_the_orchestrator_answers() -> None:
+    world = World(orchestrated=True)
+    late: list[bool] = []
+
+    def fail_after_the_uncordon(call: object) -> None:
+        if getattr(call, "name", "") == "orchestrator.uncordon" and not late:
+            late.append(True)
+            world.clock.advance(timedelta(seconds=1))
+            world.fault()
+            world.orchestrator.unreachable_until = world.clock.now() + timedelta(hours=3)
+
+    world.fault_and_react()
+    world.seam.after = fail_after_the_uncordon
+    world.until(lambda: bool(late))
+    world.advance_minutes(5 * 60)
+    assert "node-1" in world.orchestrator.cordoned
+    assert world.node().isolation is Isolation.CONFIRMED

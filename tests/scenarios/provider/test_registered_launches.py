@@ -1,0 +1,70 @@
+"""An instance that a repair launched and an operator then registered is a node, not an unused launch."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.ports import ProviderFailure
+from faultbridge.registry.registration import NewNode, Registration
+from faultbridge.registry.retirement import Retirement
+from faultbridge.repair.case_orders import OperatorOrder
+from tests.scenarios.world import CLUSTER, GROUP, World
+
+OLD, LAUNCHED = "i-00000000000000001", "i-00000000000000002"
+ORDER = OperatorOrder("jane")
+
+
+def register(world: World) -> None:
+    node = NewNode("node-2", LAUNCHED, GROUP, "p5.48xlarge", None)
+    Registration(world.table, world.append, world.clock).add_node(CLUSTER, node)
+    world.process_entries()
+
+
+def world_with_a_refused_release() -> World:
+    """Return a world whose successor runs, but whose old instance could not be released."""
+    world = World()
+    world.launch_from_template()
+    world.fault()
+    world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    return world
+
+
+def test_it_serves_on_after_the_node_that_it_was_launched_for_was_retired() -> None:
+    world = World()
+    world.launch_from_template()
+    world.fault()
+    world.fleet.launch_delay = timedelta(minutes=5)
+    world.fleet.terminate(OLD)
+    world.process_entries()
+    world.until(lambda: LAUNCHED in world.fleet.instances)
+    Retirement(world.table, world.append, world.rulebook)(world.key(), ORDER)
+    world.advance_minutes(6)
+    register(world)
+    world.advance_minutes(61)
+    assert (world.live_instances(), world.status(2)) == ([LAUNCHED], NodeStatus.HEALTHY)
+
+
+def test_it_serves_on_after_the_case_of_the_old_node_was_closed() -> None:
+    world = world_with_a_refused_release()
+    register(world)
+    world.node_orders.return_node(world.key(), ORDER)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.advance_minutes(61)
+    assert LAUNCHED in world.live_instances()
+    assert world.launcher.terminated == []
+
+
+def test_the_old_node_gets_a_successor_of_its_own() -> None:
+    world = world_with_a_refused_release()
+    register(world)
+    world.node_orders.replace(world.key(), ORDER)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    successor = world.node(1).incarnation
+    assert successor is not None
+    assert successor.instance_id not in {OLD, LAUNCHED}
+    assert world.live_instances() == [LAUNCHED, successor.instance_id]

@@ -1,0 +1,86 @@
+"""An exclusion that is ordered while a node drains ends the attempt before its intent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.cases import Resolution, WaitingFor
+from faultbridge.domain.cluster.config import Mode, RepairOwner
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.registry.registration import Registration
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.opt_out import OptOut
+from tests.scenarios.world import CLUSTER, World
+
+HOURS = timedelta(hours=4)
+
+
+def ignore(world: World) -> None:
+    OptOut(world.append, world.rulebook)(world.key(), OperatorOrder("jane"), world.clock.now() + HOURS)
+
+
+def maintain(world: World) -> None:
+    set_cluster(world, maintenance_until=world.clock.now() + HOURS)
+
+
+def observe(world: World) -> None:
+    world.set_mode(Mode.OBSERVE)
+
+
+def dry_run(world: World) -> None:
+    world.set_mode(Mode.DRY_RUN)
+
+
+def leave_to_nobody(world: World) -> None:
+    set_cluster(world, repair_owner=RepairOwner.OBSERVE)
+
+
+def set_cluster(world: World, **settings: object) -> None:
+    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, settings)
+
+
+def world_that_drains() -> World:
+    """Return a world in which the attempt of node 1 waits for a job that ends in 25 minutes."""
+    world = World(orchestrated=True)
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=25)
+    world.fault_and_react()
+    world.advance_minutes(2)
+    assert world.status() is NodeStatus.DRAINING
+    return world
+
+
+@pytest.mark.parametrize("exclude", [ignore, maintain, observe, dry_run, leave_to_nobody])
+def test_no_instance_is_released_after_its_node_or_cluster_was_excluded(exclude: Callable[[World], None]) -> None:
+    world = world_that_drains()
+    exclude(world)
+    world.advance_minutes(60)
+    assert world.released_instances() == []
+    assert (world.status(), world.case().waiting_for) == (NodeStatus.QUARANTINED, WaitingFor.PAUSE)
+
+
+@pytest.mark.parametrize("exclude", [ignore, maintain])
+def test_the_repair_continues_after_the_exclusion(exclude: Callable[[World], None]) -> None:
+    world = world_that_drains()
+    exclude(world)
+    world.until(lambda: world.case().status is CaseStatus.RESOLVED)
+    assert world.case().resolution is Resolution.REPLACED
+    assert world.clock.now() > world.case().opened_at + HOURS
+
+
+def test_an_exclusion_between_the_last_check_and_the_intent_prevents_the_intent() -> None:
+    world = World(orchestrated=True)
+    ordered: list[bool] = []
+
+    def order_before_the_logs_are_collected(call: object) -> None:
+        if getattr(call, "name", "") == "collector.collect" and not ordered:
+            ordered.append(True)
+            ignore(world)
+
+    world.seam.before = order_before_the_logs_are_collected
+    world.fault_and_react()
+    world.advance_minutes(60)
+    assert ordered
+    assert world.released_instances() == []
