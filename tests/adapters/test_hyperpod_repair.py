@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -341,6 +342,26 @@ class TestVerification:
         operation = desk.verifier.start(desk.instance, "t", 2)
         assert desk.fake.requests == [("check", other), ("check", desk.instance)]
         assert desk.verdict(operation) is Verdict.PENDING
+
+    @pytest.mark.parametrize(("status", "checks"), [(503, 1), (400, 2)])
+    def test_a_check_that_may_have_started_although_the_service_failed_is_not_started_again(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch, status: int, checks: int
+    ) -> None:
+        cluster, sent = desk.verifier._cluster, []
+        start = type(cluster).start_health_check
+
+        def start_and_fail(self, *arguments):
+            sent.append(arguments)
+            if len(sent) == 1:
+                response = {"Error": {"Code": "Failed"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+                raise ClientError(response, "StartClusterHealthCheck")
+            return start(self, *arguments)
+
+        monkeypatch.setattr(type(cluster), "start_health_check", start_and_fail)
+        with pytest.raises((Transient, Misconfigured)):
+            desk.verifier.start(desk.instance, "t", 2)
+        desk.verifier.start(desk.instance, "t", 2)
+        assert len(sent) == checks
 
     def test_a_node_that_does_not_run_yet_is_not_checked(self, desk: Desk) -> None:
         desk.restarter.restart(REBOOT, desk.instance, "c-1")

@@ -227,7 +227,7 @@ def test_an_admission_is_logged_with_its_reason(causes: Causes, caplog: pytest.L
     world.claim()
     world.process_entries()
     world.advance_minutes()
-    reason = "only listed senders report the fault; diagnostics have to confirm it"
+    reason = "no proven sender reports the fault; diagnostics have to confirm it"
     assert [line.reason for line in causes("admission_granted")] == [reason]
 
 

@@ -44,8 +44,8 @@ def test_a_claim_that_diagnostics_refute_ends_the_case_without_a_repair(code: st
     assert destructive_calls(world) == []
     assert (world.status(), dict(world.node().conditions)) == (NodeStatus.HEALTHY, {})
     reasons = [body["data"].get("reason") for body in world.bodies()]
-    assert "admitted: only listed senders report the fault; diagnostics have to confirm it" in reasons
-    assert "diagnostics did not confirm what only listed senders reported" in reasons
+    assert "admitted: no proven sender reports the fault; diagnostics have to confirm it" in reasons
+    assert "diagnostics did not confirm what no proven sender reported" in reasons
 
 
 def test_an_operator_decides_about_a_claim_that_diagnostics_do_not_cover() -> None:

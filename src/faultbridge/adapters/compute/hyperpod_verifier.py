@@ -20,8 +20,8 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
+from faultbridge.adapters.aws.errors import is_outage, translate
 from faultbridge.adapters.aws.errors import message_of as error_text
-from faultbridge.adapters.aws.errors import translate
 from faultbridge.adapters.compute.hyperpod_cluster import (
     CHECKING,
     FAILURE,
@@ -95,7 +95,8 @@ class HyperPodVerifier:
         try:
             self._cluster.start_health_check(instance_id, group, checks)
         except ClientError as error:
-            self._requests.withdraw(operation)
+            if not is_outage(error):  # only an explicit refusal proves that no check started
+                self._requests.withdraw(operation)
             failure, text = translate(error, f"checking {instance_id}"), error_text(error).lower()
             raise (Transient(str(failure)) if any(word in text for word in BUSY) else failure) from error
         except (BotoCoreError, ResponseParserError) as error:

@@ -36,7 +36,7 @@ def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice
         return Choice(RepairAction.VERIFY, "no active condition needs a repair; the node is only verified")
     requested, rule = case.repair_action, rule_of_case(state, case, policy)
     if requested is not RepairAction.VERIFY and unconfirmed(state, case, policy):
-        return Choice(RepairAction.VERIFY, "only listed senders report the fault; diagnostics have to confirm it")
+        return Choice(RepairAction.VERIFY, "no proven sender reports the fault; diagnostics have to confirm it")
     if requested is RepairAction.VERIFY or requested in rule.repair_actions:
         return Choice(requested)
     permitted = next_repair_action(rule, at_least=requested)

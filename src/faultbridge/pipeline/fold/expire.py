@@ -76,7 +76,7 @@ def end_claims(state: NodeState, *, at: datetime, covers: Callable[[str], bool])
 
     A claimed condition has only reports whose sender did not prove to be the node.
     """
-    reason = "diagnostics did not confirm what only listed senders reported"
+    reason = "diagnostics did not confirm what no proven sender reported"
     return _end(state, at, reason, lambda condition: at if condition.claimed and covers(condition.code) else None)
 
 
