@@ -95,11 +95,8 @@ class Isolate:
             return self._isolate(state, rules, orchestrator, ordered=ordered)
         if state.isolation is Isolation.REQUESTED and in_service(state):
             return self._withdraw(state, rules, orchestrator)
-        return (
-            self._isolate_waiting(state, rules, orchestrator)
-            if waits_out_of_service(state)
-            else IsolationResult.NOTHING
-        )
+        waits = orchestrator.applicable and waits_out_of_service(state)
+        return self._isolate_waiting(state, rules, orchestrator) if waits else IsolationResult.NOTHING
 
     def _isolate_waiting(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> IsolationResult:
         """Cordon a node that waits out of service without a confirmed isolation, for example a new instance."""

@@ -27,6 +27,16 @@ def test_a_new_instance_is_cordoned_while_repairs_are_paused() -> None:
     assert node.key.node not in growth.world.orchestrator.cordoned
 
 
+def test_without_an_orchestrator_nothing_confirms_the_isolation_of_a_new_instance() -> None:
+    """Found by seed 83000110."""
+    growth = Growth()
+    growth.world.pause_repairs(paused=True)
+    (instance,) = growth.launch()
+    growth.run_inventory()
+    growth.world.advance_minutes(10)
+    assert growth.node(instance).isolation is not Isolation.CONFIRMED
+
+
 def test_an_instance_that_others_replaced_is_cordoned_while_repairs_are_paused() -> None:
     growth = Growth(orchestrated=True)
     world = growth.world
