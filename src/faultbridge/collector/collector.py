@@ -25,7 +25,10 @@ SHUTDOWN_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Collector:
-    """Follows each kind of object in its own thread, and sends the records in the calling thread."""
+    """Follows the nodes, node events and optionally pods of a Kubernetes cluster, and sends records about them.
+
+    One thread for each kind of object stores the records. The thread that calls `run` sends them.
+    """
 
     followers: tuple[Follower, ...]
     sender: Sender

@@ -111,7 +111,11 @@ class _EventFinder:
 
 
 def _key(one: Observation) -> str:
-    """Return the content of an observation as a key, without the time and node that come from its event."""
+    """Return a key that is equal for two observations with the same content.
+
+    The key contains no time and no node, because an observation can get these from its log event. It is used to find
+    the log event of an observation.
+    """
     if isinstance(one, Snapshot):
         return repr((one.part, sorted(one.covers), one.devices, [_key(fault) for fault in one.present]))
     said = one.values if isinstance(one, CounterSample) else (one.code, one.message)

@@ -73,9 +73,9 @@ class NodeLookup:
         candidates: Sequence[Alias],
         rows: Mapping[Alias, AliasRow],
     ) -> RecordPart:
-        """Return a part of a record (what it reports about one node), marked as a claim if it is only that.
+        """Return a part of a record, with `claimed` set in its record if the sender did not prove to be the node.
 
-        `Trust.is_claim` decides whether anything proves that the sender is the node.
+        `Trust.is_claim` decides this. A part contains what the record reports about one node.
         """
         others = [rows[alias] for alias in candidates if alias in rows]
         if not self.trust.is_claim(part.record, config, row, others):

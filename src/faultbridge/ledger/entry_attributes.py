@@ -112,9 +112,10 @@ _MISSING = object()
 
 
 def _unproven(name: str, stored: Mapping[str, Any]) -> bool:
-    """Return whether a stored attribute is not compared, because the entry's body does not determine it.
+    """Return whether a difference in a stored attribute is ignored, because it does not prove an alteration.
 
-    The index keys of an unpublished entry are compared only while they exist: publishing removes them.
+    This applies to each attribute that the entry's body does not determine. It also applies to the index keys `gsi4pk`
+    and `gsi4sk` if they are missing, because publishing an entry removes them.
     """
     if name in {"gsi4pk", "gsi4sk"}:
         return name not in stored

@@ -101,7 +101,10 @@ def _value(node: object) -> str:
 
 
 def _text(node: object) -> str:
-    """Return the message of a system as one text. DCGM prints a long message in several pieces."""
+    """Return the message about one watched system, such as NVLink, or an empty text if there is none.
+
+    `node` is the system's node in the report's tree. DCGM splits a long message into pieces, which are joined here.
+    """
     pieces = node.get("overflow") if isinstance(node, dict) else None
     return " ".join(str(piece).strip() for piece in pieces) if isinstance(pieces, list) else ""
 

@@ -27,10 +27,13 @@ class EvidenceStore:
     def is_new(
         self, name: str, at: datetime | None, *, rank: int | None = None, part: str = "", line: int | None = None
     ) -> bool:
-        """Return whether a signal is new and must be added.
+        """Return whether the store does not have an equal signal yet; the caller must then `add` the signal.
 
-        A signal that is not new is counted as a repetition, and its time and line are stored as those of the last
-        repetition.
+        Two signals are equal if they have the same name, rank and part, and times in the same ten-minute interval, or
+        both no time. `part` separates signals with the same name, for example by node and device.
+
+        If the store has an equal signal, the repetition is counted, and `at` and `line` are stored as its time and
+        line.
         """
         key = _key(name, at, rank, part)
         if key not in self._found:

@@ -23,10 +23,14 @@ PROBE_INTERVAL = timedelta(seconds=30)
 def skip_probes(
     state: NodeState, ready_at: Callable[[str], datetime | None], now: datetime, begin: datetime
 ) -> NodeState | None:
-    """Postpone the next probe of a node until the operation that it waits for has ended.
+    """Skip the probes of a node's restart or verification that would find it still running.
 
-    Returns the changed node; None if no probe can be skipped. The skipped probes are counted as tries. `ready_at`
-    returns the time at which an operation ends. Sweeps make the probes, every minute from `begin` on.
+    A probe asks whether the operation has ended. Returns the node with the skipped probes counted as tries, and with
+    its next probe due so that no sweep makes it before the operation ends or the attempt's deadline passes. Returns
+    None if no probe can be skipped.
+
+    `ready_at` returns the time at which an operation ends, or None. Probes are made by sweeps, which run every minute
+    from `begin` on.
     """
     case = state.live_case
     attempt = case.attempt if case else None

@@ -98,7 +98,11 @@ class ComputeFaults:
             self.outputs.pop(instance_id, None)
 
     def on_launch(self, instance_id: str) -> None:
-        """Assign the first output that was set for the instance id `next` to a new instance, if there is one."""
+        """Give a new instance the oldest fake command output that waits for a launch.
+
+        Such outputs were set with the instance id `next`, and each is used for one launch. If none waits, nothing
+        changes.
+        """
         with self.lock:
             if self.for_next_launches:
                 self.outputs[instance_id] = self.for_next_launches.pop(0)

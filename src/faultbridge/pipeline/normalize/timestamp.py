@@ -181,10 +181,13 @@ def correct_observation(observation: _AnyObservation, record: RawRecord, slow: t
 
 
 def _corrected(at: datetime, record: RawRecord, slow: timedelta) -> datetime:
-    """Return a time of the node's clock, shifted forward by the clock's delay, at most to the receipt.
+    """Return a time that the node's slow clock gave, moved forward by the clock's delay, but not past the receipt.
 
-    A time that is less old than the clock's delay comes from another clock and is not changed. If the record itself
-    shows a larger delay than the last heartbeat, the larger delay applies.
+    `slow` is the delay that heartbeats report; if it is zero, the time is not changed. If the record was received more
+    than `slow` after its sending time, the time is moved by that difference instead.
+
+    A clock that is slow by `slow` gives only times at least that long before the receipt. A time that is later than
+    this by more than `TOLERANCE` must come from another clock, and is not changed.
     """
     age = record.received_at - at
     if not slow or age < slow - TOLERANCE:
