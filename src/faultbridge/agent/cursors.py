@@ -29,7 +29,10 @@ class Cursor:
 
 
 class CursorFile:
-    """The file that stores the cursor of one log. If it cannot be read, the cursor starts at number 0."""
+    """The file that stores the cursor of one log.
+
+    If no valid cursor can be read from the file, `cursor` starts with record number 0 and an empty position.
+    """
 
     def __init__(self, path: Path, log: str) -> None:
         self._log = log

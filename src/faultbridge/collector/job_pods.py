@@ -1,6 +1,7 @@
-"""Reads the pods of training jobs: their job, node, GPUs, order and end, from labels and status.
+"""Reads the pods of training jobs from the Kubernetes API, and finds the ranks of nodes and the end of a run.
 
-The objects come from the Kubernetes API, but users write their labels. Every field is therefore untrusted.
+A pod is read for its job, node, number of GPUs, position in the job, and state. Users write the labels of their pods,
+so every field is untrusted.
 """
 
 from __future__ import annotations

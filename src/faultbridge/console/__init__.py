@@ -2,9 +2,9 @@
 
 Read in this order:
 
-- `facts`: reads the `page_documents` of one page, with a limited number of reads
-- `kept`: caches what was read of a cluster
-- `catalog_names`: names of fault codes, and GPU numbers
+- `facts`: reads what one page shows, with a limited number of reads; `page_documents` has types of its results
+- `kept`: caches what was read of a cluster, for a limited time
+- `catalog_names`: the name of each fault code, and the number of GPUs of each instance type
 - `pages`: the pages by path, from a request to content with an entity tag
 - `html`: the template environment; it escapes every value and makes control characters visible
 - `assets`: style sheet and script, under names that contain their hash

@@ -79,7 +79,8 @@ class NodeCommits:
     def _commit(self, group: Sequence[DraftedBatch]) -> None:
         """Commit a group of nodes in one transaction.
 
-        After an error, its nodes, or the records of a single node, are committed one by one.
+        If the transaction fails, each node is committed separately. If the group has only one node and the error is not
+        a conflict, each record of the node is committed separately, or the records go back to the queue.
         """
         try:
             self.append.commit([write for draft in group for write in draft.writes])

@@ -49,8 +49,8 @@ def new_alias_writes(table: Table, rows: Iterable[tuple[Alias, AliasRow]], now: 
 class AliasChange:
     """The aliases that a node gains and loses when its instance changes or gets another name.
 
-    `added` are the names of the current instance, `removed` the names of the former instance. `former` is the id of the
-    former instance, or None if the instance stays the same.
+    `added` are the names that the instance has now, `removed` the names that the node's instance had before the change.
+    A name in both stays open. `former` is the id of the former instance, or None if the instance stays the same.
     """
 
     key: NodeKey

@@ -39,10 +39,13 @@ class IsolateMany:
     ) -> Mapping[str, Callable[[], Results]]:
         """Read the nodes, and return functions that isolate them.
 
-        In a cluster that Faultbridge repairs without an orchestrator, one function isolates a group of up to 15 nodes.
-        Otherwise, or if isolation is already requested, a function isolates one node. The key of a function is the
-        names of its nodes, joined by `, `. `control` has the cluster's controls if the caller has just read them. If a
-        breaker is open in it, the controls are not read again.
+        In a cluster that Faultbridge repairs and that has no orchestrator, one function isolates a group of up to 15
+        nodes. In other clusters, and for a node whose isolation is already requested, a function isolates one node.
+        The key of a function is the names of its nodes, joined by `, `.
+
+        `control` has the cluster's controls if the caller has just read them. Where Faultbridge repairs, a node that a
+        breaker in `control` keeps in service is not isolated. Before any other node in service is isolated, the
+        controls are read again.
         """
         if not nodes:
             return {}

@@ -103,9 +103,9 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
 
 
 def _incident(state: NodeState) -> str | None:
-    """Return the id of the incident that a node's case waits for or waited for, or None.
+    """Return the id of the cluster incident for which a node's live case waits, or waited before; otherwise None.
 
-    An incident for which the case no longer waits counts only while no fault of the node requires a case.
+    After the wait has ended, the id is returned only while no active condition of the node requires a case.
     """
     case = state.live_case
     if case is None or case.incident is None:

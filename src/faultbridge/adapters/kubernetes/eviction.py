@@ -58,7 +58,7 @@ def describe(pods: list[RemainingPod]) -> str:
 def _remaining(kubernetes: Kubernetes, pods: tuple[Pod, ...], *, late: bool) -> Iterator[RemainingPod]:
     """Evict the pods that must leave the node, and yield each pod that still runs.
 
-    If `late` is True, no pod is evicted.
+    If `late` is True, the deadline of the drain has passed, and no further pod is evicted.
     """
     for pod in pods:
         metadata = pod.metadata

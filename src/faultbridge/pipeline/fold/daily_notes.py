@@ -64,7 +64,10 @@ def note_change(note: Note, kind: ChangeKind, group: str, arrival: Arrival, reas
 
 
 def summary_text(group: str) -> str:
-    """Return the text of the note that further faults of a group are not recorded today."""
+    """Return the text of the note that a daily limit was reached, so that further faults are not recorded today.
+
+    `group` is the prefix of the keys to which the limit applies, such as LATE.
+    """
     kind = "informational faults" if group == INFORMATION else "faults of an earlier or unknown instance"
     return f"More than {MAX_PER_DAY[group]} different {kind} today; more only get an outcome."
 
