@@ -1,8 +1,14 @@
-"""The stages for one node, in order: `observe` applies observations, `tick` the passing of time.
+"""The stages that change the state of one node, in order, after new observations and after time has passed.
 
-observe: end conditions of the previous boot -> record new devices -> fold (classifies each fault) -> decide -> shadow
+`observe` applies new observations:
 
-tick: end quiet conditions -> decide -> expire approval
+1. end the conditions that a reboot ends, if the node was rebooted,
+2. record the devices in health snapshots,
+3. fold: apply the observations to the node's conditions,
+4. decide: open, change or close the node's case by the rules of the policy,
+5. shadow: note if a second policy without effect would decide differently.
+
+`tick` ends conditions that were quiet for long enough, decides, and escalates a case whose approval was not answered.
 """
 
 from __future__ import annotations

@@ -23,9 +23,10 @@ NORMAL = 1.4826
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """A node far above its group: its rise per hour, the group's median, and the number of other nodes.
+    """A node whose counters rise much faster than those of its group.
 
-    `score` is its distance from the median in hundredths of the standard deviation that the detector applies.
+    `value` is the node's rise per hour, `median` the median of the group, `peers` the number of other nodes. `score` is
+    the distance of `value` from the median, in hundredths of a robust standard deviation (see `find_outliers`).
     """
 
     value: int
@@ -43,7 +44,10 @@ def rise_per_hour(before: Baseline | None, after: Baseline) -> int | None:
 
 
 def main_part(before: Baseline | None, after: Baseline) -> str | None:
-    """Return the component with more than half of the rise of a total; None without such a one or earlier parts."""
+    """Return the component that caused more than half of the rise of a counter total, or None.
+
+    Returns None if no component did, or if `before` has no totals of components.
+    """
     if before is None or not before.parts:
         return None
     rises = {key: total - before.parts.get(key, 0) for key, total in after.parts.items()}
@@ -51,9 +55,11 @@ def main_part(before: Baseline | None, after: Baseline) -> str | None:
 
 
 def find_outliers(detector: Detector, rises: Mapping[str, int]) -> dict[str, Outlier]:
-    """Return the nodes of one group that are far above the others; empty if the group is too small.
+    """Return the nodes of one group whose counters rise much faster than the median; empty if the group is too small.
 
-    The deviation has a lower bound, so that the rise must exceed the median by at least the detector's floor.
+    `rises` has the rise per hour of each node. A node is an outlier if its rise exceeds the median by the detector's
+    `score` in robust standard deviations. This deviation comes from the median absolute deviation. It has a lower
+    bound, so that an outlier also exceeds the median by at least the detector's `floor`.
     """
     if len(rises) <= detector.min_peers:
         return {}

@@ -1,4 +1,4 @@
-"""Results: the charts of a comparison of systems and of a back-test."""
+"""Results: the charts of a lab comparison of repair systems, and of a back-test."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ VERDICTS = ("right", "needless", "undetermined", "missed")
 
 
 def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]:
-    """Return the two charts of a comparison as SVG, by file name.
+    """Return the two charts of a lab comparison as SVG, by file name.
 
-    One shows the lost GPU-hours by cause, the other the needless evictions against the lost GPU-hours. Systems whose
-    name starts with `marked` are highlighted.
+    `systems` has the results of each compared repair system. One chart shows the lost GPU-hours by cause. The other
+    shows needless evictions against lost GPU-hours, with the systems whose name starts with `marked` in another color.
     """
     bars = [
         Bar(one["system"], _readable(one["lost_by_cause"]), one["margins"].get("lost_gpu_hours")) for one in systems
@@ -41,7 +41,8 @@ def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]
 def backtest_plots(clusters: Sequence[Document]) -> dict[str, str]:
     """Return two charts for each cluster of a back-test as SVG, by file name.
 
-    They show the repair actions and the judgments of repairs, each for the record and for the tested policy.
+    One chart shows the repair actions, the other how many repairs were right, needless, undetermined or missed. Each
+    compares the recorded decisions with those of the tested policy.
     """
     found = {}
     for one in clusters:

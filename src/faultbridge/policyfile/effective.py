@@ -87,6 +87,7 @@ def _in_seconds(document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
 def _leaves(value: Any, given: Any, path: str = "") -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401 - JSON
     """Yield path, value and origin of each plain value in a part of a policy.
 
+    `value` is this part with defaults, and `given` the same part as the file sets it. `path` is the path of the part.
     The path names a breaker by its scope, and a maintenance window by its number.
     """
     if isinstance(value, dict):

@@ -32,5 +32,5 @@ class JobCallback(Protocol):
     def deliver(self, notice: JobNotice) -> CallResult:
         """Deliver one notice; a repeated notice must have no second effect.
 
-        A failure that can be retried is retried later.
+        If the result is a failure that can be retried, Faultbridge delivers the notice again later.
         """

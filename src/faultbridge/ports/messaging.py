@@ -79,7 +79,7 @@ class RecordQueue(Protocol):
 class Receipts(Protocol):
     """The log of sent records and of their outcomes, for the delivery audit.
 
-    It has one line per batch.
+    A sender or ingest writes one line for many records.
     """
 
     def write(self, line: Mapping[str, Any]) -> None:

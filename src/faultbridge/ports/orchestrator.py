@@ -15,9 +15,13 @@ from faultbridge.ports.compute import CallResult, CheckResult, LaunchedInstance
 class ClusterNode:
     """Identifies a node for its orchestrator by cluster, node name, instance id and other names.
 
-    Another instance may reuse a name, so an orchestrator that has instance ids matches by instance id. `host_names` are
-    the names of the instance and change with it. A successor keeps the `aliases`. With `keeps_name` a successor also
-    keeps the node's own name. Otherwise `node` is a host name, perhaps that of a former instance.
+    Another instance may reuse a name, so an orchestrator that has instance ids matches by instance id.
+
+    - `host_names` are the names of the current instance. A successor has other host names.
+    - `aliases` are permanent names of the node. They stay when a successor replaces the instance.
+    - `keeps_name` is True if the name `node` stays too. If it is False, `node` is the host name of an instance, which
+      may be a former one.
+    - `case` is the id of the node's live case, or None.
     """
 
     cluster: ClusterConfig

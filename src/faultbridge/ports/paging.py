@@ -40,9 +40,10 @@ class FormattedPage:
 
 @dataclass(frozen=True, slots=True)
 class PageMessage:
-    """One page: a subject of at most 100 ASCII characters, a body per protocol, filter attributes.
+    """One page: a notification that is sent to operators.
 
-    `forms` holds the page in the formats of particular services.
+    `subject` has at most 100 ASCII characters. `bodies` has the text for each SNS protocol. By `attributes`,
+    subscriptions select the pages that they receive. `forms` has the page in the formats of particular services.
     """
 
     key: str

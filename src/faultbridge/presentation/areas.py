@@ -57,13 +57,13 @@ class Area:
 
 
 def cluster_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
-    """Return the chart of a cluster's nodes by status; None without a change of the cluster's status."""
+    """Return the chart of a cluster's nodes by status; None if no entry until `end` changes the cluster's status."""
     changes = of_type(entries, "Cluster Status Change")
     return _area([Sample(occurred_at(one), dict(one["data"].get("counts") or {})) for one in changes], start, end)
 
 
 def incident_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
-    """Return the chart of an incident's affected nodes; None without a change of an incident."""
+    """Return the chart of an incident's affected nodes; None if no entry until `end` changes the incident."""
     changes = of_type(entries, "Cluster Incident Change")
     samples = [Sample(occurred_at(one), {"failed": int(one["data"]["nodes"]["count"])}) for one in changes]
     return _area(samples, start, end)

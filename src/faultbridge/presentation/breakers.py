@@ -12,7 +12,7 @@ from faultbridge.presentation.entry_rows import Document
 
 
 def breaker_limit(breaker: Document, policy: Policy | None) -> BreakerLimit | None:
-    """Return the limit that a policy sets for a breaker; None without a policy or such a limit."""
+    """Return the limit that a policy sets for a breaker; None if `policy` is None or sets no limit for its scope."""
     scope = BreakerScope.CLUSTER if domain_of(str(breaker["name"])) is None else BreakerScope.DOMAIN
     return next((one for one in policy.breakers if one.scope is scope), None) if policy else None
 

@@ -90,9 +90,9 @@ class ClusterPage:
 class ClusterFacts:
     """The documents of a cluster page; `now` is the time at which they were read.
 
-    `live` is the number of live cases, of which `live_cases` has the newest. If `live` is None, `live_cases` has all of
-    them. `followed` is the number of followed jobs. `jobs` are the first of them in the order of their ids. `policy`
-    gives the limits of repairs and breakers; None if it cannot be read.
+    `live` is the number of all live cases; `live_cases` lists only the newest of these. If `live` is None, `live_cases`
+    lists all. `followed` is the number of all followed jobs; `jobs` lists the first of these, sorted by id. `older`
+    states that earlier entries exist, which are not shown. `policy` is None if it cannot be read.
     """
 
     cluster: Document

@@ -119,7 +119,7 @@ def job_page(job: Document, entries: Sequence[Document], now: datetime, *, older
 
 
 def _is_open(job: Document) -> bool:
-    """Return whether a job still runs, or has ended and waits for its nodes."""
+    """Return whether a job still runs, or has ended and waits until its nodes are repaired."""
     return job["ended_at"] is None or job["state"] == "waiting"
 
 

@@ -13,22 +13,23 @@ ARN = "arn:"
 
 @dataclass(frozen=True, slots=True)
 class EventOrigin:
-    """The account and the HyperPod cluster that an event names; None for a value that it does not name."""
+    """The AWS account and the HyperPod cluster that a provider's event names; None for a value that is not named."""
 
     account: str | None = None
     hyperpod_cluster: str | None = None
     hyperpod_arn: str | None = None
 
     def names(self, config: ClusterConfig) -> bool:
-        """Return whether the event names the HyperPod cluster of a registration, and no other account."""
+        """Return whether the event names the HyperPod cluster of this registered cluster, and no other AWS account."""
         registered = config.hyperpod_cluster
         named = registered is not None and registered in {self.hyperpod_cluster, self.hyperpod_arn}
         return named and self.may_be(config)
 
     def may_be(self, config: ClusterConfig) -> bool:
-        """Return whether the event may be about this cluster, because it names no other cluster or account.
+        """Return whether the event may be about this registered cluster.
 
-        The account of a cluster is known only if its registration has a provider role.
+        Returns False only if the event names another HyperPod cluster or another AWS account. The account of a
+        registered cluster is known only if its registration has a provider role.
         """
         registered = config.hyperpod_cluster
         named = self.hyperpod_arn if registered and registered.startswith(ARN) else self.hyperpod_cluster

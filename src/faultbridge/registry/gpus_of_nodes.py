@@ -13,7 +13,7 @@ from faultbridge.ledger.append import Append
 def gpus_of(append: Append, cluster: str, nodes: Iterable[str], until: datetime) -> Mapping[str, tuple[Component, ...]]:
     """Return the devices, such as GPUs, of each node whose instance has not changed since `until`.
 
-    Nodes with a later instance are not included.
+    Other nodes are not included, because the devices of their former instance are no longer recorded.
     """
     wanted = [NodeKey(cluster, node) for node in sorted(set(nodes))]
     return {

@@ -42,9 +42,9 @@ class KnownGroups:
         return {wanted[key]: from_text(str(found["known_since"])) for key, found in stored.items()}
 
     def clusters_with(self, groups: Collection[str]) -> Mapping[str, set[str]]:
-        """Return the registered clusters that have each of these groups.
+        """Return for each of these groups the names of the registered clusters that have a group of this name.
 
-        Without groups, nothing is read from the table.
+        If `groups` is empty, nothing is read from the table.
         """
         clusters = [str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)] if groups else []
         wanted = {_known_group(cluster, group): (cluster, group) for group in groups for cluster in clusters}

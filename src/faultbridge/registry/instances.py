@@ -86,11 +86,15 @@ class NodeListing(Protocol):
 class SyncResult:
     """The changes that one inventory sync made in one cluster.
 
-    `nodes` is the number of registered nodes. The lists contain node names. `added` are new nodes.
-    `replaced_externally` got an instance that another controller launched. `updated` got new metadata. `gone` have no
-    serving instance. `retired` were replaced by other nodes in an update of their group. `waiting` lists ids of
-    instances that stay reserved for repairs. `refused` maps an instance id to the reason why it was not registered.
-    `source_errors` lists the errors of sources that could not be read.
+    - `nodes`: the number of registered nodes.
+    - `added`: names of new nodes.
+    - `replaced_externally`: names of nodes that got an instance that another controller launched.
+    - `updated`: names of nodes with new metadata.
+    - `gone`: names of nodes without a serving instance.
+    - `retired`: names of nodes that were replaced by other nodes in an update of their group.
+    - `waiting`: ids of instances that stay reserved for repairs.
+    - `refused`: the reason why an instance was not registered, by instance id.
+    - `source_errors`: the errors of sources that could not be read.
     """
 
     cluster: str

@@ -33,7 +33,10 @@ ReadFailure = Callable[[Mapping[str, Any]], ProviderCondition | None]
 
 @dataclass(frozen=True, slots=True)
 class InventoryEventHandler:
-    """Starts inventory syncs of the groups that a batch of provider events names, each once."""
+    """Starts one inventory sync for each cluster of which a batch of provider events names groups or instances.
+
+    `read_failure` returns the failed launch that an event reports, or None.
+    """
 
     table: Table
     sync: SyncInventory
@@ -76,11 +79,13 @@ class InventoryEventHandler:
         groups: Mapping[str, Iterable[EventOrigin] | None],
         failures: Iterable[tuple[EventOrigin, ProviderCondition]],
     ) -> SyncResult | None:
-        """Synchronize the groups of a cluster that the events may be about; None if there are none.
+        """Synchronize those groups of a cluster that the events may be about; return None if there are none.
 
-        `groups` maps each group to the origins of the events about it. It maps a group to None if an event names one of
-        its instances, because that event is certainly about the group. Nothing is synchronized if the provider of the
-        cluster has no inventory, or if the cluster was erased in the meantime.
+        `groups` maps a group name to the origins of the events that name it. It maps the name to None if an event names
+        an instance of the group, because that event is certainly about this cluster's group. `failures` are the failed
+        launches that events report, with the origins of these events.
+
+        Nothing is synchronized if the provider has no inventory, or if the cluster was erased in the meantime.
         """
         try:
             config = self.sync.registration.cluster(cluster)

@@ -29,7 +29,11 @@ from faultbridge.storage.writes import Item
 
 @dataclass(frozen=True, slots=True)
 class ProviderCheck:
-    """Reads the provider's status of a cluster; records conditions, updates and the expected nodes."""
+    """Reads what the provider reports about a cluster, and records it in the state of the cluster.
+
+    Recorded are the provider's conditions, the updates of groups, the number of nodes that the cluster should have, and
+    the nodes that the provider keeps occupied.
+    """
 
     inventories: Mapping[str, Inventory]
     rollup: ClusterRollup
@@ -42,10 +46,10 @@ class ProviderCheck:
         rows: Mapping[str, Sequence[Item]],
         reported: Sequence[ProviderCondition] = (),
     ) -> ProviderStatus:
-        """Record the provider's status of a cluster. `rows` are the roster rows of its nodes by group.
+        """Read and record the provider's status of a cluster, and return it.
 
-        `reported` are conditions of failed launches in events. If the provider does not respond, Transient or
-        Misconfigured is raised and nothing changes.
+        `rows` are the roster rows of the cluster's nodes by group. `reported` are the failed launches that provider
+        events reported. If the provider does not respond, Transient or Misconfigured is raised and nothing changes.
         """
         registered = {group: len(of_group) for group, of_group in rows.items()}
         status = self.inventories[config.provider].provider_status(config, registered)

@@ -15,11 +15,14 @@ RELEVANT = ("provider", "provider_role", "hyperpod_cluster", "eks_cluster", "rep
 def check_repair_owner(
     inventories: Mapping[str, Inventory], config: ClusterConfig, before: ClusterConfig | None = None
 ) -> None:
-    """Check with the provider whether it repairs nodes itself, when a registration names the owner.
+    """Check that the repair owner of a registration does not contradict the provider's own setting.
 
-    Raises Rejected `rival_repair` if Faultbridge and the provider would both repair. Raises Rejected
-    `no_provider_repair` if the provider is named but repairs nothing. Raises Transient or Misconfigured if the provider
-    does not respond: then it is unknown who repairs, and the registration does not change.
+    `before` is the earlier configuration, or None for a new cluster. Nothing is checked if no relevant field changed,
+    or if the cluster only observes.
+
+    - Raises Rejected `rival_repair` if Faultbridge is the owner, but the provider repairs nodes too.
+    - Raises Rejected `no_provider_repair` if the provider is the owner, but repairs no nodes.
+    - Raises Transient or Misconfigured if the provider does not respond, because it is then unknown who repairs.
     """
     unchanged = before is not None and all(getattr(config, name) == getattr(before, name) for name in RELEVANT)
     if unchanged or not _names_owner(config):

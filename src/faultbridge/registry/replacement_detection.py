@@ -127,7 +127,7 @@ def _is_backed_by(state: NodeState, instance_id: str) -> bool:
 
 
 def _with_instance(state: NodeState, instance: Instance, now: datetime) -> NodeState:
-    """Return the node's state with a new instance; what belonged to the former instance is removed."""
+    """Return the node's state with a new instance, without the devices and the isolation of the former instance."""
     former = state.incarnation
     former_ids = (former.instance_id,) if former and former.instance_id else ()
     since = truncate(instance.launched_at) if instance.launched_at else now

@@ -87,7 +87,8 @@ class Retirement:
         """Yield the writes that record in the registry that a node is retired.
 
         They mark the roster row as retired, delete the aliases, and reduce the number of nodes that the cluster
-        expects. The row is kept, because the archive, `verify` and `erase` find the timeline of the node by it.
+        expects. The row is kept, because the archive, `verify` and `erase` find the timeline of the node by it. With
+        `keeps_instance`, the row also keeps the instance id, so that a sync does not register the instance again.
         """
         yield retired_row(keys.roster(state.key.cluster, state.shard, state.key.node), keeps_instance=keeps_instance)
         instance = state.incarnation.instance_id if state.incarnation else None
@@ -124,11 +125,11 @@ def _resolved(case: Case, now: datetime) -> Case:
 
 
 def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now: datetime) -> bool:
-    """Return whether an update of a group replaced its vacant nodes by other nodes.
+    """Return whether an update of a group has put other nodes in the place of its vacant nodes, if it has any.
 
-    This is so if the provider reports the updated group as complete although its vacant nodes, which lost their
-    instances, got no new ones. While an instance of the group has no node, the result is False, because a vacant node
-    may still get it.
+    The result is True if the group has an update hold, the provider reports the group as complete, and no instance of
+    the group is without a node. A vacant node, which lost its instance, then gets no new one. While an instance is
+    without a node, the result is False, because that instance may still be attached to a vacant node.
     """
     reported = status.groups.get(group.name)
     updated = config.update_hold(group.name, now) is not None

@@ -108,10 +108,10 @@ def rows_by_group(rows: Iterable[Item]) -> dict[str, list[Item]]:
 
 
 def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:
-    """Return the instance of a roster row with the names and the opt-out that were found elsewhere.
+    """Return the instance of a roster row with its stored names and those in `orchestrator`; None if nothing is new.
 
-    `orchestrator` describes the instance with the orchestrator's names and the provider's opt-out. Returns None if the
-    row already contains these names and the same opt-out.
+    `orchestrator` describes the instance with the orchestrator's names and with the opt-out. Nothing is new if the row
+    already contains these names and the same opt-out. If `orchestrator` is None, only an opt-out that ended is new.
     """
     stored = row.get("names")
     names = tuple(str(name) for name in stored) if isinstance(stored, list) else ()

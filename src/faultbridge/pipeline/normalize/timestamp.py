@@ -92,7 +92,10 @@ class _Clock:
         self._source = "sent" if sent_at and is_plausible else "received"
 
     def with_time(self, observation: _AnyObservation) -> _AnyObservation:
-        """Return an observation with its final time. An attribute of a fault keeps the original time."""
+        """Return an observation with its time shifted to AWS's clock, or with a default time if it has none.
+
+        A fault or a clear whose time changed keeps its original time, if any, in the attribute `time_claimed`.
+        """
         if isinstance(observation, Snapshot):
             present = tuple(self.with_time(fault) for fault in observation.present)
             return replace(observation, observed_at=self._instant(observation.observed_at), present=present)
@@ -124,10 +127,10 @@ class _Clock:
 
 
 def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timedelta:
-    """Return how far the clock of a node is behind by its heartbeats; zero if it is not behind.
+    """Return by how much the node's heartbeats report its clock to be behind; zero if they report no delay.
 
-    `observations` come from the records that are being processed. Their heartbeats are newer than the node's state and
-    are therefore preferred.
+    `observations` come from the records that are being processed. If they contain a heartbeat that reports a wrong
+    clock, it is used, because it is newer than the node's state. Otherwise the node's active conditions are used.
     """
     snapshots = (one for one in observations if isinstance(one, Snapshot) and one.source == HEARTBEAT)
     reports = [fault.attributes for one in snapshots for fault in one.present if fault.code == CLOCK]
@@ -136,10 +139,11 @@ def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timed
 
 
 def clock_has_moved(known: Mapping[str, str], reported: Mapping[str, str]) -> bool:
-    """Return whether two reports about a node's clock differ by more than the tolerance.
+    """Return whether two reports of how far a node's clock is off differ by more than `TOLERANCE`.
 
     They differ if the clock was set in the meantime, or if another instance now backs the node. `known` and `reported`
-    are the attributes of the reports. A known report without seconds, such as a health agent's, counts as 0 seconds.
+    are the attributes of the earlier and the new fault. An earlier fault that gives no seconds, such as a health
+    agent's, counts as 0 seconds off. If the new fault gives no seconds, the result is False.
     """
     try:
         return abs(int(known.get(SECONDS_OFF, "0")) - int(reported[SECONDS_OFF])) > TOLERANCE.total_seconds()
@@ -163,9 +167,10 @@ def correct_record(record: RawRecord, slow: timedelta) -> RawRecord:
 
 
 def correct_observation(observation: _AnyObservation, record: RawRecord, slow: timedelta) -> _AnyObservation:
-    """Return an observation with corrected times. An attribute of a fault keeps the original time.
+    """Return an observation of a node whose clock is behind by `slow`, with its times moved forward.
 
-    `record` is the record as it was sent.
+    `record` is the record as it was sent. A fault or a clear whose time changed keeps the original time in the
+    attribute `time_claimed`.
     """
     claimed = observation.observed_at
     at = None if claimed is None else _corrected(claimed, record, slow)
@@ -181,13 +186,12 @@ def correct_observation(observation: _AnyObservation, record: RawRecord, slow: t
 
 
 def _corrected(at: datetime, record: RawRecord, slow: timedelta) -> datetime:
-    """Return a time that the node's slow clock gave, moved forward by the clock's delay, but not past the receipt.
+    """Return a time of the node's slow clock, moved forward by the clock's delay, but not past the receipt.
 
-    `slow` is the delay that heartbeats report; if it is zero, the time is not changed. If the record was received more
-    than `slow` after its sending time, the time is moved by that difference instead.
-
-    A clock that is slow by `slow` gives only times at least that long before the receipt. A time that is later than
-    this by more than `TOLERANCE` must come from another clock, and is not changed.
+    - `slow` is the delay that heartbeats report. If it is zero, the time is not changed.
+    - If the record was received more than `slow` after its sending time, the time is moved by that longer delay.
+    - At the receipt, the slow clock shows the time of receipt minus `slow`. If `at` is later than that by more than
+      `TOLERANCE`, another clock gave it, and it is not changed.
     """
     age = record.received_at - at
     if not slow or age < slow - TOLERANCE:

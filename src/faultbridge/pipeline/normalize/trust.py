@@ -44,23 +44,24 @@ class Trust:
     def sender(self, delivered_by: str | None, claimed: str | None) -> str | None:
         """Return the original sender of a record.
 
-        A record can name another sender. That name is accepted only if a function of the installation sent the record
-        again.
+        `delivered_by` is the sender that SQS stored for the message. `claimed` is the sender that the message itself
+        names. `claimed` is accepted only if a function of the installation put the message on the queue, for example
+        to send a record again.
         """
         return claimed if claimed and self._is_own(delivered_by) else delivered_by
 
     def received_at(self, delivered_by: str | None, claimed: datetime | None, delivered_at: datetime) -> datetime:
-        """Return when a record was first received, at most `delivered_at`, the queue's own time.
+        """Return when a record was first received, at most `delivered_at`, the time of receipt by the queue.
 
-        A function or an operator that sends a record again states when it was first received. If a node states this, it
-        is ignored.
+        A function or an operator that sends a record again states in `claimed` when it was first received. If sender
+        checks are required and `delivered_by`, the sender that SQS stored, is an instance, `claimed` is ignored.
         """
         if claimed is None or (self.required and instance_of(delivered_by) is not None):
             return delivered_at
         return min(claimed, delivered_at)
 
     def with_sender_instance(self, record: RawRecord) -> RawRecord:
-        """Return the record with its sender's instance id added, if checks are required and none is set."""
+        """Return the record with its sender's instance id, if checks are required and the record names no instance."""
         if not self.required or record.instance_id is not None:
             return record
         return replace(record, instance_id=instance_of(record.sender))

@@ -157,7 +157,8 @@ WITHOUT_REPAIR: Mapping[str, str] = {
 def situation(case: Document) -> str:
     """Return the situation of a case, which is its key in the tables of this module.
 
-    It is the status of the case, and what the case waits for, how it was resolved or what stopped its repair.
+    The situation is the status of the case, such as `open`. A detail follows for some statuses: what a queued or open
+    case waits for, how a case was resolved, or what stopped the repair of an escalated case.
     """
     status = str(case["status"])
     detail = case["waiting_for"] if status == "queued" else case["resolution"] if status == "resolved" else None

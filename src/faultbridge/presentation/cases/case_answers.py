@@ -50,7 +50,7 @@ class Answer:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether this is the answer to why a node was not repaired, or was repaired late."""
+        """Whether the question is why a node was not repaired, is not repaired yet, or was repaired late."""
         return self.question in {NOT_REPAIRED, NOT_YET, DELAYED}
 
 

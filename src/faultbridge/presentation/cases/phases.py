@@ -1,7 +1,7 @@
-"""Phases: how the time of a case was spent, on each wait and on each part of each attempt.
+"""Phases: how long a case spent on each wait and on each step of each attempt.
 
-The phases come from the entries of the case. The case itself stores only one total time per phase. If its first entries
-are missing, these totals are shown.
+The times come from the entries of the case. If the first entries are missing, the total time of each phase is shown
+instead, which the case itself stores.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _periods(case: Document, changes: Iterable[Document], end: datetime) -> Iter
 
 
 def _state(status: object, change: Document, attempt: int, case: Document) -> tuple[str, Tone]:
-    """Return the name and the tone of the period that follows a change of a case."""
+    """Return the name and the tone of the period that begins with a change of a case to this status."""
     if status == "in_progress":
         return f"attempt {attempt}: {_current(case)}", Tone.WORK
     if status == "escalated":

@@ -53,10 +53,11 @@ class Wait:
 
 
 def case_waits(entries: Iterable[Document]) -> tuple[Wait, ...]:
-    """Return the waits of a case, oldest first, without very short waits.
+    """Return the waits of a case, oldest first, without waits that ended after less than `SHORTEST`.
 
-    A wait begins with an entry for which `begins_wait` is True. It ends with the next change of the case's status,
-    refusal, or note about an approval. Equal successive waits are combined.
+    A wait begins with an entry for which `begins_wait` is True. It ends with the next entry that changes the case's
+    status, records what a queued case waits for (a refusal), or is about an approval. Successive waits for the same
+    reason are combined.
     """
     changes = [one for one in of_type(entries, CASE_STATUS, NOTE) if _is_boundary(one)]
     ends = [*(occurred_at(one) for one in changes[1:]), None]
@@ -71,7 +72,11 @@ def _is_boundary(entry: Document) -> bool:
 
 
 def begins_wait(entry: Document) -> bool:
-    """Return whether an entry begins a wait: a status that waits, a refusal, or a note about an approval."""
+    """Return whether an entry begins a wait of a case.
+
+    Such an entry changes the status to one in which the case waits, records why a queued case was not admitted (a
+    refusal), or is about an approval.
+    """
     data = entry["data"]
     return data.get("to") in {"open", "queued", "absorbed"} or data.get("kind") in {"refused", "approval"}
 

@@ -40,7 +40,7 @@ class VerificationPeers:
     def is_free(self, instance_id: str) -> bool:
         """Return whether an instance runs no work.
 
-        It backs no node, or a healthy node that an operator keeps out of service.
+        The result is True if the instance backs no node, or if only an operator's order keeps its node out of service.
         """
         node = self._node_of(instance_id)
         return node is None or _is_kept_out(items.read_state(node, self.table.get(keys.node_state(node))))
