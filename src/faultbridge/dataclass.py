@@ -106,12 +106,12 @@ def _first_hash(kind: Any) -> Callable[[object], int]:  # noqa: ANN401 - any cla
 
 
 def _tuple_of(value: str, names: Iterable[str]) -> str:
-    """Return the source of a tuple of some attributes of a variable."""
+    """Return the Python code of a tuple of attributes of the variable `value`, such as `(self.a, self.b, )`."""
     return "(" + "".join(f"{value}.{name}, " for name in names) + ")"
 
 
 def _key(names: Iterable[str]) -> _Key:
-    """Return a function that returns the values of some fields."""
+    """Return a function that returns the values of these fields of an instance, as a tuple."""
     read = tuple(names)
     if len(read) > 1:
         return operator.attrgetter(*read)
@@ -152,10 +152,11 @@ def _repr(self: Any) -> str:  # noqa: ANN401 - as above
 
 
 def _first_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN401 - any class
-    """Return an `__init__` that sets the fields of the first values one by one, and then compiles its replacement.
+    """Return an `__init__` that is not compiled for the first instances of a class (`UNCOMPILED`).
 
-    Most services have one instance in a process, so a compiled method would not be used again. Several threads may call
-    this `__init__` at the same time.
+    For these instances, it sets the fields one by one. For the next instance, it compiles a faster `__init__` and
+    replaces itself with it. Most services have one instance in a process, for which compiling would take longer.
+    Several threads may call this `__init__` at the same time.
     """
     left = [None] * UNCOMPILED
 
@@ -174,7 +175,10 @@ def _first_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN
 
 
 def _values(kind: Any, values: tuple[object, ...], named: dict[str, object]) -> list[tuple[str, object]] | None:  # noqa: ANN401 - any class
-    """Return the name and value of each field, or None for wrong arguments: the compiled `__init__` reports those."""
+    """Return the name and value of each field, from the positional arguments `values` and the arguments `named`.
+
+    Returns None for wrong arguments. The compiled `__init__`, which is called then, raises the error.
+    """
     parts = fields(kind)
     names = [part.name for part in parts if part.init and not part.kw_only]
     given = dict(zip(names, values, strict=False)) | named

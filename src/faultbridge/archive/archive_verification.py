@@ -39,7 +39,7 @@ class VerifyArchive:
     """Verifies the archive of a cluster against its manifests and hash chains.
 
     With a vault, which is a bucket of locked objects, the archive is also compared with the manifests and anchors
-    there.
+    there. `stack_id` is the id of the stack; if it is None, a manifest or an anchor must name the stack.
     """
 
     archive: Archive
@@ -49,7 +49,7 @@ class VerifyArchive:
     def __call__(self, cluster: str, node: str | None = None) -> Verified:
         """Verify the stream of one node, or all streams of the cluster if `node` is None.
 
-        Raises `Rejected` (`no_stack_id`) if the stack is named neither by the caller nor in the archive or vault.
+        Raises `Rejected` (`no_stack_id`) if `stack_id` is None and no manifest or anchor names the stack.
         """
         content = _ArchiveContent()
         self._read_manifests(cluster, content)
@@ -123,10 +123,10 @@ def _verify_stream(stream: Stream, content: _ArchiveContent, anchored: AnchoredH
 
 
 def _start(stream: Stream, lines: dict[Position, ArchiveLine], manifests: Iterable[Manifest]) -> Head | None:
-    """Return the entry at which a stream starts in the archive after its earlier days were deleted.
+    """Return the first archived entry of a stream if earlier entries were deleted on purpose, else None.
 
-    The days were deleted on purpose if the oldest remaining manifest names an earlier sealed day, and if its first
-    range of the stream begins at this entry. Otherwise the result is None.
+    Whole days may be deleted from the archive. The deletion was on purpose if the oldest remaining manifest names an
+    earlier sealed day, and if the stream's first range in this manifest begins at the first archived entry.
     """
     first = min(manifests, key=lambda manifest: manifest.day, default=None)
     if first is None or first.after is None or not lines:

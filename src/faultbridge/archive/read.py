@@ -41,7 +41,8 @@ class ReadArchive:
     def entries(self, query: TimelineQuery, table: Iterable[Line] = ()) -> list[Line]:
         """Return the entries that match a query, each entry once, oldest first.
 
-        Entries in `table` fill the gaps of the archive.
+        `table` contains the entries that the DynamoDB table has for the same query. The result includes them, because
+        the archive may still lack recent entries.
         """
         if query.cluster is None:
             raise Rejected("nothing_asked", "the query names no cluster; an archive is read by cluster")

@@ -147,9 +147,10 @@ class Seal:
             yield line_of(item)
 
     def _archived(self, cluster: str, lines: list[ArchiveLine]) -> tuple[list[SealedObject], ArchivedHashes]:
-        """Read the archive objects of each day that a line belongs to; return the objects and their hashes.
+        """Read the archive objects of each day to which a line belongs.
 
-        An object that cannot be read is skipped.
+        Returns the objects, and the hashes of all entries in them. An object that cannot be read is skipped, so that
+        its entries are archived again.
         """
         objects: list[SealedObject] = []
         archived: ArchivedHashes = {}

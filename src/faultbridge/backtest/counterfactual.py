@@ -192,7 +192,10 @@ class Counterfactual:
 
 
 def expire_approval_of(state: NodeState, at: datetime) -> NodeState:
-    """Return a node whose case is escalated if its approval request was not answered in time."""
+    """Return a node after escalating its case, if the deadline of an unanswered approval request has passed.
+
+    Otherwise the node is returned unchanged.
+    """
     return expire_approval(Transition(state), at).state
 
 

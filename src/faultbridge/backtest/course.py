@@ -61,8 +61,12 @@ class Course:
 class Track:
     """One node in a replay: its state under the tested policy, and its recorded state.
 
-    `trail` is the recorded course of its case. While `diverged` is False, both states have the same case.
-    `attempt_ends` and `retry_at` are the timers of a simulated case.
+    `trail` is the recorded course of its case. `diverged` is True once the two policies decided differently. Until
+    then, both states have the same case, and after that, a case under the tested policy is simulated:
+
+    - `course`: the simulated course of the case
+    - `attempt_ends`: when its running attempt ends
+    - `retry_at`: when its refused attempt is considered again; `retry_pause` is the next pause between two tries
     """
 
     state: NodeState

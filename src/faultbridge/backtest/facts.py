@@ -29,9 +29,10 @@ _FAULTS = frozenset(one.value for one in FAULT_TYPES)
 class FactReader:
     """Rebuilds the conditions of nodes from entries; `policies` are the known policies by version.
 
-    If the recorded policy changed the severity or the action of a fault, its entry does not show the reported values.
-    They are then taken from the catalog if the policy rule is known, else from the entry. `guessed` has the ids of the
-    entries whose reported values are uncertain for this reason.
+    An entry has the severity and the action of a fault after the policy rule that applied, not as they were reported.
+    If the rule sets a value, the catalog's value is assumed as reported. Otherwise, or if the policy is not known, the
+    reported value is that of the entry. `guessed` has the ids of the entries whose reported values are uncertain: their
+    rule sets a value, or their policy is not known.
     """
 
     catalog: Catalog

@@ -87,10 +87,10 @@ class InStep:
         commit: Commit,
         recorded: Iterable[Event],
     ) -> tuple[list[Decision], NodeState]:
-        """Compare what the decision stages decided in a commit with the tested policy's decision.
+        """Compare what the decision stages decided in a commit with what they decide under the tested policy.
 
-        The stages decide after observations, a timer or an order. Returns the decision, if there is one, and the node
-        under the tested policy.
+        `changes` are the changes of conditions in the commit, `recorded` the recorded changes of the case. Returns one
+        compared decision, or none if both policies decide nothing, and the node under the tested policy.
         """
         theirs = [_of_event(one) for one in recorded if _is_decided(one)]
         if any(text.startswith("open") for text in theirs) and state.ignored is not None:
@@ -234,7 +234,7 @@ def _case_id(commit: Commit) -> str | None:
 
 
 def _with_recorded_id(state: NodeState, commit: Commit) -> NodeState:
-    """Give the simulated case the id of the recorded case that was opened in the same commit."""
+    """Give a case the id of the recorded case that a commit opened, because later entries name the case by this id."""
     opened = [one for one in commit.of_type(EntryType.CASE_STATUS) if one["data"]["from"] is None]
     if not opened or state.case is None:
         return state
@@ -242,7 +242,7 @@ def _with_recorded_id(state: NodeState, commit: Commit) -> NodeState:
 
 
 def _isolation_requested(state: NodeState) -> NodeState:
-    """Request the isolation of a node if its case requires it, as the product does at once."""
+    """Request the isolation of a node if its case requires it. In operation, Faultbridge also requests it at once."""
     case = state.live_case
     needed = case is not None and case.isolate and state.isolation is Isolation.NONE
     return replace(state, isolation=Isolation.REQUESTED) if needed else state

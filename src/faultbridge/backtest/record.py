@@ -80,7 +80,8 @@ class Trail:
 def commits(events: Iterable[Event]) -> Iterator[Commit]:
     """Group entries by the commit that wrote them, and yield the commits in the order of time.
 
-    One run of admission starts some cases and refuses others at the same time. The commits with refusals come last.
+    One run of admission starts some cases and refuses others at the same time. The commits with refusals come last, so
+    that a replay occupies the repair slots of the started cases before it compares the refusals.
     """
     found = [
         Commit(from_text(recorded), node or None, Actor(actor), tuple(group))

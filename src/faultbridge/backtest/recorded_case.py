@@ -99,7 +99,11 @@ def _new_case(event: Event) -> Case:
 
 
 def _answered(state: NodeState, event: Event) -> NodeState:
-    """Return a node whose approval request was granted or withdrawn by a recorded note."""
+    """Return a node after a recorded note about its approval request.
+
+    A note with the order `approved` grants the request. Any other note that ends the request removes it. All other
+    notes change nothing.
+    """
     case, facts = state.live_case, event["data"]["facts"]
     if case is None or event["data"].get("stage") != "over" or case.approval is None:
         return state

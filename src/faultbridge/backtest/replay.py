@@ -94,7 +94,10 @@ class _Run:
         self.alone.rejoin(track, commit.at)
 
     def _note_policy(self, commit: Commit) -> None:
-        """Store the breaker limits of the recorded policy, which entries about faults and cases name."""
+        """Store the breaker limits of the policy that a commit names, if this policy is known.
+
+        Entries about faults and cases name the policy that was in force.
+        """
         version = next((one["data"]["policy"] for one in commit.events if "policy" in one["data"]), None)
         policy = self.in_step.reader.policies.get(version or "")
         if policy is not None:

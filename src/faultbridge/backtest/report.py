@@ -60,9 +60,10 @@ def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed,
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the report `after`, compared with the tested policy of the report `before`.
+    """Return the report `after`, but compared with the tested policy of `before` instead of the record.
 
-    The decisions under that policy take the place of the recorded decisions in the comparison.
+    Both are reports about the same recorded entries. In the result, `recorded` contains the totals and the decisions
+    under the tested policy of `before`. No difference has an explanation, because neither policy was recorded.
     """
     old, new = ({(one["at"], one["node"]): one for one in report["differences"]} for report in (before, after))
     differences = []

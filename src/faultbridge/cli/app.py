@@ -116,7 +116,10 @@ def _words_to_complete(environment: Mapping[str, str]) -> list[str]:
 
 
 def _add(root: typer.Typer, name: str, *, hidden: bool = False) -> None:
-    """Import the module of a command, and add the command with all its verbs to the tree."""
+    """Import the module of a command, and add the command with all its verbs to the tree.
+
+    A command without verbs is left out of the help if `hidden` is True, which is used for former names.
+    """
     current = RENAMED.get(name, name)
     row = COMMANDS[current]
     app: typer.Typer = import_module(f"faultbridge.cli.commands.{row.module}").app

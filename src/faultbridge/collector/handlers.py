@@ -37,7 +37,8 @@ class RecordStore:
     def store(self, record: CollectedRecord) -> None:
         """Store a record; raises Transient when the disk has no room, so that the object is read again later.
 
-        A record that does not fit into a message is logged and dropped if no bucket is set.
+        If a record is too large for a message, the sender uploads it to the bucket for large records. Without a bucket,
+        the record is dropped, and this is logged.
         """
         new_id = record.record_id or str(uuid.uuid4())
         packer = RecordPacker(

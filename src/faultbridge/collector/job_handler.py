@@ -75,7 +75,10 @@ class JobHandler:
                     known.pop(one.job_id, None)
 
     def _report(self, job_id: str) -> None:
-        """Report the end of a job's current run, and the start of a new run if all active pods are running."""
+        """Report the end of a job's current run if it has ended, and the start of a new run if one has started.
+
+        A new run has started when all active pods are running, and one of them was not in the last run that ended.
+        """
         pods, run = self._pods[job_id], self._runs.get(job_id)
         end = end_of(pods[uid] for uid in run if uid in pods) if run is not None else None
         if run is not None and end is not None:

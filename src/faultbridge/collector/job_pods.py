@@ -31,9 +31,10 @@ _MAX_REASON = 64
 class JobPod:
     """A pod of a training job that has GPUs.
 
-    `order` is the position of the pod among the pods of its `group`, or None if no label states it. If `leads` is True,
-    the success of the pod is the success of the job. `disruption` is the reason why Kubernetes ended the pod, such as
-    `PreemptionByScheduler`.
+    - `group`: the name of the pod's replicated job in a JobSet, "" in any other job
+    - `order`: the position of the pod in its group, as two numbers that sort the pods; None if no label states it
+    - `leads`: whether the success of this pod is the success of the job
+    - `disruption`: the reason why Kubernetes ended the pod, such as `PreemptionByScheduler`; None if it did not
     """
 
     uid: str
@@ -89,8 +90,11 @@ def pod_of(pod: Mapping[str, Any]) -> JobPod | None:
 def ranks_of_pods(pods: Collection[JobPod]) -> dict[str, str]:
     """Return the training ranks of each node: one rank for each GPU, in the order of the pods.
 
-    The result is empty if the ranks are ambiguous: a pod has no index or no node, an index is missing, pods differ in
-    their number of GPUs or in their group, or two pods run on one node.
+    The ranks of a node are a text such as `0-7`. The result is empty if the ranks are ambiguous:
+
+    - a pod has no position or no node, or a position is missing
+    - pods differ in their number of GPUs or in their group
+    - two pods run on one node
     """
     placed = sorted((one.order, one.node) for one in pods if one.order is not None and one.node is not None)
     firsts = dict.fromkeys(order[0] for order, _ in placed)
@@ -103,7 +107,10 @@ def ranks_of_pods(pods: Collection[JobPod]) -> dict[str, str]:
 
 
 def end_of(pods: Iterable[JobPod]) -> dict[str, str] | None:
-    """Return the outcome, reason and time of the end of a run, or None while the run continues."""
+    """Return how the run of these pods ended, or None while the run continues.
+
+    The result has the fields of a job report: `outcome`, `reason` and, if the pod states its end, the time `at`.
+    """
     found = list(pods)
     failed = sorted((one for one in found if one.phase == FAILED), key=_finished)
     deleted = [one for one in found if one.phase == DELETED]
@@ -131,7 +138,11 @@ def _finished(pod: JobPod) -> tuple[bool, float]:
 
 
 def _order(job_label: str, labels: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return the position of a pod in its job, or None if no label states it."""
+    """Return the position of a pod in its job, or None if the labels do not state it.
+
+    The first number is that of the replica type (Kubeflow) or of the child job (JobSet), and 0 for a single Job. The
+    second number is the index of the pod there.
+    """
     completion = number(labels.get(f"{BATCH}job-completion-index"))
     if job_label.startswith(KUBEFLOW):
         first = {"master": 0, "worker": 1}.get(str(labels.get(f"{KUBEFLOW}replica-type")))

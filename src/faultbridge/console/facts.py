@@ -192,7 +192,10 @@ class Facts:
         return tuple(sorted(str(row["node"]) for row in rows if row["case"] and row["node"] != node))
 
     def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseDocuments, ...]]:
-        """Read a cluster, the newest entries of it and its nodes in a window (at most `limit`), and their cases."""
+        """Read a cluster, its newest entries and those of its nodes in a time window, and cases.
+
+        At most `limit` entries are read, and the last 20 cases that these entries name.
+        """
         query = TimelineQuery(cluster, since=window[0], until=window[1])
         lines, older = self.timeline.newest(query, limit)
         entries = _documents(lines)

@@ -31,9 +31,10 @@ class Kept:
     def read(
         self, name: str, config: ClusterConfig, age: timedelta, read: Callable[[ClusterConfig], T], version: object = ""
     ) -> T:
-        """Return the cached value of a cluster, or read it again.
+        """Return the cached value with this name for a cluster, or call `read` and cache the result.
 
-        The cached value is used if it has this `version` and is at most `age` old.
+        The cached value is used if it is at most `age` old and was cached with an equal `version`. `version` is a value
+        that changes when the cached value is no longer correct.
         """
         now, key = self.clock.now(), (name, config.cluster)
         kept = self._values.get(key)

@@ -77,7 +77,8 @@ def efa_rates_by_instance_type() -> Mapping[str, int]:
 def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """Return the hardware units that NVLink5 errors name, by Xid and by the name of the unit.
 
-    Each unit has two numbers: `before` is used by drivers older than R575, `since` by R575 and later drivers.
+    An error contains the number of its unit in the word `intrInfo`. Each unit has two such numbers: `before` is used by
+    drivers older than R575, `since` by R575 and later drivers.
     """
     units: dict[str, dict[str, dict[str, Any]]] = _read_beside("nvlink5_units.json")["units"]
     return units
@@ -85,7 +86,7 @@ def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 @cache
 def offender_odds() -> Odds:
-    """Return the probabilities for deciding whether a GPU card or its slot is the offender (faulty)."""
+    """Return the fault probabilities that decide whether a GPU card or its slot is faulty (the offender)."""
     from faultbridge.domain.offenders import Odds
 
     raw = _read_beside("offenders.json")

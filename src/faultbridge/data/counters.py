@@ -23,8 +23,11 @@ _FILE = Path(__file__).parent / "thresholds" / "counters.json"
 class Threshold:
     """The threshold of one counter: an increase above `limit` is a fault with the code `code`.
 
-    With `seconds`, only the increase within that time counts. `bits` is the width of a counter that stops at its
-    maximum. `remote` marks a counter that a healthy port increases when the other end of the link fails.
+    - `seconds`: `limit` applies to each period of this length, so that twice the time allows twice the increase. If it
+      is None, `limit` applies to the increase between two samples, whatever the time between them.
+    - `bits`: the width of a counter that stops at its maximum; None for any other counter
+    - `remote`: whether a healthy port increases the counter when the other end of the link fails
+    - `says`: what other tools state about the counter, by the name of the tool
     """
 
     counter: str

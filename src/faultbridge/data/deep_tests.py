@@ -17,7 +17,8 @@ FOLDER = Path(__file__).parent / "verification"
 class DeepTest:
     """One test: its name, the lowest level at which it runs, its time limit in seconds, and its script.
 
-    Below the level `optional_below`, an instance that lacks the tools of the test can pass without the test.
+    At a level below `optional_below`, the test is left out if the instance lacks its tools. At any other level,
+    the test is then not verified.
     """
 
     name: str

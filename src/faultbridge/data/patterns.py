@@ -48,7 +48,10 @@ def check_repetitions(pattern: str) -> None:
 
 
 def _is_ambiguous(node: object, *, repeated: bool = False) -> bool:
-    """Return whether a parsed pattern is ambiguous: a repeated part can match a text in several ways."""
+    """Return whether a parsed pattern is ambiguous: a repeated part can match a text in several ways.
+
+    `node` is the pattern or a part of it. `repeated` states whether a repetition contains this part.
+    """
     name, *arguments = node if isinstance(node, tuple) and node else (None,)
     if str(name) in _REPEATS:
         least, most, body = arguments[0]

@@ -188,7 +188,11 @@ def _has_no_repair(case: Mapping[str, Any]) -> bool:
 
 
 def _action_text(case: Mapping[str, Any]) -> str:
-    """Return the action and the attempt number of a case as text, and its repair action if that is another one now."""
+    """Return the action of a case, its repair action, and its attempt number as text.
+
+    An example is `reboot_node, now replace_node, attempt 2`. The repair action is left out if it equals the action, or
+    if the case has no repair.
+    """
     same = case["repair_action"] == case["action"]
     repair = "" if same or _has_no_repair(case) else f", now {case['repair_action']}"
     return f"{case['action']}{repair}, attempt {case['attempt']}"

@@ -25,8 +25,8 @@ COMPACT_ENTRIES: Columns = {
 def compact(entries: Iterable[Document]) -> Iterator[Document]:
     """Replace successive registrations of nodes with one document per kind of registration.
 
-    Updates of the node counts between these registrations are dropped, except the last one. Every other entry stays
-    unchanged and in its position, including one that changes the status of the cluster.
+    Each registration also updates the node counts of the cluster. Of the updates in a series of registrations, only
+    the last one is kept. Every other entry stays unchanged and ends the series, also a change of the cluster's status.
     """
     for is_setup, run in groupby(entries, _is_setup):
         documents = list(run)

@@ -51,8 +51,8 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, fit: bo
 def fitting_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], terminal: int) -> list[int]:
     """Return the positions of the columns that fit a terminal of this width.
 
-    Empty columns are left out first, then the last columns. The first column always stays. A column of several words
-    may fold; every other column is complete.
+    Empty columns are left out first, then the last columns. The first column always stays. A column that has a cell
+    with several words may fold, which means that its cells continue on more lines. Other columns need their full width.
     """
     shown = list(range(len(titles)))
     empty = [number for number in shown[1:] if all(row[number] in {"", EMPTY} for row in rows)]
@@ -70,8 +70,9 @@ def _min_width(lines: Sequence[Sequence[str]]) -> int:
 def _min_widths(lines: Sequence[Sequence[str]], folded: int, *, whole_words: bool = False) -> list[int]:
     """Return the smallest width of each column.
 
-    A column that cannot fold has its full width. A column that can fold has the largest of these widths, but at most
-    its full width: `folded`, the width of its title and, with `whole_words`, the width of its longest word.
+    A column that cannot fold needs its full width. A column that can fold needs the width `folded`, or more if its
+    title is wider. With `whole_words`, it also needs the width of its longest word. No column needs more than its full
+    width.
     """
     widths = _widths(lines)
     for number, title in enumerate(lines[0]):
@@ -103,9 +104,9 @@ def _sum(widths: Sequence[int]) -> int:
 
 
 def _folds(cells: Iterable[str]) -> bool:
-    """Return whether a column may fold: it has a cell with several words.
+    """Return whether the cells of a column may continue on more lines: one of them has several words.
 
-    An id is one word, so a column of ids stays complete.
+    An id is one word, so ids are never split.
     """
     return any(" " in cell for cell in cells)
 

@@ -27,6 +27,8 @@ HEAD = """# Written by `faultbridge rule template {folder}`; do not edit. Deploy
 def template_text(rules: Iterable[RuleFile], folder: str, name: str) -> str:
     """Return the CloudFormation template for rule files as YAML.
 
+    `folder` (of the rule files) and `name` (of the template file) appear only in the comment at the top.
+
     Raises `Rejected` if there are too many rules, or if two rules have the same logical name.
     """
     document = template(list(rules))

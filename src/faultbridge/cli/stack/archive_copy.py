@@ -39,9 +39,10 @@ def archived_entries(path: Path, wanted: TimelineQuery) -> list[Line]:
 
 
 def verify_archived(path: Path, cluster: str, node: str | None, *, anchor: bool, stack_id: str | None) -> Verified:
-    """Verify a copy of the archive; with `anchor`, also compare it with the anchors in the same folder.
+    """Verify the stream of one node in a copy of the archive, or all streams of the cluster if `node` is None.
 
-    An anchor records where each stream of entries ends.
+    With `anchor`, the copy is also compared with the manifests and anchors of the vault in the same folder. An anchor
+    records where each stream of entries ends. `stack_id` is needed only if no manifest or anchor names the stack.
     """
     from faultbridge.archive.archive_verification import VerifyArchive
 

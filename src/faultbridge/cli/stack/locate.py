@@ -64,7 +64,9 @@ def find_settings(
 ) -> Settings:
     """Return the settings of the stack that the options select.
 
-    For the embedded stack, the function also sets the AWS environment variables of this process.
+    For the embedded stack, the function also sets the AWS environment variables of this process. For a stack on AWS, it
+    reads the outputs with the AWS clients that `clients` creates. `notify` prints a notice if an embedded stack of the
+    same name runs, but the command uses another endpoint.
     """
     chosen = chosen_embedded_stack(target, embedded_only=embedded_only)
     if chosen is not None:
@@ -86,7 +88,8 @@ def find_settings(
 def chosen_embedded_stack(target: Target, *, embedded_only: bool = False) -> StackInfo | None:
     """Return the embedded stack if the command uses it, or None if the command uses a stack on AWS.
 
-    The variables of `faultbridge env` also select the embedded stack.
+    A running embedded stack is used unless options or environment variables select AWS. Environment variables with the
+    values that `faultbridge env` prints for this stack do not select AWS.
     """
     embedded = embedded_stack(target.stack)
     if embedded is None or embedded_only or not target.selects_aws:

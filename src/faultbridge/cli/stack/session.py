@@ -150,7 +150,10 @@ class Session:
 
     @cached_property
     def cloud_events(self) -> tuple[RecordQueue, RecordQueue] | None:
-        """Return the dead-letter queue and the queue of AWS service events; None if the stack has none."""
+        """Return the two queues of AWS service events: the dead-letter queue, then the queue itself.
+
+        Returns None if the stack receives no AWS service events.
+        """
         from faultbridge.adapters.messaging.sqs import SqsQueue
 
         dead, queue = self.settings.events_dead_letter_queue_url, self.settings.events_queue_url

@@ -127,8 +127,8 @@ def _events(component: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator
 def _fault(message: str, row: Mapping[str, Any], component: Mapping[str, Any]) -> Fault:
     """Return the fault that a message of a GPUd component reports.
 
-    If the message contains an Xid or SXid, that determines the fault code. Otherwise a known text of the mapping `gpud`
-    determines it, or else the component.
+    The fault code is determined by the first of these that exists: an Xid or SXid in the message, a known text of the
+    mapping `gpud` in the message, the component.
     """
     found = _XID_IN_TEXT.search(message)
     stated = _stated(message, row)
@@ -145,9 +145,9 @@ def _stated(message: str, row: Mapping[str, Any]) -> str | None:
 def _named(message: str, row: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the identifiers of the GPU that a message names, as attributes of its fault.
 
-    The result is empty unless the message contains a known text of the mapping `gpud`. The component of such a fault
-    has no identifiers, because the later healthy state of GPUd has none, and it ends the fault only if both have the
-    same component.
+    The result is empty unless the message contains a known text of the mapping `gpud`. A fault with such a text has the
+    component `gpu` without identifiers. The reason is that GPUd's later healthy state names no GPU, and a clear ends
+    only a fault of the same component.
     """
     return identifiers(gpu_named_in(message)) if _stated(message, row) else {}
 
