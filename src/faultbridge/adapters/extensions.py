@@ -37,7 +37,10 @@ class Parts(Mapping[str, Part], Generic[Part]):
         self._loaded: dict[str, Part] = {}
 
     def __getitem__(self, name: str) -> Part:
-        """Return the adapter of this name; an extension is loaded and built on first use."""
+        """Return the adapter of this name; an extension is loaded and built on first use.
+
+        Raises KeyError if no adapter has this name, and Misconfigured if the extension cannot be loaded.
+        """
         if name in self._builtin:
             return self._builtin[name]
         if name not in self._loaded:

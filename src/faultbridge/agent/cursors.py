@@ -21,7 +21,11 @@ HALF_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A read position in one log; `number` increases by one with each record of that log."""
+    """A read position in one log.
+
+    `number` increases by one with each record of that log. `position` is what the reader of the log needs to continue,
+    such as a boot id and a sequence number.
+    """
 
     log: str
     number: int

@@ -52,7 +52,10 @@ class JournalLog(Log):
         return ["journalctl", "--follow", "--output", "json", "--output-fields", _FIELDS, "--unit", self._unit, *since]
 
     def _from_start(self) -> Sequence[str]:
-        """Return the `journalctl` options that select only messages since the agent started."""
+        """Return the `journalctl` options that select only messages since the agent started.
+
+        They are used until the first message has been read, because there is no journald cursor before that.
+        """
         if self._first_start is None:
             self._first_start = self._clock.now()
             return ["--lines", "0"]

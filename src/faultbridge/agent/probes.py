@@ -37,9 +37,10 @@ _CODES_AND_MESSAGES = {
 class Probe:
     """One probe: how to start it, how often it runs, its timeout, and how its output is recognized.
 
-    Valid output starts with `expected_prefix`, or contains one of `known_errors`, which the decoder of `source` also
-    reads. `second_source` is a second source that receives the same output. `code_prefix` is the first part of the
-    fault codes that report a failure of the probe itself.
+    `source` is the source of the records with the output. Output is sent only if it starts with `expected_prefix` (an
+    empty prefix allows every output), or contains one of `known_errors`, error texts that the decoder of `source` also
+    reads. If `second_source` is not None, the same output is sent as a second record with this source. `code_prefix` is
+    the first part of the fault codes that report a failure of the probe itself.
     """
 
     name: str

@@ -58,8 +58,9 @@ def cpu_seconds() -> float:
 class CpuBudget:
     """Computes the pauses that keep CPU use below a share of one core.
 
-    `now` is seconds of a monotonic clock. `used` is CPU time in seconds, counted from the same start as
-    `used_at_start`. `burst` is CPU time in seconds that may be used before the limit applies.
+    `started_at` is the time at which the limit starts, and `used_at_start` the CPU time used by then. `now` and `used`
+    are the present values of both. Times are seconds of a monotonic clock, CPU times are seconds. `share` is the
+    allowed share of one core. `burst` is additional CPU time that may be used without a pause.
     """
 
     started_at: float

@@ -117,9 +117,13 @@ class UnchangedOutput:
     def select(self, source: str, body: bytes, at: datetime, now: float) -> Iterator[Selected]:
         """Yield the outputs to send when a source has a new output.
 
-        Unchanged output is not sent until `repeat_seconds` have passed, or twice this time for a source in
-        `STATELESS_SOURCES`. If a counter changes after samples that were not sent, the last of these samples is yielded
-        before the new output. `at` is the wall clock time of the output. `now` is seconds of a monotonic clock.
+        - Output of a source that is not in `RELEVANT` is always sent.
+        - Output in which nothing changed that ingest reads is not sent until `repeat_seconds` have passed since it was
+          last sent, or twice this time for a source in `STATELESS_SOURCES`.
+        - If a counter changes after samples that were not sent, the last of these samples is yielded before the new
+          output.
+
+        `at` is the wall clock time of the output. `now` is seconds of a monotonic clock.
         """
         relevant, wait, values = RELEVANT.get(source), Wait.SHORT, None
         if relevant is not None:

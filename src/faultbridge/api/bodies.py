@@ -50,7 +50,8 @@ def read_mark(request: Request) -> MarkedFinding:
 def read_reason(request: Request, *required: str) -> str:
     """Return the `reason` of a request body, or "" if the body has none.
 
-    An invalid reason raises `Rejected` (`bad_body`). So does a field that is neither `reason` nor in `required`.
+    `required` names the other fields that the body may have; the caller checks that they are present. An invalid
+    reason, or any other field, raises `Rejected` (`bad_body`).
     """
     body = request.json_body()
     reason = body.get("reason", "")

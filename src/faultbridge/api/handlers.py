@@ -89,7 +89,10 @@ class Handlers:
         return shown_node_document(self.directory.node(self._node(request)), config, self.clock.now())
 
     def cases(self, request: Request) -> Document:
-        """List cases, oldest first. Without `status`: all cases that are not resolved or expired."""
+        """List cases, oldest first. Without `status`: all cases that are not resolved or expired.
+
+        With `limit`: only this number of the most recently opened cases.
+        """
         request.check_parameters("status", "limit")
         statuses = [CaseStatus(status) for status in request.choices("status", STATUSES)]
         limit = request.integer("limit", 0, 1, MAX_LIMIT)

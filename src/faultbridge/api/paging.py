@@ -12,7 +12,11 @@ DEFAULT_LIMIT, MAX_LIMIT = 100, 500
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """Reads and signs the page tokens of lists. A token is valid only for one list of one cluster."""
+    """Reads and signs the page tokens of lists.
+
+    A token is valid only for one list of one cluster. The parameter `scope` of the methods names the list, such as
+    `nodes`.
+    """
 
     tokens: Tokens
 

@@ -74,7 +74,10 @@ Observer = Callable[[str, str], None]
 
 
 def new_session(region: str | None = None, profile: str | None = None) -> Session:
-    """Return a session with a region and a profile; those of the environment apply where one is None."""
+    """Return a session with a region and a profile.
+
+    If one of them is None, botocore takes it from the environment variables or the AWS configuration file.
+    """
     session = Session(profile=profile)
     if region is not None:
         session.set_config_variable("region", region)
@@ -90,16 +93,20 @@ class _ModelLoader(Loader):
 
     @instance_cache
     def list_available_services(self, _type: str) -> list[str]:
-        """Return the names of all services, also of those that have no file of the type `_type`.
+        """Return the names of all services, from the names of their folders.
 
-        For such a service, the later read of the file raises the error.
+        botocore's own loader omits a service whose folder has no file of the type `_type`. Here the service is
+        included, and an error is raised only when botocore reads the missing file.
         """
         folders = (Path(path) for path in self.search_paths)
         return sorted({one.name for folder in folders if folder.is_dir() for one in folder.iterdir()})
 
 
 def _model_loader(data_path: str | None) -> Loader:
-    """Return a loader that first searches the folders of AWS_DATA_PATH, as botocore's own does."""
+    """Return a loader of service models that searches the folders in `data_path` before the folders of botocore.
+
+    `data_path` is the value of the variable AWS_DATA_PATH, or None if the variable is not set.
+    """
     folders = [os.path.expandvars(folder) for folder in data_path.split(os.pathsep)] if data_path else []
     return _ModelLoader(extra_search_paths=[str(Path(folder).expanduser()) for folder in folders])
 
@@ -107,8 +114,8 @@ def _model_loader(data_path: str | None) -> Loader:
 class Clients:
     """The boto3 clients of one process, one attribute for each AWS service.
 
-    The variables `AWS_ENDPOINT_URL` and `AWS_ENDPOINT_URL_<SERVICE>` set endpoints. The parameter `endpoint_url`
-    replaces `AWS_ENDPOINT_URL` only. A client whose name ends in `_no_retry` sends each call once: its calls launch,
+    The endpoint of a service is the variable `AWS_ENDPOINT_URL_<SERVICE>`, else the parameter `endpoint_url`, else the
+    variable `AWS_ENDPOINT_URL`. A client whose name ends in `_no_retry` sends each call once: its calls launch,
     terminate or restart instances, and a retry could repeat the change.
     """
 

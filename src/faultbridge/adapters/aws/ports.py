@@ -137,7 +137,7 @@ class AwsPorts(ComputePorts):
     def volume_attachments(self) -> Mapping[str, VolumeAttachments]:
         """Return the adapters that list the volumes still attached to a node, by orchestrator name.
 
-        Such a volume is one that the storage driver of the cluster has not detached.
+        A volume is still attached if the storage driver of the cluster has not detached it.
         """
         from faultbridge.adapters.kubernetes.volume_attachments import EksVolumeAttachments
 

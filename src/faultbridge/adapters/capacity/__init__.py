@@ -4,5 +4,5 @@ Read in this order:
 
 - `ec2_capacity`: capacity reservations and capacity blocks of EC2
 
-The providers in `adapters.compute` call it for each source of capacity that the policy lists.
+The providers in `adapters.compute` call `Ec2Capacity.ask` for each source of capacity that the policy lists.
 """

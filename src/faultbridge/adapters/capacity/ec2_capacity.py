@@ -58,9 +58,10 @@ class Ec2Capacity:
     def _own(self, instance: Mapping[str, Any], *, is_block: bool) -> Capacity:
         """Return the capacity of the reservation or capacity block in which the instance runs.
 
-        `is_block` selects the capacity block. If the permission to read the reservation is missing, a reservation that
-        is not a block counts as available with `frees_slot`. In every other case of a rejected read, the result has
-        the evidence `NONE`.
+        `is_block` is True for a capacity block. If the instance runs in the other kind of reservation, or in none, the
+        result is `ABSENT`. If EC2 refuses the read of the reservation, the evidence of the result is `NONE`, with one
+        exception: for a reservation that is not a block, if only the permission is missing and `frees_slot` is True,
+        the evidence is `OWN_RESERVATION`, because the release of the instance makes room in its reservation.
         """
         reservation = instance.get("CapacityReservationId")
         if not reservation:
@@ -98,9 +99,10 @@ class Ec2Capacity:
         )
 
     def _status_of_block(self, block: str | None) -> str:
-        """Return EC2's status of a capacity block as text: hosts that failed, and the interconnect.
+        """Return EC2's status of a capacity block as text: its unavailable capacity, and its interconnect.
 
-        The text is only part of the reason. It does not change the result.
+        The text is appended to the reason in the `Capacity`, and changes no other field. A failed read of the status
+        becomes text too. If `block` is None, the text is empty.
         """
         if not block:
             return ""

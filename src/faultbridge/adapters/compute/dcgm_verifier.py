@@ -131,8 +131,8 @@ class SsmDcgmVerifier:
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
         """Send the verification command, unless it was already sent with this token; returns the command id.
 
-        Raises Transient if the SSM agent of the instance has not registered yet. Raises Unverifiable if the level has
-        further tests and they have no thresholds for the instance type.
+        Without `level`, the level of this verifier is used. Raises Transient if the SSM agent has not registered yet,
+        and Unverifiable if the further tests of the level have no thresholds for the instance type.
         """
         with translated(f"verifying {instance_id}"):
             sent = ssm_commands.find(self._clients.ssm, instance_id, token)

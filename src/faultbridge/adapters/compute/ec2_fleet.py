@@ -96,7 +96,7 @@ class FleetLauncher:
     def _unless_gone(self, instance_id: str, answer: Mapping[str, Any]) -> CallResult:
         """Return success for a launch, or CONFLICT if the launched instance is already terminating.
 
-        A new instance that EC2 does not list yet counts as launched.
+        `answer` is EC2's response to the fleet request. A new instance that EC2 does not list yet counts as launched.
         """
         operation = str(answer["FleetId"])
         with translated(f"reading {instance_id}"):
@@ -147,7 +147,8 @@ def _overrides(instance_types: Sequence[str], subnets: Sequence[str]) -> Iterato
 def _not_launched(errors: Sequence[Mapping[str, Any]]) -> CallResult:
     """Return the failed result of a fleet request that launched no instance.
 
-    The failure is CAPACITY if any instance type lacked capacity. Otherwise a failure that may be retried is preferred.
+    The failure is CAPACITY if any instance type lacked capacity, or if EC2 gave no error. Otherwise the first failure
+    that may be retried is used, or the first failure if none may be retried.
     """
     failures = [_failure(str(one.get("ErrorCode"))) for one in errors]
     ordered = sorted(failures, key=lambda one: (one is not ProviderFailure.CAPACITY, not one.retriable))

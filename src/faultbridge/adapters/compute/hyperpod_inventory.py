@@ -84,8 +84,8 @@ class HyperPodInventory:
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the given instances that no longer exist or are shutting down.
 
-        An instance that the cluster neither lists nor describes no longer exists. One call describes at most 100
-        instances that are not listed; further ones count as existing.
+        An instance that the cluster neither lists nor describes no longer exists. To limit the calls to SageMaker, only
+        the first 100 instances that are not listed are described, in order of id. All others count as existing.
         """
         listed = {one["InstanceId"]: _is_leaving(one) for one in self._nodes(config) if one.get("InstanceId")}
         unlisted, cluster = sorted(set(instances) - set(listed))[:MAX_DESCRIBED], self._cluster(config)

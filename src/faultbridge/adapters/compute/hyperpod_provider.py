@@ -79,7 +79,8 @@ class HyperPodProvider:
     def _planned(self, group: Mapping[str, Any]) -> Capacity:
         """Return the capacity of the training plan of an instance group.
 
-        If the permission to read the plan is missing, an active plan still counts as the group's own reservation.
+        If the permission to read the plan is missing, the status of the plan in the description of the group decides:
+        an active plan counts as available, with an unknown number of free instances.
         """
         arn, state = group.get("TrainingPlanArn"), group.get("TrainingPlanStatus")
         if not arn:

@@ -1,7 +1,10 @@
 """Derive the status of a HyperPod cluster and its groups from DescribeCluster and the list of nodes.
 
-SageMaker lists a node that could not start as `Failure` with a message. A cluster that failed or was rolled back has
-its own message. A group that is `Failed` or `Degraded` has no message.
+The reason of each condition comes from SageMaker:
+
+- A node that could not start is listed with the status `Failure` and a message.
+- The description of a cluster that failed or is rolled back can contain a message.
+- For a group with the status `Failed` or `Degraded`, SageMaker gives no message, so the reason is only the status.
 """
 
 from __future__ import annotations

@@ -74,7 +74,10 @@ class HyperPodVerifier:
         return operation
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the status of the health checks; `unknown` if they did not run to completion."""
+        """Return the status of the health checks; `unknown` if they did not run to completion.
+
+        `operation` is the id that `start` returned. It contains the level, so the parameter `level` is ignored.
+        """
         request = self._requests.find(operation)
         if request is None:
             return Verification(Verdict.UNKNOWN, ("no health check was started",))
@@ -122,9 +125,9 @@ class HyperPodVerifier:
         return Verification(Verdict.UNKNOWN, ("the deep health check did not run to completion",), report)
 
     def _findings(self, node: Mapping[str, Any], instance_id: str, request: Request, level: int) -> tuple[str, ...]:
-        """Return the reasons why the node fails, from its status, its labels and its events.
+        """Return the reasons why the node fails, from its status, labels and events; empty if there are none.
 
-        Only events since the start of the check count.
+        Only events since the request of the check count.
         """
         found = [f"HyperPod reports {FAILURE}: {message_of(node)}"] if status_of(node) == FAILURE else []
         is_of_this_check = level < DEEP or (request.progress in LEFT_CHECK and status_of(node) != CHECKING)

@@ -94,7 +94,8 @@ def launched_instance_of(instance: Any) -> LaunchedInstance:  # noqa: ANN401 - t
 def live_instances(clients: Clients, values: Mapping[str, str]) -> Iterator[Any]:
     """Yield EC2's descriptions of the instances that match every filter and are not terminating.
 
-    An instance that was launched a moment ago may be missing.
+    `values` maps the name of each EC2 filter, such as `instance-type`, to the value that it must have. An instance that
+    was launched a moment ago may be missing.
     """
     states = {"Name": "instance-state-name", "Values": ALIVE_STATES}
     filters: list[Any] = [states, *({"Name": name, "Values": [value]} for name, value in values.items())]

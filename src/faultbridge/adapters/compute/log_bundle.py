@@ -63,7 +63,8 @@ class SsmLogCollector:
     def _stored(self, key: str, place: str) -> Bundle:
         """Return the bundle as KEPT if the S3 object exists, else as FAILED.
 
-        The SSM command can succeed without an upload, so its status is not sufficient.
+        The SSM command can succeed without an upload, so the status of the command is not sufficient. `place` is the
+        S3 URI of the object, which the bundle names in both cases.
         """
         try:
             size = self._s3.head_object(Bucket=self._bucket, Key=key)["ContentLength"]
@@ -91,7 +92,8 @@ class SsmLogCollector:
 def script(url: str) -> tuple[str, ...]:
     """Return the lines of the shell script that collects logs and uploads them to a URL.
 
-    If a host lacks a program, the file for its output contains the error of the shell, or is not in the bundle.
+    If a host lacks one of the programs that write logs, the bundle is collected without its output: the file for the
+    output contains an error text. If the program is `nvidia-bug-report.sh`, the bundle does not have the file.
     """
     return (
         "set -u",

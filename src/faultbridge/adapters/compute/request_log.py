@@ -22,7 +22,12 @@ RETENTION = timedelta(days=30)
 
 
 class Progress(StrEnum):
-    """How far a request has come: recorded, accepted by the service, effect observed, or interrupted."""
+    """How far a request has come.
+
+    `RECORDED`: it is about to be sent, or was sent. `ACCEPTED`: the service accepted it. `OBSERVED`: the node was seen
+    in the requested check or reboot. `INTERRUPTED`: the node left the requested check with a status that is not
+    `Running`.
+    """
 
     RECORDED = "recorded"
     ACCEPTED = "accepted"

@@ -69,7 +69,9 @@ def send(
 ) -> str:
     """Send a shell script to an instance, with a time limit in seconds; returns the command id.
 
-    `script` contains the lines of the script. The instances in `others` run the same command.
+    `script` contains the lines of the script. `output` contains the parameters of `SendCommand` that name an S3 bucket
+    and prefix for the complete output; None if SSM stores no output there. The instances in `others` run the same
+    command.
     """
     answer = ssm.send_command(
         InstanceIds=[instance_id, *others],

@@ -138,7 +138,9 @@ def key_of(key: Key) -> dict[str, Typed]:
 def sort_key_bounds(prefix: str, after: str | None, up_to: str | None) -> tuple[str, str] | None:
     """Return the first and the last sort key of a range, or None if the range has no limit.
 
-    `after` is exclusive, so the range starts at `after` plus a NUL character.
+    Keys in the range start with `prefix`, are greater than `after`, and are at most `up_to`. DynamoDB includes both
+    ends of a range, so the range starts at `after` plus a NUL character. The first key is greater than the last key if
+    no key can be in the range.
     """
     if not prefix and after is None and up_to is None:
         return None
@@ -150,7 +152,8 @@ def sort_key_bounds(prefix: str, after: str | None, up_to: str | None) -> tuple[
 def range_expression(pk: tuple[str, str], sk: str, bounds: tuple[str, str] | None, placeholders: Placeholders) -> str:
     """Return the key condition of a query over one partition.
 
-    `pk` is the name and the value of the partition key. `sk` is the name of the sort key.
+    `pk` is the name and the value of the partition key. `sk` is the name of the sort key. `bounds` are the first and
+    the last sort key, both inclusive; None selects the whole partition.
     """
     partition = f"{placeholders.path((pk[0],))} = {placeholders.value(pk[1])}"
     if bounds is None:

@@ -53,7 +53,11 @@ class DynamoTable:
         return None if item is None else from_typed_item(item)
 
     def get_many(self, keys: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
-        """Return items by key, with 100 items per call; items that do not exist are left out."""
+        """Return items by key, with 100 items per call; items that do not exist are left out.
+
+        Raises UnprocessedKeys if DynamoDB does not process all keys after several attempts. The error contains the
+        items that were read, and the keys that were not.
+        """
         found: dict[Key, Item] = {}
         distinct = iter(dict.fromkeys(keys))
         while chunk := list(islice(distinct, READ_AT_ONCE)):
@@ -75,9 +79,10 @@ class DynamoTable:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page of the items of a partition, at most 1 MB.
+        """Return one page of the items of a partition, at most 1 MB and `limit` items, in the order of the sort key.
 
-        `start` is the pagination token of the previous page. Raises ValueError if the token is invalid.
+        The items have sort keys that start with `prefix`, are greater than `after`, and are at most `up_to`. `start` is
+        the pagination token of the previous page. Raises ValueError if the token is invalid.
         """
         bounds = sort_key_bounds(prefix, after, up_to)
         if bounds is not None and bounds[0] > bounds[1]:
@@ -115,7 +120,8 @@ class DynamoTable:
     def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
         """Make up to 100 writes in one transaction: either all of them or none.
 
-        Raises ValueError for more than 100 writes, or for two writes to the same item.
+        A repeated call with the same `token` and writes changes nothing within ten minutes. Raises Conflict if the
+        condition of a write is not met, and ValueError for more than 100 writes, or for two writes to the same item.
         """
         if not writes:
             return

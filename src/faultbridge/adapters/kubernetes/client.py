@@ -81,9 +81,9 @@ class Kubernetes:
     def call(self, action: str, request: Callable[[Client], T]) -> T:
         """Make one API request; `action` describes it in error texts.
 
-        Raises Transient after a server error or an incomplete response, Misconfigured if the permission is missing, and
-        ApiRejection otherwise. After Unauthorized, the request is retried once with a new token, because the AWS
-        credentials that signed the token may have been renewed.
+        Raises Transient after HTTP 410, a server error or an incomplete response, Misconfigured if the permission is
+        missing, and ApiRejection after any other rejection. After Unauthorized, the request is retried once with a new
+        token, because the AWS credentials that signed the token may have been renewed.
         """
         return RETRY_ONCE(
             lambda: self._call_once(action, request),
@@ -168,7 +168,11 @@ def single_config(access: ApiAccess) -> SingleConfig:
 
 
 def error_of_status(action: str, status: int, message: str, reasons: frozenset[str] = frozenset()) -> FaultbridgeError:
-    """Return the error for an HTTP status with which the Kubernetes API answered a request."""
+    """Return the error for an HTTP status with which the Kubernetes API answered a request.
+
+    HTTP 401 becomes Unauthorized, 403 Misconfigured, 410 and 5xx Transient, and any other status ApiRejection with
+    `reasons`, the causes that the API names. `action` and `message` are parts of the error text.
+    """
     text = f"Kubernetes, {action}: {message}"
     if status == HTTPStatus.UNAUTHORIZED:
         return Unauthorized(text)

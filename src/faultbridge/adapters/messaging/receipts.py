@@ -114,7 +114,8 @@ class LogReceipts:
     def _pages(self, group: str, since: int) -> Iterator[Sequence[Any]]:
         """Yield the events of a log group in pages.
 
-        If a full page has no token for the next page, the next page starts at the time of the last event.
+        A full page without a token for the next page may not be the last page. The next page is then read from the
+        time of the last event, so events with this time can be yielded twice.
         """
         where: dict[str, Any] = {"startTime": since}
         while True:
@@ -129,7 +130,10 @@ class LogReceipts:
                 return
 
     def _filter(self, group: str, where: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the response of the service
-        """Return one page of the receipts in a log group; an empty page if the log group does not exist."""
+        """Return one page of the receipts in a log group; an empty page if the log group does not exist.
+
+        `where` contains the start time and, for a later page, the token of the page.
+        """
         with translated(f"reading {group}"):
             try:
                 return self._clients.logs.filter_log_events(

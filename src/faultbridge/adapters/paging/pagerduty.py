@@ -19,7 +19,7 @@ class BusPagerDuty:
         self._bus = bus
 
     def send(self, page: PageMessage) -> str:
-        """Publish the PagerDuty event on the bus, and return its key.
+        """Publish the PagerDuty event on the bus, and return the key of the page.
 
         The EventBridge connection adds the routing key. Raises Transient if the bus does not accept the event.
         """
@@ -38,7 +38,7 @@ class HttpPagerDuty:
         self._routing_key = routing_key
 
     def send(self, page: PageMessage) -> str:
-        """Send the event to PagerDuty, and return its key.
+        """Send the event to PagerDuty, and return the key of the page.
 
         Raises Transient for HTTP 429, HTTP 5xx and a missing response, and Misconfigured for any other status of 300 or
         more.

@@ -18,8 +18,8 @@ ATTRIBUTES = 10
 class SnsPager:
     """A Pager with one SNS topic per urgency, so that subscribers choose which pages alert them.
 
-    `form_topics` are additional topics for particular page formats. Their subscriptions filter by the attribute
-    `urgency`.
+    `form_topics` are additional topics, one for each page format that a service such as a chat needs. Each of them
+    receives the pages of both urgencies, so its subscriptions filter by the message attribute `urgency`.
     """
 
     def __init__(
@@ -35,9 +35,10 @@ class SnsPager:
         self._form_topics = form_topics or {}
 
     def send(self, page: PageMessage) -> str:
-        """Publish the page to its topics; returns the message id from the topic of its urgency.
+        """Publish the page to the topic of its urgency, and to the additional topics whose format the page has.
 
-        Raises ValueError if the page has no `default` body, or more than ten attributes.
+        Returns the message id from the topic of its urgency. Raises ValueError if the page has no `default` body, or
+        more than ten attributes.
         """
         if "default" not in page.bodies:
             raise ValueError(f"page {page.key} has no default body")

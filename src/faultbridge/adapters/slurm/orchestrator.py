@@ -116,9 +116,11 @@ class SlurmOrchestrator:
     def _find(self, node: ClusterNode) -> tuple[SlurmOperations, SlurmNode | None, list[str]]:
         """Return the Slurm operations, Slurm's record of the node, and the names of unusable records.
 
-        A record is unusable if it belongs to another instance. The record is None if Slurm has no usable record of the
-        node. Host names are tried first; a record with a host name must belong to the instance that backs the node. A
-        record with an alias, or with a name that the node keeps, is used for any instance.
+        The names are tried in this order, and the first usable record is returned, or None if there is none:
+
+        1. Host names. Slurm's record is usable only if it belongs to the instance that backs the node.
+        2. The name of the node, if the node is registered to keep its name, and the aliases of the node. Slurm's record
+           is usable for any instance. This rule also applies to a host name that is one of these names.
         """
         slurm, others = self._connect(node.cluster), list[str]()
         lasting = _usable((node.node, *node.aliases) if node.keeps_name else node.aliases)
@@ -151,7 +153,10 @@ def is_instance_of(found: SlurmNode, node: ClusterNode) -> bool:
 
 
 def _usable(names: Sequence[str]) -> list[str]:
-    """Return the names that can be the name of one Slurm node, each without and with its DNS domain."""
+    """Return the names to look up in Slurm: first all names without their DNS domain, then all as they are given.
+
+    A name that Slurm does not accept as the name of one node is left out.
+    """
     return [name for name in (*map(short_name, names), *names) if SLURM_NAME.fullmatch(name)]
 
 
@@ -166,7 +171,10 @@ def _is_drained(found: SlurmNode) -> bool:
 
 
 def _drained_for(found: SlurmNode, node: ClusterNode) -> bool:
-    """Return whether the drain of a node names Faultbridge and the instance that backs the node."""
+    """Return whether the reason of a drain names Faultbridge and the instance that backs the node.
+
+    For a node without an instance, the reason must state that there is no instance, in the present or the former form.
+    """
     if node.instance_id is None and found.reason == FORMER_REASON:
         return True
     return found.reason.split()[:2] == [OWNER, node.instance_id or NO_INSTANCE]

@@ -161,8 +161,9 @@ class SlurmRest:
 def usable_version(ask: Ask) -> int:
     """Return the number N of the API version `v0.0.N` to use, among those that slurmrestd offers.
 
-    It is the newest version up to NEWEST_RUN, the newest version that was tested. If slurmrestd offers only newer
-    versions, it is the newest one up to NEWEST.
+    The newest offered version up to NEWEST_RUN is used, because NEWEST_RUN is the newest version that was tested. If
+    slurmrestd offers no version from OLDEST to NEWEST_RUN, the newest offered version up to NEWEST is used. Raises
+    Misconfigured if no offered version is between OLDEST and NEWEST, and Transient if the versions cannot be read.
     """
     answer = ask("GET", DESCRIPTION)
     if rest_answers.is_unauthenticated(answer):

@@ -31,7 +31,8 @@ class Peer:
 class Ec2Peers:
     """Finds the peers of an instance, which run no work.
 
-    A peer has the same cluster, instance type, number of EFA interfaces, zone and VPC. `stack` is the value of the tag
+    A peer has the same cluster, instance type, number of EFA interfaces, zone and VPC as the instance. `known`
+    names the cluster of an instance, verified spares, and instances without work. `stack` is the value of the tag
     `faultbridge:stack`; SSM refuses commands to instances without this tag.
     """
 
@@ -42,7 +43,8 @@ class Ec2Peers:
     def of(self, instance_id: str, hardware: InstanceHardware) -> tuple[Peer, ...]:
         """Return the peers of an instance: first the verified spares, then the tagged instances.
 
-        Both parts are sorted by instance id. The result is empty if the cluster or the type of the instance is unknown.
+        The spares are sorted by instance id, and so are the tagged instances. The result is empty if the cluster or the
+        type of the instance is unknown.
         """
         cluster = self.known.cluster_of(instance_id)
         if cluster is None or hardware.instance_type is None:

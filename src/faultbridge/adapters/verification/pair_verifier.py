@@ -190,7 +190,8 @@ class SsmPairVerifier:
     def _send(self, instance_id: str, operation: str, peer: Peer) -> ClientError | None:
         """Send the command to both instances; returns the error if SSM refused the command, else None.
 
-        After an outage, the command may have been sent, so the lease of the peer stays until SSM lists the command.
+        A refusal and a throttled call end the lease of the peer. After an outage the lease stays, because the command
+        may have been sent. Throttling and an outage raise the error, because they show nothing about the peer.
         """
         script, token = self._tests.script(peer.address), _comment(operation, peer.instance_id)
         seconds = self._tests.seconds + 60

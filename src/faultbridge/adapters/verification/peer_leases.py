@@ -23,7 +23,10 @@ class PeerLeases:
     clock: Clock
 
     def take(self, instance_id: str, operation: str) -> bool:
-        """Take the lease of an instance for a verification; returns False while a verification has the lease."""
+        """Take the lease of an instance for a verification.
+
+        Returns False if any verification has the lease now, even the verification `operation` itself.
+        """
         now = self.clock.now()
         until = now + LEASE
         attributes = {"holder": operation, "until": to_text(until), "expires_at": to_milliseconds(until) // 1000}

@@ -77,7 +77,10 @@ class Ec2Volumes:
         return answer if answer.ok or self._is_on(volume_id, instance_id) else CallResult(reason="already detached")
 
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:
-        """Start to attach a volume under its former device name, with one call without retries."""
+        """Start to attach a volume under its former device name, with one call without retries.
+
+        If `device` is None, the result is a failure, because EC2 requires a device name.
+        """
         if device is None:
             return CallResult(ProviderFailure.PROVIDER_ERROR, f"{volume_id} has no device name")
         attach = self._clients.ec2_no_retry.attach_volume
@@ -98,7 +101,10 @@ class Ec2Volumes:
 
 
 def result_of(action: str, call: Callable[[], Any]) -> CallResult:
-    """Return the result of one call that attaches or detaches a volume."""
+    """Make one call that attaches or detaches a volume, and return its result; an error becomes a failed result.
+
+    `action` describes the call; the error text starts with it.
+    """
     try:
         call()
     except (ClientError, BotoCoreError, ResponseParserError) as error:

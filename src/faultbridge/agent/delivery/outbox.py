@@ -102,7 +102,8 @@ class Outbox:
         """Return the records to send next, each with its name in the outbox.
 
         Records whose names are in `skip` are left out. A record that is kept in memory is returned first and alone.
-        Otherwise the batch is within `max_records` and `max_bytes`.
+        Otherwise the batch is within `max_records` and `max_bytes`, but the first record alone may be larger than
+        `max_bytes`.
         """
         with self._lock:
             held = [(name, record) for name, (record, _) in self._in_memory.items() if name not in skip][:1]

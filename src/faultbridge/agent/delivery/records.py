@@ -44,9 +44,10 @@ class Wait(Enum):
 class OutgoingRecord:
     """One encoded message for the queue.
 
-    A body above the message limit is in `object_body`. It is written to the bucket under the key `object_key` before
-    the message is sent. `cursor` is the position of the log after the lines of the record. `wait` is not stored on
-    disk: after a restart, every record is sent at once.
+    `group` is the SQS message group, and `text` the message. A body above the message limit is in `object_body`. It is
+    written to the bucket under the key `object_key` before the message is sent. `cursor` is the position of the log
+    after the lines of the record; None for other records, and for all but the last record of divided lines. `wait` is
+    not stored on disk: after a restart, every record is sent at once.
     """
 
     record_id: str
@@ -105,6 +106,8 @@ class RecordPacker:
 
         A body above the message limit is written to the bucket; without a bucket, it is too large to send. `at` is the
         time by the clock of the host. The record contains this time, corrected by the measured offset of that clock.
+        `cursor` is the position of a log after the body. `values` states when the counter values in the body were last
+        sent; None for a source whose values ingest does not store.
         """
         offset = self.clock_offset()
         if values is not None and offset:

@@ -241,8 +241,8 @@ class Sender:
 
 
 def _since(since: float | None, now: float, holds: bool) -> float | None:  # noqa: FBT001 - the condition itself
-    """Return the time since which a condition holds, or None while it does not hold.
+    """Return the time since which a condition holds, or None if the condition does not hold now.
 
-    This time is `since`, or `now` if `since` is None.
+    `since` is the result of the previous check; None means that the condition holds since `now`.
     """
     return (now if since is None else since) if holds else None

@@ -163,7 +163,10 @@ def _get(url: str, headers: Mapping[str, str]) -> str:
 
 
 def region_of(queue_url: str, configured: str | None) -> str:
-    """Return the configured region, else the region in the queue URL, else the region of the environment."""
+    """Return the configured region, else the region in the queue URL, else the region of the environment.
+
+    If none of them names a region, the result is `us-east-1`.
+    """
     in_url = re.match(r"https://sqs[.]([a-z0-9-]+)[.]", queue_url)
     return configured or (
         in_url[1] if in_url else os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", "us-east-1")

@@ -128,10 +128,12 @@ def _ids(messages: Iterable[Sequence[OutgoingRecord]]) -> set[str]:
 
 
 def _refuses_content(response: HttpResponse, service: str) -> bool:
-    """Return whether a service refused a call because of its content, so that other calls may succeed.
+    """Return whether a service refused a call because of the content of the call.
 
-    A refused S3 object concerns only the record that needs the object, so the result is True for each client error of
-    S3 except 429.
+    Calls with other content may then succeed, so the agent continues with other records. The result is False for HTTP
+    429, and for every status that is not a client error. Each other client error of S3 counts as a refusal of the
+    content, because an S3 call concerns only the one record that needs the object. A client error of SQS counts as a
+    refusal unless its error code names another cause, such as a missing permission or throttling.
     """
     if response.status not in HTTP_CLIENT_ERRORS or response.status == HTTP_TOO_MANY_REQUESTS:
         return False
