@@ -307,6 +307,16 @@ def test_an_incident_does_not_hide_a_smaller_group_of_later_faults_in_a_wide_dom
     assert kinds == [(KINDS.OPENED, DomainKind.CLUSTER)]
 
 
+def test_an_incident_without_affected_nodes_still_grows_beside_a_later_one_of_another_rack() -> None:
+    first, second = range(8), range(8, 16)
+    (recovering,) = run([], [opened(affected(number) for number in first)], after(minutes=62))
+    lost = [affected(number, after(minutes=61)) for number in second]
+    (other,) = (change.after for change in run(lost, [], after(minutes=62)))
+    joining = affected(0, after(minutes=63))
+    changes = run([*lost, joining], [recovering.after, other], after(minutes=64))
+    assert [(change.kind, change.after.nodes) for change in changes] == [(KINDS.GROWN, ("n-00",))]
+
+
 def test_an_incident_of_a_failed_intake_changes_only_when_it_is_known_whether_records_arrive() -> None:
     nodes = without_records([], "train-a", [f"n-{number:02}" for number in range(8)], NOON)
     known = replace(snapshot(nodes), knows_intake=True)

@@ -39,7 +39,7 @@ LATE_FAULT_GUARDS: tuple[PlantedBug, ...] = (
         _OPENINGS,
         "_covers",
         "an incident gets the nodes of a later one, and frees them at its maximum age",
-        "return all(later.domain in one.domains for one in members)",
+        "return contained or later.domain == earlier.domain",
         "return False",
     ),
     planted(

@@ -72,7 +72,8 @@ def _covers(later: Incident, earlier: Incident, snapshot: ClusterSnapshot, limit
     if later.opened_at < earlier.opened_at + limits.max_age / 2:
         return False
     members = [one for one in snapshot.of_family(earlier.family) if one.node in earlier.nodes]
-    return all(later.domain in one.domains for one in members)
+    contained = bool(members) and all(later.domain in one.domains for one in members)
+    return contained or later.domain == earlier.domain
 
 
 def _causes(
