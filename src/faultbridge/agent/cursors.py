@@ -49,7 +49,7 @@ class CursorFile:
                 path.write_bytes(b" " * 2 * self._half_bytes)
 
     def advance(self, cursor: Cursor) -> bool:
-        """Store a cursor if it is newer than the current cursor.
+        """Store a cursor if its number is higher than the number of the current cursor; otherwise do nothing.
 
         Returns False if the write failed, and counts the failure in `failures`.
         """
@@ -73,7 +73,11 @@ class CursorFile:
             os.pwrite(file.fileno(), half.ljust(self._half_bytes), index * self._half_bytes)
 
     def _grow(self, half: bytes, index: int) -> None:
-        """Replace the file by a larger file, because the cursor does not fit into half of the current file."""
+        """Replace the file by a larger file, because the cursor does not fit into half of the current file.
+
+        `half` is the encoded cursor. `index` is 0 or 1, the half of the new file that gets the cursor; the other half
+        is blank.
+        """
         size = self._half_bytes
         while size < len(half):
             size *= 2

@@ -39,7 +39,8 @@ def status_of(error: FaultbridgeError) -> HTTPStatus:
 def problem_of(error: FaultbridgeError) -> tuple[HTTPStatus, dict[str, Any]]:
     """Return the HTTP status and the problem document of an error, without internal details.
 
-    A refused request is also logged.
+    Only for `Rejected`, which means that the request was refused, the document contains a detail, and the error is
+    logged.
     """
     status = status_of(error)
     if isinstance(error, Rejected):

@@ -68,7 +68,10 @@ class AnchorReader:
         return AnchoredHashes(collected.known, collected.sealed, self._recovered(), breaks, collected.anchors)
 
     def stack_id(self, cluster: str) -> str | None:
-        """Return the stack id that the first readable anchor or sealed manifest names; None without one."""
+        """Return the stack id in the first readable anchor, else in the first readable sealed manifest.
+
+        The result is None if the vault has neither.
+        """
         anchor = next(self._anchors(cluster, []), None) or next(self._manifests(cluster, []), None)
         return anchor.stack_id if anchor else None
 

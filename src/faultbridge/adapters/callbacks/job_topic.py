@@ -16,7 +16,8 @@ FIFO = ".fifo"
 class JobTopic:
     """A JobCallback that publishes to an SNS topic.
 
-    A FIFO topic keeps the order of the events of a cluster, and drops an event that is repeated within five minutes.
+    A FIFO topic keeps the order of the events of a cluster, and drops an event that is repeated within five minutes. A
+    standard topic does neither.
     """
 
     def __init__(self, clients: Clients, topic: str) -> None:
@@ -24,7 +25,7 @@ class JobTopic:
 
     @property
     def ordered(self) -> bool:
-        """Return True: a subscriber of a FIFO topic receives the events of a cluster in their order."""
+        """Return True: events of a cluster are published in order, so that a FIFO topic can keep the order."""
         return True
 
     def deliver(self, notice: JobNotice) -> CallResult:

@@ -219,7 +219,7 @@ def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
 
 
 def worst_of(verdict: Verdict, results: Sequence[DeepResult]) -> Verdict:
-    """Return FAILED after any failure, UNKNOWN if a further test has no result, else the given `verdict`."""
+    """Return FAILED if `verdict` or a result is failed, UNKNOWN if a result is unverified, else `verdict`."""
     if verdict is Verdict.FAILED or any(one.passed is False for one in results):
         return Verdict.FAILED
     return verdict if all(one.passed for one in results) else Verdict.UNKNOWN

@@ -52,9 +52,10 @@ class EksOrchestrator:
         return result_of(lambda: self._drain(node, deadline), failure_of)
 
     def readiness(self, node: ClusterNode) -> CheckResult:
-        """Return PASSED if the node's condition `Ready` is true, FAILED if it is not, UNKNOWN without it.
+        """Return PASSED if the node's condition `Ready` is true, and FAILED if the condition has another status.
 
-        The control plane sets the condition to `Unknown` when the kubelet stops reporting. The result is then FAILED.
+        The control plane sets the status to `Unknown` when the kubelet stops reporting; the result is then FAILED. The
+        result is UNKNOWN if the node does not exist or has no condition `Ready`.
         """
         found = self._node_client(node).find(node)
         conditions = (found.status.conditions if found is not None and found.status else None) or ()

@@ -52,7 +52,8 @@ class SlurmOrchestrator:
     def cordon(self, node: ClusterNode) -> CallResult:
         """Drain the node in Slurm, so that no new job starts on it.
 
-        If the node is already drained for another reason, it keeps that reason.
+        A drain that Faultbridge did not start stays as it is. A drain by Faultbridge for another instance or case gets
+        the present instance and case as its reason.
         """
         return result_of(lambda: self._cordon(node))
 

@@ -108,8 +108,10 @@ class SsmPairVerifier:
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
         """Return the status of the verification.
 
-        Until the deep verification has passed at level 4 or 5, it is the status of the deep verification. After that,
-        it is the status of the tests with peers.
+        Until the deep verification has passed, and at levels below 4, its status is returned. After that, at levels 4
+        and 5, the tests with peers decide. If they cannot decide because no other peer is free, the result is `unknown`
+        after a failed test with one peer. Without a failed test, the instance passes at level 4, and the result is
+        `unknown` at level 5.
         """
         found, asked = self._deep.status(instance_id, operation, level), level or self._level
         if found.verdict is not Verdict.PASSED or asked < DEEP_LEVEL:

@@ -132,7 +132,8 @@ class Spool:
     def _take(self, name: str) -> list[tuple[str, int]]:
         """Remove a file from the list of files to send.
 
-        The result is a list with the removed entry. It is empty if the file was not in the list of files to send.
+        Returns a list with the name and size of the file. The list is empty if the file was not in the list of files to
+        send.
         """
         taken = [file for file in self._files if file[0] == name]
         for file in taken:
