@@ -1,8 +1,11 @@
-"""The errors that callers distinguish, by the response that they need.
+"""The exceptions of Faultbridge, by what the caller must do after each of them.
 
-`Rejected`: the input is invalid, and a retry does not help. `Transient`: a retry may succeed. `Misconfigured`: an
-operator must change something. A raw record or a request that raised `Rejected` is not delivered again. After the other
-two errors, the service that delivered the work (the queue, the stream or Step Functions) delivers it again.
+- `Rejected`: the input is invalid, and a retry does not help. The raw record or request is not delivered again.
+- `Transient`: a retry may succeed.
+- `Misconfigured`: an operator must change something.
+
+After `Transient` or `Misconfigured`, the service that delivered the work (the queue, the stream or Step Functions)
+delivers it again.
 """
 
 from __future__ import annotations

@@ -45,10 +45,11 @@ class Finding:
 class Explained:
     """The ranks that a hanging job waits for, as its dumps show them.
 
-    `joined` are operations that all members of their group started and none completed. They make no rank a finding.
-    `waiting` are the ranks with a pending call, except ranks whose call another rank has already finished. `missing`
-    are the ranks without a dump. They are findings only if `are_missing_blamed` is True, which requires that at most
-    half of all ranks are missing.
+    - `findings` are these ranks, each with the operation that shows it.
+    - `joined` are operations that all members of their group started and none completed. They make no rank a finding.
+    - `missing` are the ranks without a dump. They can be findings only if `are_missing_blamed` is True, which means
+      that at most half of all ranks are missing.
+    - `waiting` are the ranks with a pending call, except ranks whose call another rank has already finished.
     """
 
     findings: tuple[Finding, ...]
@@ -123,9 +124,11 @@ def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[in
 def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
     """Return the ranks that caused a circle, in which ranks wait for each other.
 
-    Such a rank is absent from the call of another rank, while no rank is absent from its own call. If there is no such
-    rank, the ranks made their calls in different orders. The result is then the ranks in the call with the fewest
-    waiting ranks. It is all ranks if several calls have the fewest, or if no rank is absent from any call.
+    The result is the first of these sets that exists:
+
+    - The ranks that have not enqueued another rank's call, and whose own call all members of its group have enqueued.
+    - The ranks in the call with the fewest waiting ranks, because the ranks made their calls in different orders.
+    - All ranks, if several calls have the fewest waiting ranks, or if each rank has enqueued all calls of the circle.
     """
     absent = {rank for one in ranks for rank in edges.absent[edges.calls[one]] & ranks}
     first = {rank for rank in absent if not edges.absent[edges.calls[rank]]}

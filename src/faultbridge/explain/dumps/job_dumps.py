@@ -61,7 +61,8 @@ def job_of(dumps: Iterable[Dump]) -> Job:
 def _progress(dumps: Mapping[int, Dump]) -> dict[tuple[int, str], Progress]:
     """Return the progress of each rank and group, counted in collectives.
 
-    The numbers that PyTorch states also count sends, so they are not used for a group with sends.
+    The numbers that PyTorch states also count sends and receives. For a group with sends or receives, these numbers are
+    therefore not used, and only the collectives in the dumps count.
     """
     with_sends = {each.group for one in dumps.values() for each in one.operations if each.is_p2p}
     found: dict[tuple[int, str], Progress] = {}

@@ -14,9 +14,10 @@ _EQUAL_SHAPES = ("all_reduce", "allreduce", "_all_gather_base", "_reduce_scatter
 def mismatched(job: Job, group: Group) -> dict[int, Operation]:
     """Return the ranks whose pending call differs from the usual call, each with its call.
 
-    Only the first number at which calls differ is used. The usual call is the call of the majority. Without a majority,
-    it is the call that groups with the same description make most often. If that does not decide either, all ranks with
-    a pending call of this number are returned.
+    Pending calls with the same sequence number are compared. Only the first sequence number with different calls is
+    used. The usual call is the most frequent of them. If two are equally frequent, the usual call is the one that
+    groups with the same description make most often. If that is equal too, all ranks with a pending call of this number
+    are returned.
     """
     calls = _calls(job, group)
     for sequence in sorted(calls):
@@ -39,7 +40,7 @@ def _calls(job: Job, group: Group) -> dict[int, dict[int, Operation]]:
 def _signature(one: Operation) -> Signature:
     """Return the parts of a call that must be equal on all group members.
 
-    These are the name and, for some operations, the shape.
+    These are the name and, for operations such as `all_reduce` (`_EQUAL_SHAPES`), the shape.
     """
     has_equal_shapes = any(name in one.name for name in _EQUAL_SHAPES)
     return (one.name, *one.shape) if has_equal_shapes else (one.name,)

@@ -53,10 +53,10 @@ class Waiting:
 
 
 def unfinished(job: Job) -> dict[int, Operation]:
-    """Return, for each late rank, the first pending collective that another rank has already finished.
+    """Return, for each rank that is behind, its first pending collective that another rank has already finished.
 
-    An operation counts only if no rank can finish it before all ranks have joined it. A broadcast does not count,
-    because its root can finish early.
+    Only operations that no rank can finish before all ranks have joined them are considered. A broadcast, for example,
+    is not, because its root can finish early.
     """
     furthest: dict[str, int] = defaultdict(int)
     for (_, group), progress in job.progress.items():

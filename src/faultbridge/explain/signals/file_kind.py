@@ -42,7 +42,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """The kind of a file. For a file of a node, `source` is the name of its decoder."""
+    """The kind of a file; `source` is the name of its decoder if it is a file of a node, and empty otherwise."""
 
     kind: Kind
     source: str = ""

@@ -53,14 +53,14 @@ class JobContext:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Log lines with increasing step numbers: how often the number increased, and the smallest increase."""
+    """A series of increasing step numbers in a log: how often the number increased, and the smallest increase."""
 
     rises: int = 0
     least: float = float("inf")
 
     @property
     def steps(self) -> int:
-        """Return the minimum number of training steps that the lines of the run prove.
+        """Return the minimum number of training steps that the series proves.
 
         Fewer than two increases count as 0 steps, because an unrelated number can cause them.
         """
@@ -209,7 +209,7 @@ class JobLogReader:
         self._progress = (at, self._lines + 1 + piece.count(b"\n", 0, start))
 
     def _read_steps(self, piece: bytes) -> None:
-        """Store the last steps with increasing numbers. A repeated number is no progress and is ignored."""
+        """Read the training steps at the end of a piece, and store the last increasing ones without repetitions."""
         if not self._steps:
             # Of the first steps, only that they are there is of use: it shows that the program prints at once.
             self._read_steps_of(piece, 0, min(_STEPS_TAIL, max(0, len(piece) - _STEPS_TAIL)))

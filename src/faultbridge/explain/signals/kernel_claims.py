@@ -1,8 +1,11 @@
 """Marks lines of a node's log that look like kernel lines without proof, before a decoder reads them.
 
-A decoder accepts such lines, because log collectors shorten records. A verdict needs proof that the kernel wrote a
-line. Two facts decide: the kernel has no process id, and journald states in `_TRANSPORT` how it received a record,
-which a program cannot choose.
+A decoder accepts these lines, because a log collector may have removed the proof. A verdict needs the proof that the
+kernel wrote a line. Two kinds of lines are marked:
+
+- A system log line with a process id, such as `kernel[123]:`, because the kernel has no process id.
+- A journal record without `_TRANSPORT`. In this field, journald states how it received the record, and no program can
+  choose its value.
 """
 
 from __future__ import annotations

@@ -30,7 +30,11 @@ _KEY = 60
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """The inputs for reading a file of a node: the role of each fault code, and the hints for decoders."""
+    """The inputs for reading a file of a node.
+
+    `roles` maps fault codes to their role in a failure, such as first sign or consequence. A code without an entry is a
+    first sign, unless it is harmless. `hints` are passed to the decoder.
+    """
 
     roles: Mapping[str, Role]
     hints: Hints
@@ -49,8 +53,8 @@ class NodeLogReader:
     def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
         """Return the signals of the file, and the span that states which times and lines the file covers.
 
-        Raises `Rejected` for a document in another format, and for a log with lines of a program if the node is not
-        given. Parts of a log that cannot be read are skipped.
+        Parts of a log that cannot be read are skipped. Raises `Rejected` in two cases: the file is a document that the
+        decoder cannot read, or it is a log with lines of a program and the caller did not name its node.
         """
         is_log = registry.get(self._source).decode_pieces is not None
         # An entry of a journal must not be divided: what remains of it has no field that states who wrote it.

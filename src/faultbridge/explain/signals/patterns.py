@@ -1,7 +1,7 @@
 """The log patterns: they define which text in a line is which signal.
 
-`FRAGMENTS` are short texts. Most lines with a signal contain one of them, so a piece of a log without any of them is
-not searched for patterns, except at the end of the log.
+`FRAGMENTS` are short texts, and most lines with a signal contain one of them. To save time, a piece of a log without
+any of them is not searched, so its other signals are missed. The end of the log is always searched.
 """
 
 from __future__ import annotations

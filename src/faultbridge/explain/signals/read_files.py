@@ -62,10 +62,12 @@ class Evidence:
 
 
 def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
-    """Return the signals of all files.
+    """Return the signals of all files, the spans of the files, and the findings from dumps.
 
-    Raises `Rejected` for a damaged dump, and for a document that its decoder cannot read if the caller named its node.
-    Other binary files are skipped and listed in `skipped`.
+    - A damaged dump raises `Rejected`.
+    - A document of a node that its decoder cannot read raises `Rejected` if the caller named the node of the file. If
+      not, the document is read as a log of the job, like any log that cannot be read as a log of a node.
+    - A binary file that is no dump is skipped and listed in `skipped`.
     """
     signals: list[Signal] = []
     spans: list[LogSpan] = []

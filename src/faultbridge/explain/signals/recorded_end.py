@@ -19,8 +19,9 @@ def end_signals(
 ) -> Iterator[Signal]:
     """Yield the signals that follow from the recorded end of a job: its outcome and its reason.
 
-    These signals prove no fault of a node, like lines of the job log. The outcome `cancelled` yields
-    `scheduler.canceled`, unless the reason names another action of the scheduler.
+    The log patterns are applied to the text of the reason. A signal from the reason cannot prove a fault of a node,
+    just as a line of the job log cannot. The outcome `cancelled` yields `scheduler.canceled`, unless the reason names
+    another action of the scheduler.
     """
     text = reason[:MAX_REASON]
     found = {one.name: (one, match) for one, match in matches_of(patterns, text)}

@@ -34,7 +34,8 @@ class TextSearch:
 class _KeyPositions:
     """The positions of each shared text (a part of several pattern texts, such as `rror`) in one piece.
 
-    If a shared text occurs more than 64 times, no positions are stored.
+    If a shared text occurs more than 64 times, its positions are not stored, and `of` searches for each full text
+    instead.
     """
 
     def __init__(self, piece: bytes, keys: dict[bytes, bytes | None]) -> None:

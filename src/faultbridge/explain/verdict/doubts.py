@@ -108,9 +108,13 @@ def _failure_before(situation: Situation, lead: Signal) -> Signal | None:
 def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> bool:
     """Return whether an earlier failure can be the reason for the later error `lead`.
 
-    A hang can be, because an error that causes a hang comes minutes before the hang is reported. Most failures can be
-    the reason for an interrupt or a cancellation: launchers interrupt the ranks of a failed job, and users cancel it.
-    On the same rank, a loss of peers can be, and so can an error during whose handling `lead` was raised.
+    These earlier failures can be:
+
+    - A hang. If `lead` had caused the hang, `lead` would have come minutes before the hang was reported.
+    - For an interrupt: any failure except a lost connection, because launchers interrupt the ranks of a failed job.
+    - For a cancellation: most failures, because users cancel a failed job.
+    - On the same rank: a loss of peers, or an error during whose handling `lead` was raised. The latter does not count
+      if it is itself a sign of a mechanism with the outlook STOP.
     """
     if earlier.name == HANG:
         return True
@@ -138,11 +142,13 @@ def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
 
 
 def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
-    """Return a signal which shows that only one node has an error, or None.
+    """Return a signal which shows that only one node has the error `lead`, or None.
 
-    Several ranks must have the error, and all of them must be on that node. If most ranks of the node have the error
-    and the job has other nodes, the result is the error itself. If only some ranks of the node have it, other ranks may
-    not have had time to print it. Then the result is a signal of a rank on another node, if there is one.
+    At least two ranks must have the error, and all of them must be on one known node. There are two cases:
+
+    - Most ranks of the node have the error, and the job has other nodes. The result is `lead`.
+    - Fewer ranks have it, so the other ranks may not have had time to print it. The result is then a signal that a rank
+      on another node printed, or None if there is no such signal.
     """
     ranks, nodes = _with_same_error(situation, lead)
     if len(ranks) < _MIN_RANKS_OF_NODE or len(nodes) != 1 or None in nodes:

@@ -36,11 +36,13 @@ class Outlook(StrEnum):
 class Mechanism:
     """A failure mechanism: one way in which jobs die, with what to do afterwards (the outlook).
 
-    `initiators` maps the names of signals that start the mechanism to a strength. `causes` are the names of signals
-    that can follow. With `expects_node`, the logs of the node should show the mechanism, and a signal of the job alone
-    counts less. With `trusts_job`, a line of the job, such as a line of its scheduler, is enough to name the node.
-    `after_progress` is the outlook if the job made progress before it failed. `on_many_ranks` is the outlook if many
-    ranks report the same error. `settles` names what would prove or refute the mechanism.
+    - `initiators` maps the names of signals that start the mechanism to a strength, such as `weak` or `decisive`.
+    - `causes` are the names of signals that can follow.
+    - `after_progress` replaces `outlook` if the job made progress before it failed. `on_many_ranks` replaces both if
+      many ranks report the same error.
+    - With `expects_node`, the logs of the node should show the mechanism, and a signal of the job alone counts less.
+    - With `trusts_job`, a line of the job, such as a line of its scheduler, is enough to name the node.
+    - `settles` is the next step for an operator, which confirms or removes the cause.
     """
 
     name: str

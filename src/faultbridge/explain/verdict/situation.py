@@ -20,9 +20,9 @@ _OF_PLATFORM = ("scheduler.", "memory.")
 class Situation:
     """The evidence about a failed job, with the failure mechanisms and weights for scoring hypotheses.
 
-    A log may repeat an error thousands of times, but only the first of several equal signals can change a score.
-    `leads` has the first of them for each node, and `firsts` the first of them for the whole job. `nodes` maps each
-    rank to its node, if the node is known.
+    `nodes` maps each rank to its node, if the node is known. A log may repeat an error thousands of times, but
+    repetitions cannot change a score. `leads` therefore has only the first of several equal signals of each node, and
+    `firsts` only the first of several equal signals of the whole job.
     """
 
     line: TimeLine

@@ -102,8 +102,8 @@ def _cause(situation: Situation, ranked: Sequence[Hypothesis]) -> Hypothesis | N
     """Return the likeliest hypothesis about the cause that has enough points, or None.
 
     A program can print any error, and any message of a scheduler. A decisive fault that a node itself reported while
-    the job failed therefore takes precedence over a cause that no node shows. It does not if that cause leaves nodes
-    out of the restart, unless only a scheduler reports it.
+    the job failed therefore takes precedence over the likeliest hypothesis, except in two cases: a node itself shows
+    this hypothesis, or it leaves nodes out of the restart and is reported by more than a scheduler.
     """
     first = ranked[0] if ranked and ranked[0].score >= situation.weights.limits["named"] else None
     if first is None:
@@ -207,8 +207,9 @@ def _hardware(
 ) -> Hardware:
     """Return the state of the hardware: `blamed`, `acquitted` (ruled out) or `not_shown`.
 
-    `blamed` requires evidence from a node's own source. `acquitted` requires a clear other cause, or logs without
-    faults from all nodes. The state cannot be `acquitted` if there are `doubtful` nodes, which are faulty or left out.
+    `blamed` requires evidence from a node's own source. `acquitted` requires a clear other cause (`is_clear`), or own
+    logs of all nodes (`fleet`) that cover the failure. It also requires that no node is `doubtful` (faulty or left
+    out), and that no hypothesis in `ranked` about hardware or network has enough points to be the cause.
     """
     checked = {
         one.node for one in situation.spans if one.trust is Trust.NODE and one.node and covers(one, situation.line)
