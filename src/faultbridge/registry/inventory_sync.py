@@ -79,7 +79,7 @@ class SyncInventory:
     ) -> SyncResult:
         """Synchronize all groups of a cluster, or only those in `only`; stop if a source cannot be read.
 
-        `reported` are the conditions that events of the provider report. If only the provider's status cannot be read,
+        `reported` are the failed launches that provider events reported. If only the provider's status cannot be read,
         the sync continues.
         """
         result = SyncResult(config.cluster)

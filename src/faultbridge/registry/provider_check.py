@@ -91,7 +91,7 @@ class ProviderCheck:
     def _hold_updated_groups(
         self, config: ClusterConfig, status: ProviderStatus, now: datetime
     ) -> tuple[UpdateHold, ...]:
-        """Store which groups are being updated, if that changed; return the pauses of repairs."""
+        """Store the update holds of the cluster's groups, in which repairs wait, and return these holds."""
         if not config.update_holds and not any(group.update for group in status.groups.values()):
             return ()
         limits = self.rollup.rulebook.policy(config).limits

@@ -104,10 +104,11 @@ def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> U
 
 
 def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: datetime) -> dict[str, datetime]:
-    """Return the groups without EC2 capacity (dry groups), each with the time of its next attempt.
+    """Return until when replacements are postponed in each group without EC2 capacity (dry group).
 
-    If a replacement in a dry group is being admitted now, its attempt checks the capacity again, so the next attempt is
-    postponed. Groups that were not checked recently are left out.
+    `holding` are the cases that are being admitted and take slots. If one of them is a replacement in a dry group, its
+    attempt checks the capacity again, so further replacements in this group wait for `CAPACITY_CHECK_TIME`. A group
+    whose time passed more than `FORGET_DRY_AFTER` ago is left out.
     """
     kept = {group: until for group, until in control.no_capacity_until.items() if until > now - FORGET_DRY_AFTER}
     checked = {one.state.placement.group for one in holding if one.repair_action is RepairAction.REPLACE_NODE}
@@ -117,7 +118,8 @@ def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: dat
 def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime) -> Transition:
     """Record what a queued case waits for, if that changed.
 
-    If the case waits for an approval that is not requested yet, also ask an operator for it.
+    If the case waits for an approval that is not requested yet, also request it from an operator. `rule` is the policy
+    rule of the case; it gives the deadline for the operator's answer.
     """
     case = state.live_case
     if case is None or not _is_queued(case, refusal.queued.case):

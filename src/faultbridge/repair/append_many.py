@@ -21,10 +21,12 @@ def append_many(
 ) -> Iterator[Appended]:
     """Commit a change of each of many nodes, and yield each result once it is committed.
 
-    `changes` maps each node to the function that computes its new state and entries. If a transaction fails, for
-    example because one of its nodes has changed since, each of its nodes is committed by itself with `alone`, or with
-    `append` if `alone` is None. An error with one node does not stop the other nodes. The first such error is raised
-    after the others are committed. Raises Transient at once if the table is not available.
+    `changes` maps each node to the function that computes the node's new state and entries.
+
+    - If a transaction fails, for example because one of its nodes has changed since, each of its nodes is committed
+      alone: by `alone`, or by `append` if `alone` is None.
+    - An error with one node does not stop the other nodes. The first such error is raised after all others are done.
+    - Transient is raised at once if the table is not available.
     """
     drafts, errors = _draft_each(append, changes, actor)
     commit_alone = alone or (lambda node: append(node, changes[node], actor=actor))

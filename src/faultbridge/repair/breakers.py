@@ -105,10 +105,11 @@ def _count_by_domain(table: Table, config: ClusterConfig) -> dict[str | None, in
 
 
 def _has_incident(row: Mapping[str, Any], config: ClusterConfig, control: Control) -> bool:
-    """Return whether an incident explains the faults of a node. Breakers do not count such a node.
+    """Return whether an incident explains the faults of a node, so that breakers do not count the node.
 
-    Otherwise a breaker would page a second time for the same cause. An open incident can also explain a node whose case
-    does not wait for it yet, because the node failed after the last update of the incidents.
+    If breakers counted it, a breaker and the incident would both page for the same cause. `row` is the index row of the
+    node. If it names no incident yet, because the node failed after the last update of the incidents, an open incident
+    can still explain the faults.
     """
     if row.get("incident") or not control.holds:
         return bool(row.get("incident"))

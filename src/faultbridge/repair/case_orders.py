@@ -48,7 +48,8 @@ class OperatorOrder:
     ) -> Draft:
         """Return the note that records the order.
 
-        With a `stage`, the note also records that the order answers a request for approval.
+        `verb` names the order, such as `ignore`. `facts` are recorded with the order. `stage` is `over` if the order
+        answers a request for approval, which ends this request. For every other order it is None.
         """
         return entry_builder.note(
             kind="approval" if stage else "operator",

@@ -103,7 +103,10 @@ class Dispatch:
         return self._start(admitted)
 
     def _queued(self, rules: Rules, excluded: Collection[str] = ()) -> list[QueuedCase]:
-        """Read all queued cases. The whole queue is needed, because cases at its front may have to wait."""
+        """Read all queued cases, except those with the ids in `excluded`.
+
+        The whole queue is read, because its first cases may have to wait while later cases may start.
+        """
         rows = (read_queued(rules.config, row) for row in shard_rows(self.table, rules.config, QUEUE))
         return [queued for queued in rows if queued.case not in excluded]
 

@@ -41,8 +41,11 @@ PROVIDER_ISOLATES = "isolation not applicable: the provider repairs the node and
 class IsolationResult(StrEnum):
     """The result of one isolation call.
 
-    `nothing`: no isolation is needed or permitted. `held`: a circuit breaker keeps the node in service. `postponed`:
-    the delay after a failed call has not ended. `withdrawn`: the node recovered and was uncordoned.
+    - `nothing`: no isolation is needed or permitted.
+    - `withdrawn`: the node recovered and was uncordoned.
+    - `failed`: the orchestrator did not confirm the call; the sweep repeats the call.
+    - `held`: a circuit breaker keeps the node in service.
+    - `postponed`: the delay after a failed call has not ended.
     """
 
     NOTHING = "nothing"
@@ -65,9 +68,9 @@ class Isolate:
     def __call__(self, key: NodeKey, *, ordered: bool = False) -> IsolationResult:
         """Isolate one node, or uncordon it if it no longer needs isolation. The sweep repeats a failed call.
 
-        With `ordered`, the node is isolated for its repair, even if the policy keeps it in service until then. While a
-        circuit breaker is open, every node stays in service. While it is half-open, only nodes whose repair starts are
-        isolated.
+        With `ordered`, the node is isolated because its repair starts, even if the policy kept it in service until
+        then. While a circuit breaker for the node is open, the node stays in service. While the breaker is half-open,
+        the node is isolated only with `ordered`.
         """
         state = self.append.read(key)
         return self.as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)

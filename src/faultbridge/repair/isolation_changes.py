@@ -18,7 +18,11 @@ from faultbridge.repair.isolation_rules import needs_isolation
 
 
 def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
-    """Return the change that quarantines a node whose isolation is confirmed, if it still needs isolation."""
+    """Return the change that quarantines a node, if it still needs isolation.
+
+    `how` is the isolation to store: `confirmed`, `not_applicable` if no orchestrator of Faultbridge cordons the node,
+    or `requested` for a dead instance without a confirmation. `ordered` states that the node's repair starts.
+    """
 
     def revise(now: NodeState, at: datetime) -> Transition:
         # If the node recovered in the meantime, the request stays recorded until it is withdrawn.

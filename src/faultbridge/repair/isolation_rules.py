@@ -11,7 +11,10 @@ _OUT_OF_SERVICE = frozenset({NodeStatus.VALIDATING, NodeStatus.QUARANTINED, Node
 
 
 def breaker_holds(control: Control, state: NodeState, *, ordered: bool) -> bool:
-    """Return whether a breaker keeps a node in service; a half-open one permits isolation for a repair."""
+    """Return whether a breaker of the cluster or of the node's failure domain keeps the node in service.
+
+    An open breaker does. A half-open breaker does too, unless the node's repair starts (`ordered`).
+    """
     breaker = control.breaker(state.placement.domain)
     return breaker is not None and (breaker.state is BreakerState.OPEN or not ordered)
 

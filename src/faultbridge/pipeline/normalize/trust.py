@@ -71,8 +71,8 @@ class Trust:
     ) -> str | None:
         """Return why the sender may not report about the node, or None if it may.
 
-        `row` is the alias row of the node that was found. `others` are the alias rows of all other names in the record.
-        If one of them belongs to another node, an instance may not send the record.
+        `row` is the alias row of the node that was found, or None if none was found. `others` are the alias rows of all
+        other names in the record. If one of these names belongs to another node, an instance may not send the record.
         """
         if self._is_trusted(record.sender, config):
             return None

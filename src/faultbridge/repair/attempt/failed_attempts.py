@@ -63,8 +63,12 @@ def requeue_case(
 ) -> Transition:
     """End the attempt and queue the case again, which releases its repair slot.
 
-    If `BECOME_QUARANTINED` lists the status of the node, the node becomes `quarantined` again. `requirement` is the
-    condition that requires a stronger repair action. The policy rule of this condition becomes the rule of the case.
+    If `BECOME_QUARANTINED` lists the status of the node, the node becomes `quarantined` again.
+
+    - `repair_action`: the repair action of the next attempt; None keeps that of the case.
+    - `requirement`: the condition that requires a stronger repair action, or None. The policy rule of this condition
+      becomes the rule of the case.
+    - `not_before`: the earliest time of the next attempt; None if it may start at once.
     """
     if state.status in BECOME_QUARANTINED:
         state, draft = move_node(state, NodeStatus.QUARANTINED, now, reason)

@@ -40,11 +40,14 @@ NODE_STATUS_OF = {
 
 
 def stop_before_intent(context: StepContext) -> StepResult | None:
-    """End an attempt that must not reach its intent, the point of no return; return None if it may.
+    """End an attempt that must not reach its intent, the point of no return; return None if the attempt may reach it.
 
-    An attempt must not reach it if the case is canceled, if repairs are paused, or if the node or its cluster is
-    excluded from repairs. An incident or an update of the node's group also stops the attempt. So does a new fault that
-    requires a stronger repair action or an approval.
+    The attempt ends if
+
+    - its case is canceled, or repairs are paused,
+    - the node or its cluster is excluded from repairs,
+    - an open incident affects the node, or the owner of the node's group updates the group,
+    - a new fault requires a stronger repair action, or an approval.
     """
     stopped = context.stop_if_canceled() or _stop_if_paused(context) or stop_if_excluded(context)
     stopped = stopped or stop_for_update(context)
@@ -62,12 +65,12 @@ def commit_intent(
 ) -> StepContext:
     """Record the intent, the point of no return, unless something forbids the repair now.
 
-    A cancellation, a pause, an incident, a new fault whose rule requires an approval, or `permits` can forbid it. The
-    attempt in the returned context then has no intent. `permits` gets the controls of the cluster. If these changed
-    after they were read, the commit fails, and they are read again. `spare` and `instance_types` name the successor.
+    A canceled case, a pause, an exclusion, an incident, or a new fault whose rule requires an approval forbids it. So
+    does `permits`, if it returns False for the cluster's controls. The attempt in the returned context then has no
+    intent. If the controls change before the commit, the commit fails, and the decision is made again. `spare` and
+    `instance_types` are stored for the successor.
 
-    The incidents are updated first. A fault of a node that is already out of service does not trigger their update, so
-    an incident that forbids this intent would otherwise open only in the next sweep.
+    The incidents are updated first, because a fault of a node that is already out of service does not update them.
     """
     _update_incidents(context)
 

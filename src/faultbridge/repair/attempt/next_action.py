@@ -34,10 +34,13 @@ def try_next_action(
 ) -> StepResult:
     """Queue the case for the next permitted repair action, or escalate it to an operator if there is none.
 
-    After the strongest action, the same action is tried again until the policy's number of attempts is reached. While
-    an open incident affects the node's failure domain, a failed attempt does not show that the instance is bad, so the
-    case waits. If an incident was closed while the node was verified, the node is verified again. If the incident is
-    older than its maximum age, an operator decides, because another replacement might fail for the same cause.
+    `at_least` is the stronger action that the faults of the node require, or None. After the strongest action, the same
+    action is tried again until the policy's number of attempts is reached. An incident changes what follows:
+
+    - An open incident that explains the fault: the case waits, because the instance may not be bad.
+    - An incident that was closed while the node was verified: the node is verified again, unless `at_least` is given.
+    - An incident older than its maximum age, on a node whose instance was already replaced: the case is escalated,
+      because another replacement might fail for the same cause.
     """
     case, policy = context.case, context.rules.policy
     incidents = incidents_of_failure(context)
@@ -71,9 +74,10 @@ def wait_for_incident(
     incidents: IncidentsOfFailure | None = None,
     repair_action: RepairAction | None = None,
 ) -> StepResult | None:
-    """End the failed attempt and let the case wait for the open incident that explains it; None if there is none.
+    """End the failed attempt and let its case wait for the open incident that explains the failure.
 
-    The incidents are read if the caller has not read them.
+    Returns None, and changes nothing, if no open incident explains it. `incidents` are read if they are None.
+    `repair_action` is the action of the next attempt; None keeps that of the case.
     """
     incidents = incidents or incidents_of_failure(context)
     if incidents.open is None:

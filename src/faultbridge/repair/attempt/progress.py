@@ -52,7 +52,10 @@ def update_attempt(
 def start_or_resume_step(
     state: NodeState, step: str, token: str | None, now: datetime, timeout: timedelta
 ) -> NodeState:
-    """Start a step with a deadline, or resume it. A repeated call keeps the first deadline."""
+    """Start a step with a deadline, or resume the step if it is the current one, which keeps its deadline.
+
+    `token` is the Step Functions task token of this call. A call without a token keeps the stored token on a resume.
+    """
     _, attempt = live_attempt(state)
     if attempt.step == step:
         return update_attempt(state, task_token=token or attempt.task_token, probe_at=now + LEASE)
@@ -62,20 +65,23 @@ def start_or_resume_step(
 
 
 def schedule_probe(state: NodeState, now: datetime, first: timedelta) -> NodeState:
-    """Schedule the next probe of a step that waits for a result."""
+    """Schedule the next probe of a step that waits for a result; `first` is the wait before its first probe."""
     _, attempt = live_attempt(state)
     at = probe_time(attempt.tries, attempt.deadline, now, first)
     return update_attempt(state, tries=attempt.tries + 1, probe_at=at)
 
 
 def probe_time(tries: int, deadline: datetime | None, now: datetime, first: timedelta) -> datetime:
-    """Return when a step is probed next. The interval doubles with each try and never passes the deadline."""
+    """Return when a step is probed next: not later than its deadline, unless the deadline has passed.
+
+    The interval is `first` before the first probe. It doubles with each try, up to `MAX_PROBE_INTERVAL`.
+    """
     at = now + min(first * (1 << min(tries, MAX_PROBE_DOUBLINGS)), MAX_PROBE_INTERVAL)
     return min(at, deadline) if deadline is not None and deadline > now else at
 
 
 def enter_phase(state: NodeState, phase: Phase, now: datetime) -> NodeState:
-    """Move the attempt into a phase, such as draining. The case keeps the first time of each phase."""
+    """Move the attempt into a phase, such as draining. The case records when it first entered each phase."""
     case, _ = live_attempt(state)
     return update_attempt(state, {phase.value: now, **case.marks}, phase=phase)
 

@@ -1,10 +1,12 @@
 """Recovery of attempts: resumes executions that wait, starts missing ones and replaces lost ones.
 
-An execution of Step Functions drives each attempt. The sweep calls `RecoverAttempts` for each attempt that is due. A
-waiting step is probed again. When it has a result, its execution is resumed. An execution that never started is
-started. An execution is lost if it ended without ending its attempt, or if it makes no progress. If the attempt has not
-passed the drain, the case is then queued again. Otherwise a new attempt continues at the first step without an outcome.
-After too many lost executions, the case is escalated to an operator.
+An execution of Step Functions drives each attempt. The sweep calls `RecoverAttempts` for each attempt that is due.
+
+- A waiting step is probed again. When it has a result, its execution is resumed.
+- An execution that never started is started.
+- An execution is lost if it ended without ending its attempt, or if it makes no progress between two steps. If the
+  attempt has not passed the drain, the case is queued again. If it has, a new attempt continues at the first step
+  without an outcome. If the case has already had too many attempts, it is escalated to an operator instead.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ class RecoveryResult(StrEnum):
     """What one call did to recover an interrupted repair attempt.
 
     - `nothing`: the attempt was not due.
-    - `waiting`: its step has no result yet.
-    - `answered`: resumed the waiting execution with a result.
+    - `waiting`: the attempt's current step has no result yet.
+    - `answered`: the step has a result, with which its waiting execution was resumed.
     - `running`: the execution still runs.
     - `started`: started an execution that was missing.
     - `recovered`: continued with a new attempt.

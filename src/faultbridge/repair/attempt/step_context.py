@@ -155,7 +155,7 @@ class StepContext:
         return replace(self, state=appended.state)
 
     def finish(self, outcome: StepOutcome, phase: Phase, change: Change, actor: Actor = Actor.STEP) -> StepResult:
-        """Write the outcome of the step and a change of the node in one transaction."""
+        """Write the step's outcome, the attempt's next `phase` and a change of the node in one transaction."""
 
         def finished(state: NodeState, now: datetime) -> Transition:
             changed = change(state, now)
@@ -182,8 +182,8 @@ class StepContext:
     ) -> StepResult:
         """End the attempt and queue the case again.
 
-        With `delay`, the case waits before the next attempt, longer after each one. With `counts=False`, the attempt
-        does not count against the limit of the policy.
+        `repair_action` is for the next attempt; None keeps the case's. With `delay`, the case waits before it, longer
+        after each attempt. With `counts=False`, the attempt does not count against the limit of the policy.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -205,7 +205,7 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def _requirement_of(self, state: NodeState, action: RepairAction | None) -> Requirement | None:
-        """Return the condition that requires this action; None if the case's own action is not weaker."""
+        """Return the condition that requires `action`; None if `action` is None or not stronger than the case's."""
         order = list(RepairAction)
         if action is None or order.index(action) <= order.index(self.case.repair_action):
             return None
@@ -226,9 +226,9 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def stop_if_canceled(self) -> StepResult | None:
-        """End the attempt if its case is canceled, so that the node is only verified; else return None.
+        """End the attempt if its case is canceled; the next attempt only verifies the node.
 
-        An attempt that only verifies the node continues.
+        Returns None if the case is not canceled, or if this attempt already only verifies the node.
         """
         if not self.case.cancelled or self.case.repair_action is RepairAction.VERIFY:
             return None

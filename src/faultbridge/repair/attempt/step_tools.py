@@ -66,7 +66,8 @@ class StepTools:
     def compute(self, config: ClusterConfig) -> ComputeAccess:
         """Return the adapters that access a cluster's instances.
 
-        They use the account of the installation, the cluster's own IAM role, or its HyperPod cluster.
+        A cluster with its own IAM role or its own HyperPod cluster has adapters of its own. All other clusters share
+        the adapters for the account of the installation.
         """
         shared = config.provider_role is None and config.hyperpod_cluster is None
         return self if shared else self.compute_of_cluster(config)

@@ -56,10 +56,11 @@ def verification_level(context: StepContext) -> int | None:
 
 
 def _level_for_faults(context: StepContext) -> int | None:
-    """Return the lowest diagnostics level that tests all active faults which the repair action alone does not end.
+    """Return the lowest diagnostics level that tests each active fault of the node that must be tested.
 
-    Faults that open no case are left out. If no level tests all of the others, the highest level is returned. Returns
-    None, for the verifier's default level, if the catalog does not select the level of this verifier by fault.
+    A fault must be tested if it opens a case and the repair action alone does not end it. If no level tests all these
+    faults, the highest level is returned. If the catalog has no levels by fault for this verifier, None is returned,
+    which means the verifier's default level.
     """
     repaired = end_verified(context.state, context.case.repair_action, at=context.now, covers=lambda _: False).state
     codes = {one.code for one in repaired.active() if one.action.opens_case}

@@ -49,9 +49,11 @@ def drain_node(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """End the drain after its deadline.
 
-    If the fault is fatal, the repair continues, because no work can run on the node. Otherwise the case is retried or
-    escalated. If the drain did not start, or the orchestrator did not answer, the repair does not continue even for a
-    fatal fault, because the jobs had no time to leave.
+    - If the orchestrator does not answer, the case is queued again, and an operator is paged.
+    - If the drain could not start, the case is queued again, or escalated after the last permitted attempt. This is
+      so even for a fatal fault, because the jobs had no time to leave.
+    - If the drain started and the fault is fatal, the repair continues, because no work can run on the node.
+    - In every other case, it is queued again or escalated.
     """
     if context.state.orchestrator_lost_at is not None:
         return _hold(context, reason)

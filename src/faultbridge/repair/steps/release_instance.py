@@ -47,9 +47,10 @@ def release_instance(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """End the release after its deadline.
 
-    If the intent, the point of no return, is recorded, the case is escalated to an operator, because it is unknown
-    whether the instance was released. Without an intent, the case is queued again. If volumes are still attached or no
-    attempt is left, it is escalated instead.
+    - After the intent, the point of no return, the case is escalated to an operator, because it is unknown whether the
+      instance was released.
+    - Before the intent, the case is escalated if volumes are still attached or no attempt is left.
+    - Before the intent, in all other situations, the case is queued again.
     """
     if context.attempt.intent is None:
         if detach.waits_for_volumes(context):

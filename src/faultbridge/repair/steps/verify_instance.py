@@ -64,8 +64,8 @@ def verify_instance(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate a node that could not be verified in time; it stays out of service.
 
-    If the attempt only verifies the node, and it has a claimed condition and another fault, the next repair action is
-    tried instead. If an open incident affects the node's failure domain, the case waits instead.
+    If the attempt only verifies a node with a claimed condition, and another fault is reported too, the next repair
+    action is tried instead. If an open incident explains the failure, the case waits for the incident instead.
     """
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="TIMEOUT")
     seen = sorted({one.code for one in without_claims(context.state).active() if one.action.opens_case})
@@ -105,9 +105,9 @@ def _end_verified(context: StepContext, found: Verification, state: NodeState, n
 
 
 def _wait_for_evidence(context: StepContext, found: Verification, remaining: NodeState) -> StepResult | None:
-    """Wait while a fault is active that the verification does not test. Only the fault's reporters can end it.
+    """Return `waiting` while a fault is active that the verification does not test; None if none is active.
 
-    A canceled case does not wait. It closes, and the fault stays active.
+    Only the fault's reporters can end it. A canceled case does not wait; the fault stays active.
     """
     if context.case.cancelled:
         return None
@@ -120,7 +120,7 @@ def _wait_for_evidence(context: StepContext, found: Verification, remaining: Nod
 
 
 def _stronger_action(context: StepContext, remaining: NodeState) -> RepairAction | None:
-    """Return the stronger action that remaining conditions need, or None. A canceled case needs none."""
+    """Return the stronger action that the remaining conditions require; None if none does or the case is canceled."""
     action = required_repair_action(without_claims(remaining), context.case, context.rules.policy)
     return None if action is context.case.repair_action or context.case.cancelled else action
 

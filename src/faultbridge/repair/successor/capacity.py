@@ -99,10 +99,13 @@ def is_left(context: StepContext, found: CapacityCheck, control: Control) -> boo
 def find_capacity(context: StepContext, instance_id: str, group: str) -> CapacityCheck:
     """Query the sources of capacity in the policy, and decide whether the instance may be released.
 
-    If the existing sources have no free instance, the case waits. If the answer of a source is unknown, or no source
-    exists, an operator must approve the release. No approval is needed if the fault is fatal or the node never served,
-    and all policy rules of the repair permit a release without capacity. These rules do not count if no source exists
-    and `on_demand` is not in the policy's list.
+    - If a source has a free instance, the release is permitted.
+    - If sources exist, and each of them reports that it has none, the case is queued again and waits.
+    - If the answer of a source is unknown, or no source exists, an operator must approve the release.
+
+    This approval is not needed if the fault is fatal or the node never served, and all policy rules of the repair have
+    `release_without_capacity`. If no source exists and the policy does not list `on_demand`, it is always needed,
+    because such a policy demands a reservation.
     """
     found = CapacityCheck(ask_sources(context, instance_id, group))
     if found.used:

@@ -95,9 +95,9 @@ def taken_spare(context: StepContext, fits: Callable[[str], bool]) -> str | None
 
 
 def take_spare(context: StepContext, group: str, fits: Callable[[str], bool]) -> str | None:
-    """Take a verified spare from the cluster's pool for the case. Returns its instance id, or None.
+    """Take a verified spare from the cluster's pool for the case; return its instance id, or None if no spare fits.
 
-    `fits` decides by its id whether a spare fits.
+    `fits` gets the instance id of a spare, and returns whether it fits.
     """
     pool, instance_type = SparePool(context.tools.table, context.tools.clock), context.state.placement.instance_type
     return pool.take(context.state.key.cluster, group, context.case.id, instance_type, fits)
@@ -158,7 +158,11 @@ def types_to_launch(context: StepContext, used: CapacitySource | None = None) ->
 
 
 def source_of_type(context: StepContext, instance_type: str | None) -> CapacitySource:
-    """Return the first capacity source in the policy for which an instance of this type is launched."""
+    """Return the capacity source of an instance that was launched with this type.
+
+    This is `fallback_types` for a configured fallback type. For every other type and for None, it is the first
+    reservation or `on_demand` in the policy's list, or `on_demand` if the list has neither.
+    """
     further = instance_type in fallback_types(context)
     sources = {CapacitySource.FALLBACK_TYPES} if further else {CapacitySource.ON_DEMAND, *RESERVATIONS}
     named = (source for source in context.rules.policy.capacity if source in sources)
