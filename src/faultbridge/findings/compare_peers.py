@@ -42,9 +42,9 @@ INTERVAL = timedelta(hours=1)
 class Comparison(NamedTuple):
     """The result of comparing one node with its peers by one detector.
 
-    `baseline` has the counters for the next comparison. `outlier` states how far the node is above its peers. It is
-    None if the node is no outlier. `compared` is False if the rise of the counters could not be computed, for example
-    in the first run. `component` has more than half of the rise of an outlier.
+    `baseline` has the counters for the next comparison. `outlier` states how far the node is above its peers, or is
+    None if it is not. `compared` is False if the rise of the counters is unknown, for example in the first run.
+    `component` is the component that caused more than half of the rise of an outlier, or None.
     """
 
     baseline: Baseline
@@ -170,10 +170,10 @@ class ComparePeers:
     def _observe(
         self, state: NodeState, note: Draft, written: Put, arrivals: Sequence[Arrival], rules: Rules, now: datetime
     ) -> Transition:
-        """Return the transition that records a finding.
+        """Return the transition that stores a finding (`written`) and its entry (`note`), and observes its fault.
 
-        `arrivals` contains the start or the end of the fault of the finding. It is empty if the detector reports no
-        faults.
+        `arrivals` contains the start or the end of the fault of the finding. It is empty if no fault starts or ends
+        with the finding.
         """
         if not arrivals:
             return Transition(state, (note,), (written,))
@@ -222,8 +222,8 @@ def _compare(
 def _proves(state: NodeState, case: Case, finding: Finding, detector: Detector) -> bool:
     """Return whether a case proves a finding right: a hard fault of the same component soon afterwards.
 
-    A finding that already has a mark needs no proof. A case proves nothing if an operator's order or a finding opened
-    it, if an incident explains it, or if it is about another device, or a later instance or boot.
+    The result is False for a finding that already has a mark. A case proves nothing if an operator's order or a finding
+    opened it, if an incident explains it, or if it is about another device, or a later instance or boot.
     """
     if CaseStatus.ABSORBED.value in case.marks or not detector.is_proved_by(case.code):
         return False

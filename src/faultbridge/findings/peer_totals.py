@@ -23,10 +23,11 @@ STALE = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """The sum of a detector's counters on one node, the node's group, and the sum of each component.
+    """The sum of a detector's counters on one node.
 
-    `now` is the sum as last reported, in the form that is stored for the next comparison. The other nodes of the group
-    are the peers of the node.
+    `now` contains the sum as last reported, and its parts by component, in the form that is stored for the next
+    comparison. `components` maps the key of each part to its component. The other nodes of `group` are the peers of the
+    node.
     """
 
     node: str

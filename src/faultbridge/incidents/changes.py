@@ -93,8 +93,9 @@ class IncidentChanges:
 def _is_used(hold: Hold, affected: Iterable[AffectedNode], now: datetime) -> bool:
     """Return whether a hold, which delays repairs because of an incident, is still needed.
 
-    A hold is needed until it ends. After its end it is needed while a fault that it explains is still active, and while
-    a verification that started before the end may still run.
+    A hold is needed until it ends, and for `VERIFICATION_TIME` after its end, because the incident may explain the
+    failure of a verification that started earlier. Later it is needed only while a fault that it explains is still
+    active.
     """
     if hold.ended_at is None or now < hold.ended_at + VERIFICATION_TIME:
         return True

@@ -43,10 +43,11 @@ class Onsets:
         window: timedelta,
         before: OnsetHistory | None = None,
     ) -> None:
-        """Count the faults that started before the current `window` and belong to no incident.
+        """Count the faults of the affected nodes that started before the current `window`.
 
-        `before` is the history that the caller has just read. If it is None, the history is read here. If another run
-        writes first, nothing is stored, and the next run counts these faults.
+        A fault is not counted if a hold covers its fault family and failure domain, because the fault then belongs to
+        an incident. `before` is the history that the caller has just read. If it is None, the history is read here. If
+        another run writes first, nothing is stored, and the next run counts these faults.
         """
         before, now = self.read(cluster) if before is None else before, self.clock.now()
         independent = (

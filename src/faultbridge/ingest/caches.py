@@ -1,9 +1,11 @@
 """Caches of a warm ingest process: nodes with unwritten changes, and items that rarely change.
 
 A repeated fault increases a count without a write. `NodeCache` keeps that count until the next write of the node.
-`ItemCache` keeps aliases, registrations and the pointers to the current policy and mappings for a limited time. Its
-reads need not be consistent, because a copy that another process keeps can be just as old. If such a read does not find
-an item, it is read again consistently, because a node may send directly after its registration.
+
+`ItemCache` keeps aliases, registrations and the pointers to the current policy and mappings for a limited time. It
+reads them without consistency: an item that is slightly old does no harm, because the copy that another process has
+cached can be just as old. An item that is not found is read again consistently, because a node may send directly after
+its registration.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """Counter store: keeps the last counters of each component, for comparison with the next sample.
 
-Samples that cause a fault are written with that fault. Other samples are written alone, at most every five minutes.
-Samples that equal the stored ones are written only every two hours if the agent states when it last sent these values.
-The next sample is then compared as if the equal ones had been written.
-
-The stored samples may have been read together with the node. If a comparison with them finds a fault, they are read and
-compared again, because another writer may have committed the fault since then.
-
-Counters of an earlier instance or boot are never compared. Counters of a component that was not reported for a day are
-removed. Of the others, those that were reported last are kept, at most 150 KB for each source of a node.
+- Samples that cause a fault are written with that fault. Other samples are written alone, at most every five minutes.
+- Samples with the stored values are written only every two hours, if the agent states when it last sent these values.
+  That time replaces the time of the stored samples in the next comparison.
+- If a comparison with samples that were read together with the node finds a fault, the samples are read and compared
+  again, because another writer may have committed the fault since then.
+- Counters of an earlier instance or boot are never compared.
+- Counters of a component that was not reported for a day are removed.
+- For each source of a node, at most 150 KB are kept: the counters that were reported last.
 """
 
 from __future__ import annotations
@@ -82,9 +81,9 @@ class CounterStore:
     ) -> ComparedSamples:
         """Compare new counter samples with the stored ones, oldest first.
 
-        Samples that are no newer than the stored ones are skipped. `values` maps each record id to what the agent
-        states about the values that it sent, and when. `read` may contain the stored samples, read together with the
-        node's state.
+        Samples that are no newer than the stored ones are skipped. `values` maps each record id to the digest of the
+        values in the record, and the times at which the agent last sent which values. `read` may contain the stored
+        samples, read together with the node's state.
         """
         by_source: dict[str, list[Arrival]] = {}
         for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
@@ -193,9 +192,11 @@ def _seen_again(
 
     Samples that equal the stored ones are rarely written, but each record can state when the agent last sent these
     values (`SentValues.last_sent`). The latest stated time before the first new sample replaces the stored time, if it
-    is at least `SAMPLE_INTERVAL` later. `times` are the times of the arrived samples, oldest first, and `stated` is
-    what their records state. A sample is new if it is later than the stored ones, unless it repeats their values and is
-    earlier than the latest stated time. If no sample is new, the first one counts as new.
+    is at least `SAMPLE_INTERVAL` later.
+
+    - `times` are the times of the arrived samples, oldest first. `stated` is what the record of each sample states.
+    - A sample is new if it is later than the stored ones, except with their digest and before the latest stated time.
+    - If no sample is new, the first one counts as new.
     """
     if stored is None or stored.digest is None:
         return stored
@@ -214,7 +215,7 @@ def _seen_again(
 
 
 def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values: ValuesByRecord) -> str | None:
-    """Return the digest that the record of all these samples states; None if there is no such record or digest."""
+    """Return the digest that the one record of these samples states; None for several records, or without a digest."""
     sources = {records.get(name) for name in ports}
     record = sources.pop() if len(sources) == 1 else None
     stated = values.get(record) if record is not None else None
@@ -224,8 +225,8 @@ def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values:
 def _need_not_be_stored(after: SampleSet, stored: SampleSet | None, digests: Collection[str | None]) -> bool:
     """Return whether samples need no write, because the same or equal samples are stored.
 
-    Equal samples must have been stored less than two hours before, and all new records must state their digest: the
-    agent then also states when it last sent these values.
+    Equal samples must be less than two hours newer, and all new records must state the digest of the stored ones. These
+    records then also state when the agent last sent these values.
     """
     if stored is None or after == stored:
         return after == stored

@@ -1,9 +1,10 @@
 """Heartbeat log: writes the heartbeats of each batch, and keeps the last heartbeat of each node.
 
-If this process wrote a heartbeat of a node shortly before, it does not write the next one. The sweep reads the stored
-last heartbeats and the batches since then. It stores the result only every five minutes, or when a node becomes silent
-or returns. A heartbeat is written with the times of the node's health snapshots that are only in memory. If heartbeats
-or snapshots cannot be stored or read, their records go back to the queue.
+- Ingest writes a heartbeat only if its process wrote none of the node shortly before. It writes the heartbeat together
+  with the times of the node's health snapshots that are only in memory.
+- If heartbeats or snapshots cannot be stored or read, their records go back to the queue.
+- Each sweep reads the stored last heartbeats, and the batches that were written since then. It stores the result only
+  every five minutes, or when a node becomes silent or returns.
 """
 
 from __future__ import annotations
@@ -60,13 +61,13 @@ class ClusterHeartbeats:
     stored: tuple[LastHeartbeats, ...] = ()
 
     def overdue(self, timeout: timedelta) -> dict[NodeKey, datetime]:
-        """Return the nodes that certainly sent no heartbeat for the timeout, with their last heartbeats."""
+        """Return the nodes that are not silent and whose last heartbeat is older than 1.2 timeouts (`WRITE_AFTER`)."""
         latest = self.read_at - timeout * (1 + WRITE_AFTER)
         watched = ((node, at) for node, at in self.last.items() if node not in self.silent)
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
 
     def to_check_again(self, number: int) -> dict[NodeKey, datetime]:
-        """Return at most `number` silent nodes, in turn, with last heartbeats: they may have returned to service."""
+        """Return this minute's share of the silent nodes, at most `number`; one may serve again without heartbeats."""
         silent = sorted(self.silent & self.last.keys())
         turns = max(-(-len(silent) // number), 1)
         mine = silent[int(self.read_at.timestamp()) // 60 % turns :: turns]
@@ -78,9 +79,9 @@ class ClusterHeartbeats:
         return max(self.last.values(), default=None)
 
     def before_return(self, nodes: Collection[str]) -> ClusterHeartbeats:
-        """Return a copy in which these nodes are as stored: silent, so that the next sweep tries to end their faults.
+        """Return a copy in which these nodes are silent again, with their stored heartbeats.
 
-        A node that is not stored as silent is not changed.
+        The next sweep then tries again to end their faults. A node that is not stored as silent is not changed.
         """
         silent = {
             node: shard.last[node] for shard in self.stored for node in shard.silent.intersection(nodes, shard.last)
@@ -139,7 +140,7 @@ class HeartbeatLog:
         return ClusterHeartbeats(config, now, last, frozenset(silent_since) - set(returned), returned, shards)
 
     def store(self, read: ClusterHeartbeats, silent: Collection[str] = ()) -> None:
-        """Store the last heartbeats of each shard that changed or was not stored for five minutes.
+        """Store the last heartbeats of each shard whose silent nodes changed, or that was not stored for five minutes.
 
         `silent` are further nodes whose missing heartbeats were reported since the read.
         """

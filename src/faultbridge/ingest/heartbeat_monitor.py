@@ -59,13 +59,15 @@ class HeartbeatMonitor:
     def intake_failed(
         self, canary: datetime | None, overdue: int, on_time: int, heartbeat: datetime | None = None
     ) -> bool:
-        """Return whether no records arrive at all, so that missing heartbeats prove nothing.
+        """Return whether the intake has failed: no records arrive at all, so missing heartbeats prove nothing.
 
-        This is the case if the last canary (a test record) is over 7 minutes old and heartbeats stopped. `heartbeat` is
-        when the last heartbeat of any node arrived. If that is at most 150 seconds ago, only the canary failed.
-        `overdue` and `on_time` are the numbers of nodes with and without an overdue heartbeat. Until the canary is 11
-        minutes old, `overdue` must also be more than two and more than `on_time`. Returns False before the first
-        canary, because nothing shows that records ever arrived.
+        The result is True only if all of these conditions are met:
+
+        - A canary (a test record) was recorded before, and the last one, sent at `canary`, is more than 7 minutes old.
+        - The last heartbeat of any node, which arrived at `heartbeat`, is more than 150 seconds old or unknown. If it
+          is newer, only the canary failed.
+        - The canary is more than 11 minutes old, or more than two nodes have an overdue heartbeat (`overdue`) and they
+          are more than the other nodes (`on_time`).
         """
         now = self.append.clock.now()
         if canary is None or now - canary <= CANARY_OVERDUE:
@@ -87,10 +89,13 @@ class HeartbeatMonitor:
     def check(self, node: NodeKey, last: datetime, arrived: datetime | None, probe: Probe = unprobed) -> bool:
         """Record `host.silent` for a node in service whose last heartbeat, at `last`, is too old.
 
-        Returns False if it is too early; the next sweep then checks again. It is too early if the node returned
-        to service without a heartbeat and the timeout since then is not over. It is also too early if `arrived` does
-        not show that a heartbeat of this node would have arrived. `arrived` is the sending time of the latest canary (a
-        test record) or heartbeat that arrived. Before the first canary it is None and does not delay the fault.
+        Returns False if it is too early to decide; the next sweep then checks again. It is too early in two cases:
+
+        - The node returned to service without a heartbeat, and the timeout since then is not over.
+        - The latest canary (a test record) or heartbeat that arrived was sent (`arrived`) before a heartbeat of this
+          node would have arrived, so the intake may have failed.
+
+        Before the first canary, `arrived` is None. The second case then does not apply.
         """
         timeout = rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
         if not _is_conclusive(arrived, last, timeout):
@@ -143,7 +148,7 @@ def _watched_since(state: NodeState, last: datetime) -> datetime:
 
 
 def _is_recorded(state: NodeState, due: datetime) -> bool:
-    """Return whether the fault of a heartbeat that was due is active, so that no further probe is needed."""
+    """Return whether `host.silent` is already active for the heartbeat due at `due`; no probe is needed then."""
     return any(condition.code == SILENT and condition.last_at >= due for condition in state.active())
 
 

@@ -231,7 +231,10 @@ class Ingest:
     def _read_snapshots(
         self, by_node: PartsByNode, cached: Mapping[NodeKey, CachedNode], result: IngestResult
     ) -> Mapping[NodeKey, SnapshotTimes]:
-        """Return, by node, the times of later health snapshots; empty without a snapshot that may show a new fault."""
+        """Return, by node, the times of health snapshots that were stored with heartbeats.
+
+        They are read only for a node with a snapshot that may show a new fault. Other nodes get an empty mapping.
+        """
         found = {node: first_new_fault(cached[node].stored, by_node[node][1]) for node in cached}
         oldest = {node: at for node, at in found.items() if at is not None}
         none: dict[NodeKey, SnapshotTimes] = {node: {} for node, at in found.items() if at is None}

@@ -44,8 +44,9 @@ ResolvedParts = Sequence[tuple[RecordPart, AliasRow]]
 class BatchReads:
     """What was read of the nodes of a batch, with one call for all nodes, before their commits.
 
-    `samples` are stored counter samples by key. `snapshots` are the times of each node's later health snapshots,
-    which were written with heartbeats. `logged` are the nodes whose times will be written with this batch's heartbeats.
+    `samples` are the stored counter samples by key. `snapshots` are, by node, the times of health snapshots that were
+    stored with heartbeats. `logged` are the nodes with a heartbeat in this batch that will be stored, together with the
+    times of the node's latest snapshots.
     """
 
     nodes: Mapping[NodeKey, CachedNode]
@@ -56,14 +57,14 @@ class BatchReads:
 
 @dataclass(slots=True)
 class NodeBatch:
-    """The records of one node for one commit. A call computes the transition that they cause.
+    """The records of one node for one commit. A call computes their transition, after a conflict once more.
 
-    After a conflict it is called again, and the results of the last call count. `cached` is the node before the batch.
-    `unwritten` is the node after a call whose changes need no write, and None after every other call. `remaining` are
-    the observations that did not fit into the commit; `rest` returns a batch for them. In that batch, `continued` holds
-    these observations and the counter samples to write with the last commit. `read` are the stored samples that were
-    read with the node; only the first call uses them, because they may have changed since. `later_snapshots` and
-    `logged` are those of `BatchReads`.
+    - `cached` is the node before the batch. `unwritten` is the node after a call whose changes need no write, else
+      None.
+    - `remaining` are the observations that did not fit into the commit. `rest` returns a batch for them. In that batch,
+      `continued` holds these observations, and the counter samples to write with the last commit.
+    - `read` are the stored samples that were read with the node. Only the first call uses them; they may change later.
+    - `later_snapshots` and `logged` are the parts of `BatchReads` for this node.
     """
 
     parts: ResolvedParts
@@ -156,10 +157,10 @@ class DraftedBatch(NodeDraft):
 
 
 def first_new_fault(state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]) -> datetime | None:
-    """Return the time of the first health snapshot in a node's records that may show a new fault.
+    """Return the time of the first health snapshot in a node's records that may show a new fault; None without one.
 
-    Returns None if there is none. Snapshots of a source that already reports a fault do not count, because all of them
-    are stored. Snapshots older than the stored one do not count, because they have no effect.
+    Complete snapshots of a source that already reports a fault do not count, because their times are always stored with
+    the node. Snapshots older than the stored one have no effect and do not count either.
     """
     reporting = {source for condition in state.conditions.values() for source in condition.reporters}
     return min(

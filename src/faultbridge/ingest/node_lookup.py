@@ -33,7 +33,8 @@ class NodeLookup:
     def __call__(self, parts: Sequence[RecordPart]) -> Iterator[tuple[RecordPart, FoundNode | Rejected | None]]:
         """Yield each part of a record with its node, with the reason of its rejection, or with None.
 
-        A part contains the observations about one node. None means that the part is ignored.
+        A part contains the observations about one node. None means that the part is ignored. A part is ignored if it
+        has neither a cluster nor observations, or if a source of a whole AWS account reports an unknown instance.
         """
         aliases = {part: aliases_of(part.record, part.named) for part in parts}
         rows = self._read_aliases(

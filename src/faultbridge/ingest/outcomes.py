@@ -75,9 +75,9 @@ class GiveBackReason(StrEnum):
 class IngestResult:
     """The outcomes of the records of a batch, and the messages that go back to the queue.
 
-    `failed` maps the id of each message that goes back to the reason. `outcomes` maps each record id to its outcome.
-    `reasons` maps the id of each rejected record to the reason. `unparsed` is the number of lines or documents that
-    look like faults but match no known pattern.
+    `failed` maps the id of each message that goes back to the queue to the reason for this. `outcomes` maps each record
+    id to its outcome. `reasons` maps the id of each rejected record to the reason of the rejection. `unparsed` is the
+    number of lines or documents that look like faults but match no known pattern.
     """
 
     failed: dict[str, GiveBackReason] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class IngestResult:
             )
 
     def set_outcome(self, record_id: str, outcome: Outcome) -> None:
-        """Set the outcome of a record, unless it already has a stronger outcome."""
+        """Set the outcome of a record, unless it already has a stronger outcome (a later member of `Outcome`)."""
         strongest = self.outcomes.get(record_id, Outcome.CLEAN)
         self.outcomes[record_id] = max(strongest, outcome, key=lambda one: one.rank)
 
@@ -103,8 +103,9 @@ class IngestResult:
     ) -> None:
         """Mark a message to go back to the queue, and log the reason and the error, once per message.
 
-        The reason of a Transient error is `unavailable`, which names what did not answer. Conflicts and all other
-        errors have a reason of their own. `node` is the node, if known.
+        For a Transient error, the reason is the value of `unavailable`: it names the dependency that did not respond.
+        Conflicts and all other errors have a reason of their own. If `node` is None, the log line names the node that
+        the message states.
         """
         if delivery.id in self.failed:
             return

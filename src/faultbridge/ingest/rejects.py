@@ -51,8 +51,8 @@ class Rejects:
         """Store a rejected record with its reason.
 
         A second call for the same record replaces the stored reject. At most 100 records an hour are stored for each
-        sender and reason. For a collector, which sends for many nodes, the limit holds for each node, source and
-        reason. Further records are only counted.
+        sender and reason. A collector sends for many nodes, so its records have this limit for each node, source and
+        reason, except for the reasons in `COUNTED_BY_SENDER`. Further records are only counted.
         """
         reject, raw = self._describe(delivery, record, error)
         counter = rejects.counter(reject, self.clock.now(), by_sender=_is_counted_by_sender(reject))
@@ -70,7 +70,7 @@ class Rejects:
             _log(reject, "reject_not_stored", "newer_reject_stored", error=str(conflict))
 
     def list(self, cluster: str) -> Iterator[Reject]:
-        """Yield the rejected records of a cluster, oldest first; `-` lists those of unregistered clusters."""
+        """Yield the rejected records of a cluster, oldest first; `-` stands for all unregistered clusters."""
         from faultbridge.ledger.queries import query_all  # ingest stores rejects and never lists them
 
         yield from map(rejects.read, query_all(self.table, keys.reject_partition(cluster), up_to=rejects.COUNTERS))
@@ -168,9 +168,10 @@ class Rejects:
 
 
 def _is_counted_by_sender(reject: Reject) -> bool:
-    """Return whether the hourly limit counts the sender instead of the stated node and source.
+    """Return whether the hourly limit counts all rejects of a sender together, instead of by node and source.
 
-    A sender could otherwise avoid the limit, because a record can name any number of nodes and clusters.
+    This is so for a sender that is an instance, and for reasons in `COUNTED_BY_SENDER`. Otherwise such a sender could
+    avoid the limit, because its records can name any number of nodes and clusters.
     """
     return reject.reason in COUNTED_BY_SENDER or instance_of(reject.sender) is not None
 

@@ -42,8 +42,8 @@ class DeliverCallbacks:
     def has_waiting(self, cluster: str) -> bool:
         """Return whether any job of a cluster has callbacks that are not delivered yet.
 
-        It reads the items that other steps of a sweep read too. The sweep caches these items, so no further read is
-        needed.
+        The index rows of the jobs show this. The sweep has already cached these rows for its other steps, so this
+        method causes no further read.
         """
         return any(one.callbacks for one in self.jobs.rows(cluster))
 

@@ -79,11 +79,11 @@ class Jobs:
     ) -> Job:
         """Record that a job starts on nodes, which are given by node name, other alias or instance id.
 
-        `ranks` maps these names to global ranks, such as `0-7`. Schedulers requeue jobs, so an ended job may start
-        again. With `again`, a run on other nodes is ended first. A repeated start only updates name, ranks and stall
-        limit, if given. Raises Rejected `unknown_node` for a name without a node in the cluster, `bad_ranks` for ranks
-        of a node that is not listed or for a rank on two nodes, and `job_runs` if the job already runs on other nodes
-        or since another time.
+        `ranks` maps these names to global ranks, such as `0-7`. An ended job may start again, because schedulers
+        requeue jobs. If the job already runs on these nodes, only its name, ranks and stall limit are updated, if
+        given. If it runs on other nodes and `again` is True, that run is ended first. Raises Rejected `unknown_node`
+        for a name without a node in the cluster, `bad_ranks` for ranks of a node that is not listed or for a rank on
+        two nodes, and `job_runs` if the job already runs on other nodes or since another time.
         """
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
@@ -181,8 +181,8 @@ class Jobs:
     def rows(self, cluster: str) -> tuple[FollowedJob, ...]:
         """Return the followed jobs of a cluster: those that run, and those that ended recently.
 
-        They are read from index rows that other steps of a sweep read too. The sweep caches them, so no further read is
-        needed.
+        The jobs are read from their index rows. The sweep has already cached these rows for its other steps, so this
+        method causes no further read.
         """
         found = query_all(self.table, jobs.followed_partition(cluster), prefix=jobs.FOLLOWED)
         return tuple(map(jobs.read_followed, found))

@@ -59,8 +59,9 @@ class JobProgress:
     def check(self, key: Key) -> None:
         """Record that a job is stalled if its step has not advanced within its stall limit.
 
-        `key` is the due timer of the job. The timer is deleted, except if the job is not stalled. If the job has ended,
-        or if the timer belongs to an earlier run, nothing is recorded.
+        `key` is the key of the job's timer, which is due. If the job is not stalled, nothing is recorded and the timer
+        stays. If the job has ended, or if the timer belongs to an earlier run, nothing is recorded. In this case, and
+        after a stall is recorded, the timer is deleted.
         """
         cluster, job_id = stored.job_of(key.pk)
         job = self.jobs.find(cluster, job_id)

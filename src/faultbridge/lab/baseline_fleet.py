@@ -26,7 +26,10 @@ RETRY = 10 * MINUTE
 
 @dataclass(slots=True)
 class _Repair:
-    """A node under repair: its kind of fault, the repair action that runs, and the number of the repair."""
+    """A node under repair: its kind of fault, and the repair action, which is None until the action starts.
+
+    `number` identifies the repair, so that events of an earlier repair of the node are ignored.
+    """
 
     kind: str
     number: int

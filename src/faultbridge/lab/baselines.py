@@ -16,15 +16,19 @@ REPLACE, REBOOT = RepairAction.REPLACE_NODE, RepairAction.REBOOT_NODE
 class Baseline:
     """The rules of one other repair system; `approximated` states how they differ from the real system.
 
-    A node is repaired `wait` seconds after a fault was reported, or `soft_wait` seconds if it is a missing heartbeat or
-    a fault of a link or node condition. No repair starts while more than `percent` percent of the nodes, and more than
-    `min_unhealthy` nodes, are faulty.
-
-    The repair action is `action`. With `by_code`, it is instead the action of the catalog for the fault. With
-    `removals`, a host is replaced once it has had this number of faults within `window` seconds; before that, it gets
-    `action`. With `half_life`, the faults of all time count instead, and the weight of each fault halves after this
-    many seconds. With `evicts_at_once`, a node stops serving as soon as its fault is reported. A host with more than
-    `give_up` faults within `window` is repaired by an operator. If `action` is None, an operator repairs every fault.
+    - `wait`: seconds from the report of a fault to its repair. For a missing heartbeat, and for a fault of a link or
+      node condition, `soft_wait` is used instead.
+    - `percent`, `min_unhealthy`: no repair starts while more than this share of the nodes, and more than this number of
+      nodes, are faulty.
+    - `action`: the repair action. If it is None, an operator repairs every fault.
+    - `by_code`: the repair action is the catalog's action for the fault instead of `action`.
+    - `removals`: a host is replaced once it has had this number of faults within `window` seconds. Before that, its
+      repair action is `action`. 0: not used.
+    - `half_life`: for `removals`, the faults of all time count, and the weight of each fault halves after this many
+      seconds. 0: not used.
+    - `give_up`: a host with more than this number of faults within `window` is repaired by an operator. 0: not used.
+    - `evicts_at_once`: a node stops serving as soon as its fault is reported. If False, a node with a false alarm
+      serves until its repair starts.
     """
 
     name: str

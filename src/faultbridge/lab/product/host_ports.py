@@ -70,7 +70,7 @@ class HostPorts:
     # ------------------------------------------------------------------ provider
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the signature of the port
-        """Return the free hosts of the pool as the instance's own reservation; other sources are ABSENT."""
+        """Return the free hosts of the pool as capacity of the source `OWN_RESERVATION`; other sources are ABSENT."""
         if source is not CapacitySource.OWN_RESERVATION:
             return Capacity(CapacityEvidence.ABSENT)
         count = self.hosts.free(self.seconds())
@@ -175,7 +175,7 @@ class HostPorts:
         return Verification(verdict, findings, level=level or DEFAULT_LEVEL)
 
     def collect(self, instance_id: str, token: str) -> Bundle:
-        """Return a log bundle that is already stored; the lab collects no logs."""
+        """Return that the log bundle is stored (KEPT), under an invented address; the lab collects no logs."""
         return Bundle(BundleState.KEPT, f"lab://{instance_id}/{token}")
 
 

@@ -25,12 +25,11 @@ def skip_probes(
 ) -> NodeState | None:
     """Skip the probes of a node's restart or verification that would find it still running.
 
-    A probe asks whether the operation has ended. Returns the node with the skipped probes counted as tries, and with
-    its next probe due so that no sweep makes it before the operation ends or the attempt's deadline passes. Returns
-    None if no probe can be skipped.
+    A probe asks whether the operation has ended. Probes are made by sweeps, which run every minute from `begin` on.
+    Returns the node as if the skipped probes had been made: they count as tries, and the next probe is due at the first
+    possible sweep after the operation ends or the attempt's deadline passes. Returns None if no probe can be skipped.
 
-    `ready_at` returns the time at which an operation ends, or None. Probes are made by sweeps, which run every minute
-    from `begin` on.
+    `ready_at` returns the time at which an operation ends, or None.
     """
     case = state.live_case
     attempt = case.attempt if case else None

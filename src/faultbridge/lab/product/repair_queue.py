@@ -1,8 +1,9 @@
 """Repair queue: the queued cases of a fleet in memory; admission gets only the cases that it needs.
 
-Cases form classes: those of one class differ only in their position in the queue. Admission picks the first cases of a
-class, and refuses all others for one reason. It therefore gets only the first cases of each class. There is one
-exception: each refusal must be recorded once. Until that is done, admission gets as many cases as one run can handle.
+The cases in one class differ only in their position in the queue. Admission picks the first cases of a class, and
+refuses all others of the class for the same reason. It therefore gets only the first cases of each class: as many as
+may start now, and one more. While a refusal of these cases is not recorded yet, admission also gets as many further
+cases of each class as one run can record refusals.
 """
 
 from __future__ import annotations
