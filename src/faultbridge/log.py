@@ -17,8 +17,8 @@ LOGGER.addHandler(logging.NullHandler())  # a process without logging configurat
 def log_cause(decision: str, *, reason: str, level: int = logging.INFO, **ids: object) -> None:
     """Log one decision with its cause: the reason, and the ids that it concerns (cluster, node, ...).
 
-    Use `logging.WARNING` for input or work that is refused or given back, and the default level for ordinary decisions.
-    Never pass record bodies or secrets.
+    Use `logging.WARNING` for input or work that is refused, or returned to its queue to be tried again. Use the default
+    level for ordinary decisions. Never pass record bodies or secrets.
     """
     if LOGGER.isEnabledFor(level):
         known = {name: value for name, value in ids.items() if value is not None}

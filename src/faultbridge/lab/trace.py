@@ -80,8 +80,8 @@ def read_trace(text: str, servers: int | None = None) -> Trace:
     """Parse a trace of faults, which is a JSON list of events.
 
     An event has `node_id`, `event_time` in days, `event_type` and `fault_type`. `servers` is the number of servers that
-    were observed; by default, the number of servers with a fault. A fault without an end lasts until the end of the
-    trace. An invalid trace raises `Rejected` with reason `bad_trace`.
+    were observed; by default, the number of servers with a fault. A fault without an end event lasts until the last
+    event of the trace. An invalid trace raises `Rejected` with reason `bad_trace`.
     """
     try:
         events = json.loads(text)
@@ -112,7 +112,11 @@ def read_part(text: str, servers: int | None, part: str | None) -> Trace:
 
 
 def _pair_events(events: Iterable[Mapping[str, Any]], last: float) -> tuple[TraceFault, ...]:
-    """Match each start event with the next end event of the same fault on the same server."""
+    """Match each start event with the next end event of the same fault on the same server.
+
+    `last` is the time of the last event in seconds. A fault without an end event lasts until `last`. An end event
+    without a start event raises `Rejected` (`bad_trace`).
+    """
     waiting: dict[tuple[str, str], list[float]] = defaultdict(list)
     faults: list[TraceFault] = []
     for event in sorted(events, key=_seconds):

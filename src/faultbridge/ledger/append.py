@@ -100,8 +100,9 @@ class Append:
     ) -> Appended:
         """Commit a transition of one node, and retry after conflicts with other writers.
 
-        If the caller has just read the node, `current` is the state that it read, which replaces the first read. Raises
-        IllegalTransition if the transition is not allowed, and Conflict after 20 conflicts.
+        `revise` computes the transition from the node's state, again for each try. `current` is the state of the node
+        if the caller has just read it: the first try then uses it instead of a read. All other tries read the node from
+        the table. Raises IllegalTransition if the transition is not allowed, and Conflict after 20 conflicts.
         """
         for attempt in range(MAX_TRIES):
             before = current if current is not None and attempt == 0 else self.read(key)
@@ -149,7 +150,10 @@ class Append:
         return Appended(after, entries), tuple(writes)
 
     def draft(self, before: NodeState, revise: Revise, *, actor: Actor) -> tuple[Appended, tuple[Write, ...]]:
-        """Compute a transition and its writes without committing them; no change means no writes."""
+        """Return the result and the writes of the transition that `revise` computes, without a commit.
+
+        If `revise` changes nothing, there are no writes.
+        """
         now = truncate(self.clock.now())
         transition = revise(before, now)
         if not transition.drafts and not transition.writes and transition.state == before:
@@ -197,11 +201,11 @@ def log_split(reason: str, nodes: Iterable[NodeKey]) -> None:
 
 
 def transaction_token(writes: Sequence[Write]) -> str:
-    """Return an idempotency token for a transaction, derived from all its writes.
+    """Return an idempotency token for a transaction, derived from the complete content of its writes.
 
-    The token makes a retry after a lost response safe. Two writers that read the same version must have different
-    tokens, because the slower writer must fail with a conflict. The token therefore covers the content of the writes
-    too.
+    If the response to a transaction is lost, a retry with the same token does not commit the transaction twice. Two
+    writers that read the same version of a node send different writes. Their tokens therefore differ, so that the
+    slower writer fails with a conflict.
     """
     return hashlib.sha256(repr(writes).encode()).hexdigest()[:36]
 

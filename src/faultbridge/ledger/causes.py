@@ -1,8 +1,11 @@
 """Causes: the chain of one timeline entry: what caused it, and what it caused.
 
-An entry names its cause, so causes are read one by one back to the start of the chain. Effects are read step by step
-through an index on the cause. If an incident caused an entry of a case, this entry has two predecessors: the event of
-the incident, and the previous entry of the case, where the chain of the case continues.
+Each entry contains the id of its cause, so causes are read one by one back to the start of the chain. Effects are read
+step by step through an index on the cause.
+
+If an incident caused an entry of a case, the entry has two predecessors in the chain: the event of the incident, which
+the entry names as its cause, and the previous entry of the case. The search for causes continues at the previous entry
+of the case, because the chain of the case leads to its first fault.
 """
 
 from __future__ import annotations
@@ -47,9 +50,9 @@ class Link:
 class Chain:
     """The causes of an event, the event and its effects, in the order of recording.
 
-    `record` is the id of the raw record that started the chain, or None if the first entry has no cause or was not
-    read. `complete` is False if there are more than `MAX_LINKS` causes or effects. The chain then contains the nearest
-    ones.
+    `record` is the id of the raw record that started the chain. It is None if the first entry has no cause, or if the
+    chain has more than `MAX_LINKS` causes. `complete` is False if there are more than `MAX_LINKS` causes or effects.
+    The chain then contains the nearest ones.
     """
 
     links: tuple[Link, ...]
@@ -58,9 +61,10 @@ class Chain:
 
 
 def read_chain(table: Table, event_id: str) -> Chain:
-    """Read the chain of an event (its causes and effects), or the effects of a raw record.
+    """Read the causes and effects of an entry, or the effects of a raw record.
 
-    An id of neither raises Rejected `unknown_event`.
+    `event_id` is the id of the entry or of the raw record. Raises Rejected `unknown_event` if no entry has this id or
+    names it as its cause.
     """
     found = _find(table, event_id)
     causes, record = _causes(table, found) if found else ([], event_id)
@@ -76,8 +80,9 @@ def read_chain(table: Table, event_id: str) -> Chain:
 def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
     """Return the causes of an entry, nearest first, and the id of the raw record that started the chain.
 
-    The search stops after the step that exceeds `MAX_LINKS`. If no entry has the id that an entry names as its cause,
-    this id is taken as that of a raw record. Without a raw record the second value is None.
+    An id that an entry names as its cause, and that no entry has, is the id of a raw record. The second value is None
+    if the first entry of the chain has no cause, or if the search stopped because there are more than `MAX_LINKS`
+    causes.
     """
     causes: dict[str, Link] = {}
     while len(causes) <= MAX_LINKS and (cause := _event(item)["metadata"]["causation_id"]):
@@ -93,7 +98,11 @@ def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
 
 
 def _effects(table: Table, event_id: str, item: Item | None) -> Iterator[Link]:
-    """Yield the effects of an event, nearest first; stop after the step that exceeds `MAX_LINKS`."""
+    """Yield the effects of an event, nearest first, until there are more than `MAX_LINKS`.
+
+    All effects at the same distance are yielded together, so the last ones may exceed the limit. `item` is the entry of
+    the event, or None if `event_id` is the id of a raw record.
+    """
     seen, distance = {event_id}, 0
     level = list(_effects_of(table, event_id, item))
     while level and len(seen) <= MAX_LINKS + 1:
@@ -105,10 +114,11 @@ def _effects(table: Table, event_id: str, item: Item | None) -> Iterator[Link]:
 
 
 def _effects_of(table: Table, event_id: str, item: Item | None) -> Iterator[Item]:
-    """Yield the entries that name an event as their cause.
+    """Yield the entries that an event caused.
 
-    If an incident caused the next entry of the event's case, no entry of the case names the event. That next entry is
-    then included too.
+    These are the entries that name the event as their cause. If an incident caused the next entry of the event's case,
+    that entry names the incident instead. It continues the chain of the case, so it is yielded too. `item` is the entry
+    of the event, or None if `event_id` is the id of a raw record.
     """
     named = list(_entries(table, EFFECTS, keys.effects_of(event_id)))
     yield from named

@@ -1,9 +1,13 @@
 """Cluster reads: reads the configuration, controls and work rows of a cluster once for many services.
 
-Within `once`, services share the reads of the same items and rows, which are at most five seconds old. After a write of
-such an item, the next read of that item reads all items and rows again. After a write of a row, the rows of its shard
-are read again. Rows are always read after the items, so they are never older than an item's version that was read. A
-service must commit its decision under the condition that this version is unchanged, or call `forget` before it decides.
+Within `once`, services share the reads of some items of the cluster (`_shared`) and of its rows of waiting work:
+
+- Shared items and rows are at most five seconds old.
+- After a write of a shared item, the next read of this item reads all items and rows again.
+- After a write of a row, the rows of its shard are read again.
+- Rows are always read after the items, so they are never older than the version of an item that was read.
+- A service must make the write of its decision conditional on this version, or call `forget` before it decides.
+  Otherwise, a decision could be based on items that have changed since the read.
 """
 
 from __future__ import annotations
@@ -30,9 +34,9 @@ MAX_AGE = timedelta(seconds=5)
 class _Held:
     """The items and rows of one cluster that were read, and when the items were read.
 
-    `shared` are the keys of the items that one call reads together. `shards` is the prefix of the partitions of the
-    rows. `rows` holds the pages of each partition by the requested sort key prefix; the empty prefix gives all its
-    rows.
+    `shared` are the keys of the items, which one call reads together. The partition key of each shard of the cluster
+    starts with `shards`. `rows` maps the partition key of a shard to its rows that were read, by the prefix of their
+    sort keys. The empty prefix maps to all of these rows.
     """
 
     shared: frozenset[Key]
@@ -57,9 +61,10 @@ class ClusterReads:
 
     @contextmanager
     def once(self, cluster: str, *, policy: bool = True) -> Iterator[None]:
-        """Share the reads of a cluster among the calls in this context; an inner context shares nothing.
+        """Share the reads of a cluster among the calls in this context.
 
-        If `policy` is True, the current policy and the counter baselines of detectors are read together with the other
+        A context within another context makes its own reads, and the outer context continues with its earlier reads. If
+        `policy` is True, the current policy and the counter baselines of detectors are read together with the other
         items.
         """
         outer, self._held = self._held, _Held(_shared(cluster, policy=policy), f"{keys.cluster_partition(cluster)}#")
@@ -71,7 +76,7 @@ class ClusterReads:
     def forget(self) -> None:
         """Discard what was read, so that the next reads are fresh.
 
-        A decision that no write condition protects requires this.
+        Call this before a decision whose write is not conditional on the version of an item that was read.
         """
         if self._held is not None:
             self._held.forget()
@@ -105,7 +110,7 @@ class ClusterReads:
     ) -> Page:
         """Return one page of a partition; see `Table`.
 
-        Within `once`, one query per shard reads all rows of waiting work.
+        Within `once`, the first query of waiting work reads all such rows of the shard. Later queries use these rows.
         """
         held = self._held
         is_part = after or up_to or limit or start or index or newest_first

@@ -53,7 +53,10 @@ def cluster_writes(
     severity: Severity | None,
     now: datetime,
 ) -> tuple[ClusterState, list[Write]]:
-    """Return a cluster's next state and its writes. The writes fail if the cluster's version changed."""
+    """Return a cluster's next state, and the writes that store it with the entries made from `drafts`.
+
+    `severity` is stored in each entry, unless it is None. The writes fail if the cluster's version changed.
+    """
     head = replace(before.head, version=before.head.version + 1)
     stream = stack.stream(before.cluster)
     entries, head = seal(stream, head, drafts, actor=actor, severity=severity, recorded_at=now)

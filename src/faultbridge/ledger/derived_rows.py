@@ -36,9 +36,9 @@ Difference = tuple[Key, str]
 class StreamFacts:
     """What the entries of one stream determine about the other items of the table.
 
-    `status_event` is the id of the last status change. `cases` holds the last status and resolution of each case.
-    `links` holds the rows that lead from a job to its entries. `serials` holds the serial numbers that were reported
-    for each device, by the row that leads from its UUID to its serial number.
+    `status` is the last status, and `status_event` the id of the entry that recorded it. `cases` maps the id of a case
+    to its last status and resolution. `links` holds the index rows of jobs and devices by key. `serials` holds, for
+    each row that maps a device's UUID to its serial number, the serial numbers that were reported for that UUID.
     """
 
     status: str | None = None

@@ -52,7 +52,7 @@ def condition_text(condition: Data) -> str:
 
 
 def nodes_text(registered: int, target: int) -> str:
-    """Return how many nodes are registered, such as `6 of 8 registered` if the groups lack some."""
+    """Return how many nodes are registered: `6 of 8 registered`, or `8 registered` if none are missing."""
     return f"{registered} registered" if target <= registered else f"{registered} of {target} registered"
 
 
@@ -89,7 +89,7 @@ def duration_text(milliseconds: int) -> str:
 
 
 def in_phase_order(phases: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Sort the durations of a case by the order of its phases, which JSON with sorted keys loses."""
+    """Return the durations of a case in the order of its phases; stored JSON has them in the order of their names."""
     return tuple(sorted(phases.items(), key=lambda phase: (_PHASES.get(phase[0], len(_PHASES)), phase[0])))
 
 

@@ -58,11 +58,13 @@ KnownHashes = Mapping[Position, KnownHash]
 class ChainScan:
     """Checks the entries of one stream in their order.
 
-    `form` computes the attributes of an entry as the table or the archive stores it. `start` is a trusted position: the
-    scan starts after it. `known` holds hashes from anchors and sealed manifests. `recovered` holds the epochs that
-    `faultbridge recover` started. The epoch before such an epoch may lack entries at its end, because the backup did
-    not contain them. Entries that `seal` allows to expire may be missing. `observe` receives every entry whose body is
-    an event.
+    - `form` computes the attributes of an entry as the table or the archive stores it.
+    - `start` is a trusted position, after which the scan starts. None means the start of the stream.
+    - `seal` states which entries may have expired. They may be missing.
+    - `known` holds hashes of entries from anchors and sealed manifests.
+    - `recovered` holds the epochs that `faultbridge recover` started. The epoch before such an epoch may lack entries
+      at its end, because the backup did not contain them.
+    - `observe` receives every entry whose body is an event.
     """
 
     def __init__(

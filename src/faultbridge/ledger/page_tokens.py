@@ -29,7 +29,10 @@ def read_token(token: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Signs page tokens and checks their signatures. `secret` is called when a token is signed or read."""
+    """Signs page tokens and checks their signatures.
+
+    `secret` returns the key of the signatures. It is called whenever a token is signed or read.
+    """
 
     secret: Callable[[], bytes]
 

@@ -71,7 +71,8 @@ class Publish:
     def _put(self, entries: Mapping[str, Mapping[str, Any]], *, stub: bool) -> list[FailedEvent]:
         """Put the events of entries on the bus; return the entries that failed.
 
-        A damaged entry fails without affecting the others.
+        With `stub`, the events are sent without their data, because the bus permanently refused the complete events. A
+        damaged entry fails without affecting the others.
         """
         events, failed = [], []
         for event_id, entry in entries.items():
@@ -82,9 +83,9 @@ class Publish:
         return [*(self.bus.put(events) if events else ()), *failed]
 
     def _mirror(self, entries: Mapping[str, Mapping[str, Any]]) -> list[FailedEvent]:
-        """Send copies of entries in HyperPod's format; return the refusals after which a copy must be sent again.
+        """Send copies in HyperPod's format of entries of the mirrored clusters; return the copies to send again.
 
-        A permanently refused copy is dropped, because the original event is published.
+        A copy that the bus permanently refuses is not sent again, because the original event is published.
         """
         if not self.mirrored:
             return []

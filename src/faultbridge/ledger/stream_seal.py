@@ -28,7 +28,8 @@ _UNSEALED = Head(epoch=0)
 class StreamSeal:
     """The last sealed entry of a stream (`head`), and the position up to which entries may expire (`expires_to`).
 
-    While the expiry times of a day are being set, `expires_to` is ahead of `head`.
+    When a day is sealed, `expires_to` is stored before its entries get their expiry times, and `head` afterwards. In
+    between, `expires_to` is ahead of `head`.
     """
 
     head: Head = _UNSEALED

@@ -1,8 +1,8 @@
 """Verify: detects missing, added and changed timeline entries, and changed rows that follow from them.
 
 The table alone proves only the absence of accidental damage: a principal that can write the table can also write a
-consistent chain. An anchor is an hourly record of where every stream ends, which such a principal cannot change. The
-hashes in anchors (`AnchoredHashes`) prove the rest, up to the latest anchor.
+consistent chain. An anchor is an hourly record of where every stream ends, which such a principal cannot change.
+Comparison with the hashes in anchors (`AnchoredHashes`) therefore also detects a forged chain, up to the latest anchor.
 """
 
 from __future__ import annotations

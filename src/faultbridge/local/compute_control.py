@@ -36,10 +36,11 @@ def create_fleet(
     environment: Mapping[str, str] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Create an Auto Scaling group of GPU instances, and return the instance ids in launch order.
+    """Create an Auto Scaling group of `size` GPU instances, and return the instance ids in launch order.
 
-    An existing group is not changed. `environment` contains the endpoints of a stack, as in `StackInfo.environment`; by
-    default, those of the running stack are used. Raises `Misconfigured` if no stack is running.
+    An existing group is not changed. `environment` contains the endpoints of the stack, as in `StackInfo.environment`;
+    by default, those of the running stack with the name `stack`. The group gets a tag that permits the stack `stack` to
+    repair its instances, and the given `tags`. Raises `Misconfigured` if the stack is not running.
     """
     aimed = dict(environment) if environment is not None else endpoint_environment(stack=stack)
     if not aimed:
@@ -120,7 +121,7 @@ def set_capacity(endpoint: str, instance_type: str, *, available: bool, zone: st
 def set_reservations(endpoint: str, reservations: Sequence[Mapping[str, Any]]) -> None:
     """Set the capacity reservations that `DescribeCapacityReservations` lists.
 
-    The reservations have the form of its response. Launches do not use them.
+    Each reservation has the form in which this call returns it. Launches do not use the reservations.
     """
     http_call(f"{endpoint}/faultbridge/capacity-reservations", {"reservations": [dict(one) for one in reservations]})
 

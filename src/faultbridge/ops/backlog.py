@@ -35,9 +35,10 @@ CANARY_OVERDUE = timedelta(minutes=3 * INTERVAL_MINUTES)
 class BacklogItem:
     """One kind of waiting work: the number of items, the oldest time, and whether it has waited too long.
 
-    `since` is the time of the oldest waiting item. For the sweep and the canary, it is when the latest one ended or
-    arrived. It is None if there is no such item, sweep or canary. `stuck` is True if `since` is too long ago, or if no
-    sweep has ended or no canary has arrived yet. `note` explains what is missing or failed.
+    `since` is the time of the oldest waiting item, or None if no item waits. For the sweep, `since` is the end of the
+    latest sweep; for the canary, the sending time of the latest canary that arrived. None then means that there was
+    none yet. `stuck` is True if `since` is too long ago, or if there was no sweep or canary yet. Rejected records are
+    never stuck. `note` explains what is missing or failed.
     """
 
     what: str
@@ -92,7 +93,7 @@ class Backlog:
         return BacklogItem("rejects", len(times), times[0] if times else None, stuck=False)
 
     def _sweep(self) -> BacklogItem:
-        """Return when the latest sweep completed. The note states its problems."""
+        """Return when the latest sweep ended. The note states its lack of time and its number of failed parts."""
         found = self.table.get(LAST_SWEEP)
         if found is None:
             return BacklogItem("sweep", 0, None, stuck=True, note="no sweep has completed yet")
@@ -102,9 +103,9 @@ class Backlog:
         return BacklogItem("sweep", 0, completed_at, stuck=self._is_overdue(completed_at), note=note)
 
     def _canary(self) -> BacklogItem:
-        """Return when the latest canary, a test record of Faultbridge, arrived at the event bus.
+        """Return the sending time of the latest canary (a test record) that arrived at the event bus.
 
-        If it is overdue, the note states whether a newer canary reached at least the table.
+        If the canary is overdue, the note states whether a newer one reached at least the table.
         """
         stored, received = last_sent_at(self.table, LAST_RECORDED), last_sent_at(self.table, LAST_RECEIVED)
         stuck = received is None or self.clock.now() - received > CANARY_OVERDUE

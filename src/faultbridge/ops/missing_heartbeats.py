@@ -67,7 +67,9 @@ def _check_intake(
 ) -> Intake:
     """Return the state of the intake, judged by the latest canary and the latest heartbeat of any node.
 
-    The intake is the path of records to the table. A canary is a test record that Faultbridge sends to itself.
+    The intake is the path of records to the table. A canary is a test record that Faultbridge sends to itself. `read`
+    are the heartbeats of each cluster, `overdue` the nodes with an overdue heartbeat, and `on_time` is the number of
+    nodes whose heartbeat is not overdue.
     """
     canary, heartbeats = monitor.last_canary(), [one.newest for one in read if one.newest is not None]
     failed = monitor.intake_failed(canary, len(overdue), on_time, max(heartbeats, default=None))
@@ -102,7 +104,9 @@ def _settle(
 ) -> None:
     """End the missing-heartbeat faults of nodes that send again, and store the latest heartbeats.
 
-    If a fault could not be ended, its node is stored as still silent, so that the next sweep tries again.
+    `settled` are nodes whose missing heartbeat is recorded or needs no record; they are stored as silent. If the fault
+    of a node that sends again could not be ended, the node is stored as still silent, so that the next sweep tries
+    again.
     """
     cluster = heartbeats.config.cluster
     not_cleared = set(heartbeats.returned)

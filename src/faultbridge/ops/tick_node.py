@@ -17,7 +17,7 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 
 @dataclass(frozen=True, slots=True)
 class TickNode:
-    """Ends those waiting periods, delays and conditions of a node that are over.
+    """Ends the waiting periods, approval requests and quiet conditions of a node whose time is over.
 
     It also recovers the node's repair attempt if the Step Functions execution of the attempt was lost.
     """
@@ -27,9 +27,9 @@ class TickNode:
     recover_attempts: RecoverAttempts
 
     def __call__(self, key: NodeKey, result: SweepResult) -> None:
-        """End those waiting periods, delays and conditions of one node that are over.
+        """End the waiting periods, approval requests and quiet conditions of one node whose time is over.
 
-        It also recovers the node's lost repair attempt, and counts the node in `result`.
+        Also recover the node's repair attempt if its execution was lost, and count the node in `result`.
         """
         rules = rules_of(self.rulebook, key.cluster)
 

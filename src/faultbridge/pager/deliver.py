@@ -1,6 +1,7 @@
 """Sends the pages of one event at least once. A repeated page has the same key.
 
-If the table or the pager does not answer before a page is sent, the call raises, and the event is delivered again.
+If the table or the paging service does not respond before a page is sent, the call raises an error, and the event is
+delivered again.
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ class Paging:
     def __call__(self, event: Mapping[str, Any]) -> tuple[Delivery, ...]:
         """Send every page that the rules require for an event, and return the result of each page.
 
-        An event older than 16 days sends no page. Raises Transient or Misconfigured if the table or the pager does not
-        answer. The event must then be delivered again. Pages that were already sent and recorded are not repeated.
+        An event older than 16 days sends no page. If the table or the paging service fails for one page, the other
+        pages are still sent. Transient or Misconfigured is then raised at the end, so that the event is delivered
+        again. The repetition skips the pages that were already sent and recorded.
         """
         recorded_at = from_text(event["metadata"]["recorded_at"])
         if self.clock.now() - recorded_at > MAX_EVENT_AGE:

@@ -29,8 +29,9 @@ class OpenPage:
     """A page that is triggered and not resolved.
 
     `individual` is True if the page was sent by itself, and False if only summaries list it. `possibly_sent` is True if
-    an earlier try to send the page was interrupted. Its resolve is then sent, even if only summaries list the page.
-    `last_sent_at` and `sent_count` include the summaries that list the page.
+    an earlier try to send the page was interrupted, so that a recipient may have it. The page that resolves this page
+    is then sent in any case, even if only summaries list this page. `last_sent_at` and `sent_count` include the
+    summaries that list the page.
     """
 
     page: Page

@@ -53,7 +53,7 @@ class Remind:
     def __call__(self) -> Reminded:
         """Send the summaries and reminders that are due in every cluster, and return how many were sent.
 
-        Raises Transient or Misconfigured if the table or the pager does not answer.
+        Raises Transient or Misconfigured if the table or the paging service fails.
         """
         counts = Reminded()
         for row in query_all(self.table, keys.CLUSTERS):

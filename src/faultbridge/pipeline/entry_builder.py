@@ -60,7 +60,7 @@ def placement_data(placement: Placement) -> dict[str, Any]:
 
 
 def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy) -> Draft:
-    """Draft the timeline entry of a change: an entry about its condition, or a note if it affects none."""
+    """Draft the timeline entry of a change: a fault entry, or a note if the change has no condition."""
     if change.condition is None:
         return note(
             kind=_NOTE_KINDS[change.kind],

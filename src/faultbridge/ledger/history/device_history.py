@@ -84,7 +84,7 @@ class DeviceHistory:
         return find_offenders(stays, odds)
 
     def _cards_of(self, cluster: str, node: str, instances: set[str]) -> Iterator[Stay]:
-        """Yield a stay without faults for each card that was seen in these instances of a node."""
+        """Yield a `Stay` (a card in a slot) with 0 faults for each card that was seen in these instances of a node."""
         query = TimelineQuery(cluster=cluster, node=node, types=(EntryType.NOTE.value,))
         for line in Timeline(self.table).entries(query):
             data = line.event["data"]
@@ -149,7 +149,8 @@ def event_of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
 def _event(event: Mapping[str, Any], kind: str, text: str, instance_id: str | None = None) -> DeviceEvent:
     """Return a line of a device's history.
 
-    `instance_id` is None if the entry may also be about the node's next instance.
+    `instance_id` is the instance that the entry is about. It is None if that may be a later instance of the node, as
+    for the end of a fault.
     """
     metadata, data = event["metadata"], event["data"]
     slot = devices.component_of(data).get("pci")

@@ -59,7 +59,8 @@ def _responder(operation: str) -> Any:  # noqa: ANN401 - a method of moto's resp
 def publish(event: dict[str, Any]) -> None:
     """Publish an event of a node to the default bus, in the form in which HyperPod publishes it.
 
-    The time is in milliseconds, and the details are nested in two levels.
+    The published `Detail` contains the whole event in the field `EventDetails`, and the event has a field of the same
+    name. `EventTime` is in milliseconds since 1970.
     """
     entry: Any = {
         "Source": "aws.sagemaker",

@@ -17,7 +17,11 @@ MAX_SECONDS = 300.0
 def stream(
     log: ChangeLog, resource: str, version: int, seconds: float, wanted: Callable[[Document], bool]
 ) -> Iterator[bytes]:
-    """Yield the changes of a resource after a version, and bookmarks, as JSON lines, for some seconds."""
+    """Yield the changes of a resource after a version, as JSON lines, for `seconds` (at most `MAX_SECONDS`).
+
+    `wanted` returns whether the watch includes an object. If no such object changed, a bookmark with the latest version
+    is yielded instead. If the changes after `version` were discarded, the stream ends with an error.
+    """
     end = time.monotonic() + min(seconds, MAX_SECONDS)
     while (left := end - time.monotonic()) > 0:
         try:

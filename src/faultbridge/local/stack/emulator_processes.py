@@ -47,7 +47,11 @@ def require_pinned() -> None:
 
 
 def start(folder: StackFolder, stack: str, *, default_ports: bool) -> StackState:
-    """Start both emulators and wait until both respond; if one of them fails, stop both."""
+    """Start both emulators and wait until both respond; if one of them fails, stop both.
+
+    With `default_ports`, the default ports are used if they are free, else any free ports. If another process takes a
+    chosen port before an emulator does, the start is repeated with other ports.
+    """
     require_pinned()
     for attempt in range(1, _ATTEMPTS + 1):
         chosen = environment.choose_ports(prefer_default=default_ports)
@@ -67,7 +71,10 @@ def stop(state: StackState) -> int:
 
 
 def is_serving(emulator: Emulator, token: str) -> bool:
-    """Return whether the process of this emulator runs and responds on its port."""
+    """Return whether the process of this emulator runs and responds on its port with this token.
+
+    Each stack gives its emulators a token of its own, so that no other server on the port is mistaken for them.
+    """
     return processes.is_running(emulator.process) and _answers(emulator, token)
 
 

@@ -48,9 +48,10 @@ class OnsetHistory:
     version: int = 0
 
     def expected(self, family: Family, domain: FailureDomain, nodes: int, window: timedelta, now: datetime) -> float:
-        """Return how many faults the history predicts to start within a window.
+        """Return how many faults of a family the history predicts to start in a failure domain within `window`.
 
-        The result is at least the number for a failure domain without any recorded fault.
+        `nodes` is the number of nodes in the failure domain. The result is at least what is assumed for this number of
+        nodes without any recorded fault (`PRIOR_PER_NODE`).
         """
         prior = nodes * (window / PRIOR_PER_NODE)
         counted = self.counts.get(_key(family, domain))

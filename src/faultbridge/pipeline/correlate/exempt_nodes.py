@@ -1,7 +1,7 @@
-"""Exempt nodes: nodes of an incident past its maximum age, which wait for no further incident.
+"""Exempt nodes: nodes of an incident past its maximum age. Their repairs wait for no further incident.
 
-They stay exempt until they are healthy. Otherwise a fault that comes and goes would open one incident after another,
-each with a maximum age of its own.
+A node stays exempt until it is healthy. Without this rule, a fault that comes and goes would open one incident after
+another, each with a maximum age of its own, and the repair of the node would wait for all of them.
 """
 
 from __future__ import annotations

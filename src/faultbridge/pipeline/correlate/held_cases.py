@@ -40,10 +40,13 @@ def is_absorbable(case: Case | None) -> bool:
 def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
     """Let the case of an affected node wait for this incident, even if it waits for another incident now.
 
-    The case of a node without a fault of the incident's family waits only if its last attempt failed. A case that may
-    not wait (`is_absorbable`) is unchanged. An unanswered approval request is withdrawn. The isolation of the node does
-    not change. A case that an operator keeps escalated is unchanged too, because its release would page operators
-    about a decision of an operator.
+    The case is unchanged if
+
+    - the node has no fault of the incident's family, and the last attempt of its case did not fail;
+    - the case may not wait (`is_absorbable`);
+    - an operator keeps the case escalated, because a later release would page operators about their own decision.
+
+    An unanswered approval request is withdrawn. The isolation of the node does not change.
     """
     case = state.live_case
     affected = incident.family in families_of(state)
@@ -70,11 +73,15 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
 
 
 def release(state: NodeState, policy: Policy, now: datetime, reason: str, holding: Collection[str] = ()) -> Transition:
-    """Release the case of a node, unless it waits for an incident in `holding` and the node is faulty.
+    """Release the case of a node that waits for an incident. A case that does not wait for one is unchanged.
 
-    A case whose faults are over is resolved if its node is in service and not isolated. Otherwise it is queued to
-    verify the node, because the shared cause may have made an earlier repair fail. A case whose faults last is queued
-    with a new waiting period, or escalated again.
+    - If the node is faulty and its incident is in `holding`, the case continues to wait.
+    - If the node is not faulty, in service and not isolated, the case is resolved. Any other node that is not faulty is
+      verified, because the shared cause may have made an earlier repair fail.
+    - If the node is faulty, a case that was escalated before it waited is escalated again. Any other case is queued
+      with a new waiting period.
+
+    `reason` is the reason of a case that is queued.
     """
     case = state.live_case
     if case is None or case.status is not CaseStatus.ABSORBED:

@@ -77,17 +77,19 @@ def correlate(
 
 
 def _is_known(incident: Incident, snapshot: ClusterSnapshot) -> bool:
-    """Return whether the snapshot contains what decides about an incident, so that it may change now.
+    """Return whether the snapshot contains the data that a change of this incident requires.
 
-    An incident of the intake may change only if the snapshot states whether records arrive.
+    An incident of the intake (the path of records to the table) may change only if the snapshot states whether records
+    arrive. Any other incident may always change.
     """
     return snapshot.knows_intake or incident.domain.kind is not DomainKind.INTAKE
 
 
 def _close_if_over(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> Incident:
-    """Close an incident whose quiet period ended before its next fault started.
+    """Close an incident whose quiet period ended before its next fault started; return any other one unchanged.
 
-    This applies if no earlier run recorded the end. The next fault is then another incident, with a maximum age of its
+    Usually, a run between the end and the fault has closed the incident. If there was no such run, the incident is
+    closed here as of the end of its quiet period. The next fault then opens another incident, with a maximum age of its
     own.
     """
     if incident.quiet_since is None or now < (end := incident.quiet_since + limits.quiet):

@@ -27,10 +27,15 @@ def with_shared_causes(
 ) -> list[Incident]:
     """Return a cluster's incidents after a search for shared causes of new faults.
 
-    A shared cause opens a new incident, or extends an open one to a wider failure domain. If one incident now covers
-    others, those are closed. An incident whose failure domain contains the cause also explains its earlier faults,
-    which were recorded late. An incident past half of its maximum age is neither extended nor explains a further group
-    of nodes that begin to fail together: they get an incident of their own, with the whole maximum age.
+    For each shared cause, the first of these rules that applies is used:
+
+    - An incident whose failure domain contains the cause explains it, and also earlier faults that were recorded late.
+    - An incident all of whose nodes the cause affects is extended to the cause's failure domain. If there are several,
+      the first is extended and the others are closed.
+    - A new incident is opened.
+
+    The first two rules skip an incident past half of its maximum age if a further group of nodes begins to fail: these
+    nodes get an incident of their own, with the whole maximum age.
     """
     found = {one.id: one for one in live}
     for family in Family:
@@ -86,8 +91,8 @@ def _causes(
 ) -> tuple[SharedCause, ...]:
     """Return the shared causes of one fault family that no expired or closed incident explains.
 
-    The nodes that no open incident contains are also searched alone. Otherwise a large incident would hide a smaller
-    group of later faults in the same wide failure domain.
+    The search runs twice: among all nodes, and among the nodes that no open incident contains. Without the second
+    search, a large incident would hide a smaller group of later faults in the same wide failure domain.
     """
     fresh = [one for one in snapshot.of_family(family) if not _ignored(one, live, ended)]
     explained = {name for one in live if one.family is family and one.status.holds for name in one.nodes}
@@ -102,9 +107,11 @@ def _contains(incident: Incident, cause: SharedCause) -> bool:
 
 
 def _is_another(cause: SharedCause, incident: Incident, limits: CorrelationLimits) -> bool:
-    """Return whether enough further nodes begin to fail together past half of the maximum age of the incident.
+    """Return whether a shared cause requires an incident other than this one.
 
-    Nodes that left the incident recently are no further nodes, so that faults that come and go stay one incident.
+    This is the case if it affects enough nodes outside of the incident, and all of them began to fail past half of the
+    incident's maximum age. Nodes that left the incident recently do not count as outside, so that faults that come and
+    go stay one incident. A failed intake never requires another incident.
     """
     known = {*incident.nodes, *incident.left}
     others = [one.since for one in cause.affected if one.node not in known]
@@ -113,7 +120,7 @@ def _is_another(cause: SharedCause, incident: Incident, limits: CorrelationLimit
 
 
 def _ignored(node: AffectedNode, incidents: Iterable[Incident], ended: Iterable[Hold]) -> bool:
-    """Return whether a node's fault belongs to an expired or closed incident, so that it opens none."""
+    """Return whether a node's fault belongs to an expired or closed incident, so that the fault opens no incident."""
     past = [(one.family, one.domain, one.expired_at) for one in incidents]
     past += [(one.family, one.domain, one.explains_until) for one in ended]
     return any(

@@ -47,9 +47,9 @@ def find_shared_causes(
 ) -> tuple[SharedCause, ...]:
     """Return the failure domains that explain the faults of these nodes, all of one fault family.
 
-    The search starts with the widest failure domain that exceeds the limits. It replaces that domain by the narrowest
-    one that contains `limits.explains` percent of its affected nodes. Domains whose nodes are already explained are
-    skipped.
+    The failure domains that exceed the limits are tried from the widest to the narrowest. A domain is replaced by the
+    narrowest of them that contains `limits.explains` percent of its affected nodes; a failed intake is not replaced. A
+    domain is skipped if the results so far already contain that share of its affected nodes.
     """
     found = (
         SharedCause(domain, burst, max(snapshot.sizes.get(domain, 0), len(members)))

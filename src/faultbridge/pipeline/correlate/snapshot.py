@@ -59,7 +59,7 @@ class ClusterSnapshot:
 def without_records(
     affected: Iterable[AffectedNode], cluster: str, overdue: Iterable[str], since: datetime
 ) -> tuple[AffectedNode, ...]:
-    """Return the affected nodes while no records arrive, including the nodes with overdue heartbeats.
+    """Return the affected nodes and the nodes with overdue heartbeats, for a time in which no records arrive.
 
     Each node with a missing heartbeat gets the intake, the path of records from the queue to the table, as a failure
     domain. `since` is when the last record arrived. It identifies the outage: one outage opens at most one incident,
@@ -90,7 +90,7 @@ def most_frequent(values: Iterable[str]) -> str:
 
 
 def shared_subject(affected: Iterable[AffectedNode], percent: int) -> str | None:
-    """Return the remote object, such as a switch, that `percent` of the affected nodes name, or None."""
+    """Return the remote object (such as a switch) that at least `percent` % of the affected nodes name, or None."""
     affected = tuple(affected)
     named = [one.subject for one in affected if one.subject]
     if not named:

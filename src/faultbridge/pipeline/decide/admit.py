@@ -118,7 +118,7 @@ def admit(
 
 
 def _urgency(queued: QueuedCase) -> tuple[int, bool, datetime, str]:
-    """Return the sort key of a case: of the cases without capacity, the one that was tried longest ago comes first."""
+    """Return a case's sort key: priority, cases without capacity last, then the oldest case or try for capacity."""
     tried = queued.not_before if queued.waiting_for is WaitingFor.CAPACITY else None
     return queued.priority, tried is not None, tried or queued.since, queued.case
 

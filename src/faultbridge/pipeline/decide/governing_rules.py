@@ -1,8 +1,8 @@
 """Governing rules: the policy rules that decide whether a repair action of a case may start.
 
-A case keeps the rule of one condition. Each other active condition that requires the same repair action has a rule of
-its own, whose approvals and maintenance windows apply too. The rules of earlier attempts apply as well, because a
-reboot can end a condition although the node may still fail its verification.
+A case stores the rule of one condition. Each other active condition that requires the repair action, or a stronger one,
+has a rule of its own, whose approvals and maintenance windows apply too. The rules of earlier attempts apply as well,
+because a reboot can end a condition although the node may still fail its verification.
 """
 
 from __future__ import annotations
@@ -92,10 +92,12 @@ def _asking_rule(name: str) -> Rule:
 
 
 def governing_rules(state: NodeState, case: Case, policy: Policy, action: RepairAction) -> tuple[Rule, ...]:
-    """Return the rule of the case and the rules of the conditions that require this repair action.
+    """Return the rules whose approvals and maintenance windows apply to this repair action of the case.
 
-    An action may be stronger than any condition requires, for example after a failed attempt. The rules of all
-    conditions then apply. The rules of earlier attempts are included too, even if their conditions have ended.
+    - The rule of the case.
+    - The rules of the conditions that require this repair action or a stronger one. If no condition does, for example
+      because an attempt failed and the next action is stronger, the rules of all conditions.
+    - The rules of earlier attempts, even if their conditions have ended.
     """
     found = requirements(state, policy)
     least = _ORDER.index(action)

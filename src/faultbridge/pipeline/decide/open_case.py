@@ -24,8 +24,8 @@ DETECTED = "detected"
 class Rules:
     """The input of a decision besides the node's state, such as the policy.
 
-    `gpus` holds the GPU count of each instance type. What the policy `shadow` would have decided is recorded and has no
-    effect.
+    `gpus` maps each instance type to its number of GPUs. `shadow` is a second policy without effect, or None: what this
+    policy would have decided is only recorded.
     """
 
     policy: Policy

@@ -70,9 +70,10 @@ def _message(text: str) -> str:
 def next_holds(
     stored: Iterable[UpdateHold], status: ProviderStatus, limits: Limits, now: datetime
 ) -> tuple[UpdateHold, ...]:
-    """Return the pauses of repairs in updated groups, sorted by group, after the provider's report.
+    """Return the next pauses of repairs, at most one for each group, from the provider's report.
 
-    A pause that exceeds its deadline is kept until the update ends, so that the same update starts no second pause.
+    A pause starts with the update of a group, and ends with the grace period after the update. A pause that exceeds its
+    deadline is kept until the update ends, so that the same update starts no second pause.
     """
     before = {one.group: one for one in stored}
     updates = {name: group.update for name, group in status.groups.items() if group.update is not None}
@@ -90,7 +91,7 @@ def update_conditions(
 ) -> Iterator[ProviderCondition]:
     """Yield a condition for each group that its owner updates now.
 
-    It is `updating`, or `update_overdue` after the pause of the group's repairs reached its deadline.
+    The condition is `updating`, or `update_overdue` once the pause of the group's repairs has reached its deadline.
     """
     for hold in holds:
         group = status.groups.get(hold.group)
@@ -111,6 +112,10 @@ def _running(name: str, update: GroupUpdate, before: UpdateHold | None, limits: 
 
 
 def _ended(before: UpdateHold, limits: Limits, now: datetime) -> UpdateHold | None:
-    """Return the pause of repairs after its update ended, or None once the grace period is over."""
+    """Return the pause of repairs of a group whose update has ended.
+
+    The pause lasts until the end of the grace period, which starts when the end of the update is first seen. After it,
+    the result is None.
+    """
     until = now + limits.update_grace if before.running else before.until
     return replace(before, until=until, running=False) if until > now else None

@@ -70,7 +70,10 @@ def start_probation(state: NodeState, case: Case, family: Family | None, limits:
 def _begin_probation(
     probations: Iterable[Probation], case: Case, family: Family | None, instance: int, until: datetime, now: datetime
 ) -> tuple[Probation, ...]:
-    """Return a node's probations after a repair, except ended ones and those of former instances."""
+    """Return a node's probations with a new one, until `until`, for the fault of a repaired case.
+
+    Ended probations, those of other instances than `instance`, and an earlier one for the same fault code are left out.
+    """
     running = [one for one in probations if one.instance == instance and one.until > now and one.code != case.code]
     begun = Probation(case.id, case.code, case.component, case.repair_action, instance, until, family)
     return (*running, begun)[-MAX_PROBATIONS:]

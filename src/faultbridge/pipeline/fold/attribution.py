@@ -29,8 +29,9 @@ def specific_condition(
 ) -> str | None:
     """Return the key of the active specific condition that an unspecific fault can mean, or None.
 
-    An unspecific fault names no device or only a general code. Of several conditions the worst is returned, and of
-    equally severe ones the latest.
+    An unspecific fault names no device or only a general code. `reported_key` is the condition key of the fault as its
+    source reported it, and `at` the time of the fault. Of several conditions the worst is returned, and of equally
+    severe ones the latest.
     """
     code = catalog.canonical(fault.code)
     matching = [

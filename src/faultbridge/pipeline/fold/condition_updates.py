@@ -129,7 +129,10 @@ def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key
 
 
 def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Component]) -> set[str]:
-    """Return the keys of the conditions that a health snapshot checked and no longer found."""
+    """Return the keys of the conditions that a health snapshot checked and did not find.
+
+    `devices` is the node's device list, which gives a device the same key under each of its names.
+    """
 
     def key(code: str, component: Component) -> str:
         return condition_key(catalog.canonical(code), identity(component, devices))

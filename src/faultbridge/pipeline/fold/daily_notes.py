@@ -1,8 +1,8 @@
 """Daily notes: which informational and late faults are recorded today, each once and within limits.
 
-A late fault is about an earlier instance or boot. `noted` maps a key to the day on which it was last recorded. The
-prefix of a key names its group, and each group has its own limit, so that reports of a foreign instance cannot prevent
-the notes of the node itself.
+A late fault is about an earlier instance or boot. In the state of a node, `noted` maps the key of a note to the day on
+which the note was last recorded. The prefix of a key names the group of the note. Each group has its own limit, so that
+reports of a foreign instance cannot prevent the notes of the node itself.
 """
 
 from __future__ import annotations

@@ -4,17 +4,20 @@ One write per minute for each healthy node would be most of a fleet's cost. Wate
 reports) and counts are therefore stored with limited precision. A watermark is stored if it is later than the stored
 one by more than
 
-- 10 minutes for the last health snapshot of a source that asserts nothing. If the time of each snapshot is also written
-  with a heartbeat of the node, it is two hours: a worker that receives an older snapshot with a fault reads that time;
+- 10 minutes for the last health snapshot of a source that asserts no condition. If the time of each snapshot is also
+  written with a heartbeat of the node, two hours are enough: a worker that receives an older snapshot with a fault then
+  reads the time of the latest snapshot from the heartbeat;
 - 1 minute for a repeated report of a condition;
 - 15 minutes, or a tenth of the quiet period if that is shorter, for a driver error that a log can never withdraw.
 
 A count is stored when it has doubled, and at each increase while a policy rule with a minimum count is not satisfied.
 
-Only the memory of a worker has the exact state. If the worker stops, the stored state has three defects. `count` is
-only a lower bound. A condition that ends after a quiet period ends up to a tenth of that period early. A faulty health
-snapshot that SQS delivers after a clean one of the same 10 minutes opens a condition, which the next snapshot clears.
-This does not happen if the time of the clean snapshot was written with a heartbeat.
+Only the memory of a worker has the exact state. If the worker stops, the stored state has three defects:
+
+- `count` is only a lower bound.
+- A condition that ends after a quiet period ends up to a tenth of that period early.
+- A faulty health snapshot that SQS delivers after a clean one of the same 10 minutes opens a condition, which the next
+  snapshot clears. This does not happen if the time of the clean snapshot was written with a heartbeat.
 """
 
 from __future__ import annotations
@@ -43,9 +46,9 @@ LOG_CODES = ("xid.", "sxid.")
 def must_write(before: NodeState, after: NodeState, policy: Policy, catalog: Catalog, *, logged: bool = False) -> bool:
     """Return whether a node's changed state must be stored.
 
-    It must be stored if anything except watermarks and counts changed, or if a watermark or count changed by more than
-    its precision. A watermark is the time of a reporter's last report. `logged` means that the times of the node's
-    snapshots are written with a heartbeat.
+    It must be stored if a watermark or count changed by more than its precision, or if anything else changed. A
+    watermark is the time of a reporter's last report. The due time of the node is not compared. `logged` means that the
+    times of the node's snapshots are written with a heartbeat.
     """
     if replace(after, conditions=before.conditions, snapshots=before.snapshots, due_at=before.due_at) != before:
         return True

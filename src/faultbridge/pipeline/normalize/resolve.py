@@ -102,8 +102,8 @@ def _match_by_time(current: Incarnation, observed_at: datetime, *, first: bool) 
     """Return which instance and boot an observation is about, by its time.
 
     The time is compared with the start of the current boot of the current instance. The result is UNKNOWN if the two
-    are too close. If that is the first boot of the node's first instance, the result is always CURRENT, because nothing
-    earlier exists.
+    times are closer than `INCARNATION_MARGIN`. `first` is True if the current instance is the node's first one. In the
+    first boot of that instance, the result is always CURRENT, because nothing earlier exists.
     """
     if observed_at >= current.since + INCARNATION_MARGIN or (first and current.boot == 1):
         return IncarnationMatch.CURRENT
