@@ -1,4 +1,4 @@
-"""Withdraws earlier orders to replace or quarantine a node, if its case is canceled or it is returned."""
+"""Withdraws operator orders to replace or quarantine a node, if the case is canceled or the node is returned."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from faultbridge.pipeline.fold.expire import end_orders
 
 
 def withdraw_orders(transition: Transition, rules: Rules, now: datetime) -> Transition:
-    """End the conditions that operator orders opened, and add their entries to a transition.
+    """End the conditions that operator orders opened on a node, and add entries about this to the transition.
 
-    A transition is the next state of a node with the entries that record it. The next sweep updates the status of the
-    node.
+    A transition is the next state of a node with the entries that record it. The status of the node does not change
+    here; the next sweep updates it.
     """
     ended = end_orders(transition.state, at=now)
     faults = (entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)

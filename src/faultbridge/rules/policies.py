@@ -38,9 +38,10 @@ class PolicyStore:
         return self._store(document, by, "shadow")
 
     def _store(self, document: Mapping[str, Any], by: str | None, role: str) -> Policy:
-        """Store a document and make it the current policy (`role` is `version`) or the `shadow` policy.
+        """Store a policy document, and make it the current policy or the shadow policy.
 
-        The policy with the other role does not change.
+        `role` is `version` for the current policy and `shadow` for the shadow policy. The policy in the other role does
+        not change.
         """
         policy = load(Policy, document)
         now = self.clock.now()

@@ -31,8 +31,8 @@ class ItemReader(Protocol):
 class Rulebook:
     """Returns the rules of a cluster from the table, the fault catalog and the default policy.
 
-    It reads the registration of a cluster on every call. It reads each policy version once, because a version never
-    changes. It parses a registration again only if the item has changed.
+    The registration of a cluster is read on every call, but parsed again only if its table item has changed. A policy
+    version never changes, so each version is read only once.
     """
 
     table: ItemReader
@@ -112,7 +112,10 @@ def _version(pointer: Item | None, name: str) -> str | None:
 
 
 def rules_for_order(rulebook: Rulebook, cluster: str) -> Rules:
-    """Return the rules of a cluster that an operator names. Raises UnknownName if it is not registered."""
+    """Return the rules of a cluster that an operator names in a command.
+
+    Raises UnknownName if the cluster is not registered, because the operator named a cluster that does not exist.
+    """
     config = rulebook.config(cluster)
     if config is None:
         raise UnknownName("cluster", cluster)

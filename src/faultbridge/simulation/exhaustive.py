@@ -48,10 +48,13 @@ KINDS: tuple[Event, ...] = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, Fault
 
 @dataclass(slots=True)
 class ScriptedInjector(FaultInjector):
-    """Injects scripted events at given side effects, which are numbered from the first call named `first_call`.
+    """Injects scripted events: `faults` maps the number of a side effect to the event that occurs there.
 
-    An event is a fault, or an operator's order. The function `give` carries out an order before the side effect. The
-    caller sets it as soon as the simulated system exists.
+    An event is a fault, or an operator's order. A fault makes the call fail. An order is carried out right before the
+    side effect, by the function `give`, which the caller sets as soon as the simulated system exists.
+
+    Side effects are counted from the first call named `first_call`, or from the start if this name is empty. `points`
+    lists the counted side effects.
     """
 
     faults: dict[int, Event] = field(default_factory=dict)
@@ -171,8 +174,8 @@ class Exploration:
 def explore(scenario: Scenario, *, points: int, faults: int, first: int | None = None) -> Exploration:
     """Run a scenario with every sequence of at most `faults` faults at its first `points` side effects.
 
-    `first` restricts the runs to those whose first fault is at this side effect, so that several processes can share
-    the work. With `first` 0, only the run without faults is made.
+    `first` divides the work among processes: only those runs are made whose first fault is at the side effect with this
+    number. With `first` 0, only the run without faults is made. With None, all runs are made.
     """
     exploration = Exploration()
     todo: list[Faults] = [()] if first is None or first == 0 else _single_faults(scenario, first)

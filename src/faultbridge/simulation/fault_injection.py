@@ -113,10 +113,10 @@ class Outage:
 
 @dataclass(slots=True)
 class FaultInjector:
-    """Makes calls of workers fail at random, except for the faults whose number is in `without`.
+    """Makes calls of workers fail at random; a call can fail only while `enabled` is True and a worker runs.
 
-    A skipped fault helps to find a smaller failing run. A call can fail only while `enabled` is True and a worker runs.
-    `workers` names the running workers; the last one is the innermost.
+    The injected faults are numbered. A fault whose number is in `without` is skipped, which helps to find a smaller
+    failing run. `workers` names the running workers; the last one started last, and makes the current call.
     """
 
     profile: FaultProfile

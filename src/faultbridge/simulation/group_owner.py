@@ -1,6 +1,6 @@
 """The owner of the group of repaired nodes: its updates, and when Faultbridge first read each of them.
 
-The owner also switches the provider's own repair on and off.
+The module also records when Faultbridge was wrong about whether the provider repairs nodes itself.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class ObservedUpdate:
 
 @dataclass(slots=True)
 class GroupOwner:
-    """Updates one group in the fake inventory, and switches the provider's own repair on and off.
+    """Updates one group in the fake inventory, and records what inventory runs have read about the group.
 
-    `unnamed` describes each time when the recorded state of the cluster was wrong about whether the provider repairs
-    nodes.
+    `unnamed` has one text for each inventory run after which the cluster's state was wrong about whether the provider
+    repairs nodes itself.
     """
 
     inventory: FakeInventory
@@ -67,8 +67,8 @@ class GroupOwner:
     def begin_update(self, text: str, now: datetime, since: datetime | None) -> None:
         """Start an update named `text`; `since` is the start that the provider reports, or None.
 
-        If `since` is None, and inventory runs have read the previous update but not its end, they take both for one
-        update. The new update then counts from the start of the previous one.
+        If `since` is None, and inventory runs have read the previous update but not its end, Faultbridge takes both
+        updates for one. The new update then counts from the start of the previous one.
         """
         self.inventory.updates[self.group] = GroupUpdate(text, since)
         last = self.updates[-1] if self.updates and since is None else None
@@ -94,18 +94,18 @@ class GroupOwner:
             self.updates[-1].end_seen = True
 
     def reported(self, now: datetime) -> tuple[object, ...]:
-        """Return what is reported about the owner's update, the standby instances and the provider's repair.
+        """Return the values about the group that an inventory run reads; if one of them changes, a run is required.
 
-        An inventory run is required when one of these values changes. The first two values state whether an update
-        runs, and whether the update is past its deadline.
+        The values are: whether an update runs, whether this update is past its deadline, the instances in standby, and
+        whether the provider repairs nodes itself.
         """
         overdue = self.is_updating and now >= self.updates[-1].begun + UPDATE_DEADLINE
         return self.is_updating, overdue, tuple(sorted(self.inventory.standby)), self.inventory.provider_repairs
 
     def quiet_until(self) -> datetime | None:
-        """Return when the last update stops delaying repairs; None while it runs, or if no update ran.
+        """Return when the last update stops delaying repairs, which is 15 minutes after its end.
 
-        The end of a simulated run waits until then.
+        None if the last update still runs, or if no update ran. A simulated run does not end before this time.
         """
         last = self.updates[-1] if self.updates else None
         return None if last is None or last.ended is None else last.ended + UPDATE_GRACE

@@ -112,7 +112,10 @@ class SimulatedSystem:
     def build(
         self, *, nodes: int, watched: int, scheduler: bool, followed: int = 0, nodes_in_rack: int | None = None
     ) -> None:
-        """Register the clusters with the given numbers of nodes, each node with a running instance."""
+        """Register each cluster that has nodes, each node with a running instance; `nodes` are those of `REPAIRED`.
+
+        With `scheduler`, repaired nodes have an orchestrator. `nodes_in_rack` is the size of racks; None: no racks.
+        """
         orchestrator = SCHEDULER if scheduler else NO_SCHEDULER
         repaired = ClusterConfig(
             REPAIRED,
@@ -168,10 +171,7 @@ class SimulatedSystem:
         self.deliver_changes()
 
     def _add_node(self, cluster: str, name: str, rack: str | None) -> None:
-        """Register a node with an instance that was launched a day ago.
-
-        All nodes that are in a rack are behind the same switch.
-        """
+        """Register a node with an instance launched a day ago; all nodes in racks are behind the same switch."""
         yesterday = self.clock.now() - timedelta(days=1)
         instance = self.fleet.launch(GROUPS[cluster], at=yesterday)
         self.node_names[instance] = name

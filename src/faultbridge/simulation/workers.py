@@ -55,7 +55,10 @@ class Workers:
         self._applications: dict[str, Installation] = {}
 
     def application(self, name: str = "operator") -> Installation:
-        """Return the services of a named process; after a crash, a new process starts without cached state."""
+        """Return the services of the process with this name; the process starts if it does not run.
+
+        A crash ends the process. The next call therefore starts a new one, without cached state.
+        """
         if name not in self._applications:
             timing = Timing(self._injector.schedule.run_others, self._random)
             self._applications[name] = Installation(self._ports, SETTINGS, timing)

@@ -4,9 +4,9 @@ Supported are frozen dataclasses, named tuples, enums, times, durations, tuples 
 empty mappings are not stored, to keep items small. Unknown attributes are ignored and missing ones get their defaults,
 so that items of older and newer releases stay readable.
 
-Large values are packed: compressed to bytes, because DynamoDB charges for reads and writes by size. Compression starts
-from a dictionary of texts that most items contain: the state of a node with two faults fits into one write unit. The
-first byte is the number of the dictionary (`packing-1.txt`), which is never changed; a better one gets the next number.
+Large values are packed: compressed to bytes, because DynamoDB charges for reads and writes by size. Compression uses a
+dictionary of texts that most items contain, so that a node with two faults fits into one write unit. The first byte is
+the dictionary's number. A dictionary (`packing-1.txt`) never changes; a new one gets the next number.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def load(kind: type[T], value: Mapping[str, Any]) -> T:
 
 
 def wrap_codec(kinds: Iterable[type], wrap_load: Callable[[_Load], _Load], wrap_dump: Callable[[_Dump], _Dump]) -> None:
-    """Wrap the functions that load and dump these types; list each type after the types of its fields."""
+    """Wrap the loaders and dumpers of these types. List a type after the types of its fields: it uses their loaders."""
     _LOADERS.clear()
     _DUMPERS.clear()
     for kind in kinds:
@@ -184,7 +184,7 @@ def _fields_loader(kind: Any) -> _Load:
 
 
 def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
-    """Return the function that creates a field's empty value, if the field has one and no default."""
+    """Return a function that makes (), {} or None for a missing field of such a type; None if it has a default."""
     if is_dataclass(kind):
         field = next(field for field in fields(kind) if field.name == name)
         if field.default is not MISSING or field.default_factory is not MISSING:
@@ -198,7 +198,7 @@ def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
 
 
 def pack(value: object) -> Packed:
-    """Return a JSON object as compressed bytes, from `compress` or the function that now wraps `compress`."""
+    """Return a JSON object as compressed bytes, by `compress` or by the function that `wrap_packing` set."""
     return _PACKING.pack(value)
 
 

@@ -33,9 +33,9 @@ class LastSample:
 class SampleSet:
     """The last samples of one source on one node, by component.
 
-    `instance` and `boot` are the numbers of the node's instance and boot that the samples belong to. If `digest` is
-    set, all samples come from one record, and `digest` identifies the values in it. Later records with equal values
-    may not be stored.
+    `instance` and `boot` are the numbers of the node's instance and boot that the samples belong to. If all samples
+    come from one record, `digest` identifies the values of this record, as the node agent states them; else it is None.
+    A later record with an equal digest need not be stored.
     """
 
     at: datetime

@@ -57,7 +57,11 @@ def is_of_device(data: Mapping[str, Any], device: str) -> bool:
 
 
 def device_rows(draft: Draft, entry: Entry, partition: str, now: datetime) -> Iterator[Put]:
-    """Yield the writes of the rows about devices that a new timeline entry requires."""
+    """Yield the writes of the rows about devices that a new timeline entry requires.
+
+    The entry of a detected fault adds its device to the devices with a fault. A note that lists the devices of an
+    instance adds a sighting of each device. Other entries require no rows.
+    """
     component = draft.data.get("component") or {}
     device = device_id(component.get("serial"), component.get("uuid"))
     if draft.type is EntryType.FAULT_DETECTED and device:
@@ -91,9 +95,9 @@ def sighting_keys(stream: str, seen: Mapping[str, Any]) -> Iterator[Key]:
 
 
 def _seen(devices: Iterable[Mapping[str, Any]], entry: Entry, partition: str, now: datetime) -> Put:
-    """Return the write of the row that lists the devices of an entry, to find their sighting rows.
+    """Return the write of the row that lists the devices of an entry.
 
-    The row is still needed after the entry itself has expired.
+    The row leads to the sighting rows of these devices, even after the entry itself has expired.
     """
     key = keys.entry(partition, entry.epoch, entry.sequence)
     row = {
@@ -112,9 +116,10 @@ def _sighting_key(stream: str, position: tuple[str, int, int], seen: Mapping[str
 
 
 def _sighting(facts: Mapping[str, Any], seen: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -> Put:
-    """Return the write of the row that records one sighting of a device.
+    """Return the write of the row that records one sighting of the device `seen`.
 
-    The row contains instance and PCI address, because it outlives its entry.
+    The row is kept longer than its entry. It therefore contains the PCI address, and the instance id from the `facts`
+    of the entry.
     """
     stream, key = entry.stream, keys.entry(partition, entry.epoch, entry.sequence)
     row = {

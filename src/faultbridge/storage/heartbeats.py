@@ -1,9 +1,10 @@
 """Heartbeats in the table: one item for each ingest batch, and the last heartbeat of each node.
 
-The item of a batch is written once and expires. It also has the times of health snapshots that are not stored with the
-state of their node. A worker that receives a snapshot with a fault reads these times to find out whether a later
-snapshot has already arrived. The sweep adds the batches to the items of the last heartbeats. Such an item is compressed
-and has all nodes of one shard of a cluster, because DynamoDB charges for each item and its size.
+- The item of a batch is written once and expires. It also has the times of those health snapshots that are not stored
+  with the state of their node. A worker that receives a snapshot with a fault reads these times to find out whether a
+  later snapshot has already arrived.
+- The sweep reads new batches, and updates the items of the last heartbeats. One such item has all nodes of one shard of
+  a cluster and is compressed, because DynamoDB charges for each item and its size.
 """
 
 from __future__ import annotations

@@ -165,7 +165,8 @@ def alias_item(alias: Alias, row: AliasRow, now: datetime) -> Item:
 def ended_alias_item(alias: Alias, row: AliasRow, former: str | None, now: datetime) -> Item:
     """Return the table item of an alias that is valid until `now`.
 
-    It keeps the id of the former instance, and expires after CLOSED_ALIAS_RETENTION.
+    The item keeps the id of the former instance (`former`, None if there was none), so that late records still find the
+    node. It expires after CLOSED_ALIAS_RETENTION.
     """
     expiry = {"expires_at": int((now + CLOSED_ALIAS_RETENTION).timestamp())}
     return alias_item(alias, replace(row, valid_to=now, instance_id=former), now) | expiry

@@ -55,7 +55,7 @@ def followed_job_key(cluster: str, job_id: str) -> Key:
 
 
 def followed_partition(cluster: str) -> str:
-    """Return the partition that lists a cluster's followed jobs; it is that of the first shard.
+    """Return the partition that lists all followed jobs of a cluster: the partition of its first shard.
 
     Faultbridge follows a job while it runs, may become resumable, or has callbacks or node updates left.
     """
@@ -81,7 +81,8 @@ def progress_key(cluster: str, job_id: str) -> Key:
 def progress_write(job: Job, before: Progress | None, after: Progress, due_at: datetime | None, now: datetime) -> Write:
     """Return the write of a job's progress and its timer.
 
-    The write fails if the stored progress, of this or another run of the job, is not `before`.
+    `before` is the stored progress that the caller has read, which may be of an earlier run of the job, or None. The
+    write fails if the stored progress has changed since. The timer is due at `due_at`; with None, there is no timer.
     """
     row = {
         "version": before.version + 1 if before else 1,

@@ -103,9 +103,10 @@ def case(case_id: str) -> Key:
 
 
 def page_notification(case_id: str, page: str) -> Key:
-    """Return the key of the item that records that a page (an operator alert) of a case was sent.
+    """Return the key of the item that records that a page (an operator alert) was sent.
 
-    It is written before the page is sent.
+    The arguments are the parts of the page's key before and after its last colon. `case_id` is the id of a case, or
+    another subject such as a cluster. The item is written before the page is sent.
     """
     return Key(f"CASE#{case_id}", f"{PAGE}{page}")
 

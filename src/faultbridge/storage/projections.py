@@ -130,9 +130,10 @@ def _isolation_row(state: NodeState, now: datetime) -> Item | None:
 
 
 def _families(state: NodeState) -> Item:
-    """Return the latest condition of each fault family: code and start, and the oldest start (`first`).
+    """Return the active conditions of a node, summarized for each fault family by its name.
 
-    `subject` is the remote object, such as a switch, of the latest condition that names one.
+    `code` and `since` are those of the condition that started last, and `first` is the start of the oldest condition.
+    `subject` is the remote object, such as a switch, of the latest condition that names one, or None.
     """
     latest: dict[str, Condition] = {}
     first: dict[str, str] = {}

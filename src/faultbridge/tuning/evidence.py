@@ -12,8 +12,8 @@ from faultbridge.tuning.search import Tried, best_tradeoffs
 def with_evidence(found: Tried, judged: Sequence[Mapping[str, Any]], searched_on: str, judged_on: str) -> str:
     """Return the file of a policy that the search found, with the evidence for it in comments.
 
-    `judged` are the results on the parts of the trace that the search did not use. `searched_on` and `judged_on`
-    describe the parts.
+    `judged` are the results on the parts of the trace that the search did not use. `judged_on` describes these parts,
+    and `searched_on` the parts that the search used.
     """
     lines = [
         "Found by `faultbridge policy tune`: a result of simulation with the assumptions in docs/default-policy.md.",

@@ -35,7 +35,9 @@ def search(
 ) -> tuple[Tried, ...]:
     """Try `trials` policies on the scenarios; the same seed tries the same policies.
 
-    The first policy is close to the packaged policy. Without Optuna, `Misconfigured` is raised.
+    The first policy is close to the packaged policy. With `may_keep_in_service`, the search also tries policies under
+    which nodes stay in service while their repairs wait. `progress` is called after each policy with the share of
+    policies that were tried. Without Optuna, `Misconfigured` is raised.
     """
     optuna = _optuna()
     tried: list[Tried] = []

@@ -87,12 +87,18 @@ class SourceAnswer:
 
     @property
     def is_shared(self) -> bool:
-        """Return whether other replacements use this source too, and its number of free instances is known."""
+        """Return whether the source is a reservation with free instances whose number is known.
+
+        Other replacements may use the same free instances, so `pending` counts only for such a source.
+        """
         found = self.found
         return found.free and found.count is not None and found.evidence is CapacityEvidence.RESERVATION
 
     def is_enough_for(self, pending: int) -> bool:
-        """Return whether the source has a free instance left after `pending` other replacements."""
+        """Return whether a free instance is left after `pending` other replacements have used one each.
+
+        The result is True if the source is not a reservation with a known number of free instances (`is_shared`).
+        """
         return not self.is_shared or (self.found.count or 0) > pending
 
     @property
@@ -103,7 +109,10 @@ class SourceAnswer:
 def ask_sources(context: StepContext, instance_id: str, group: str) -> tuple[SourceAnswer, ...]:
     """Query the policy's sources of capacity in order, until one permits the release of the old instance.
 
-    If the case already has its successor, no source is queried, because the successor may be the last free instance.
+    Returns the answers in the order of the queries. Only the last answer can permit the release.
+
+    If the case already has a spare or a launched successor, no source is queried, and the result is one answer about
+    this instance. A query could find no free instance, because the case itself has taken the last one.
     """
     present = _present(context, instance_id, group)
     if present is not None:
@@ -131,7 +140,10 @@ def _provided(context: StepContext, source: CapacitySource, instance_id: str, gr
 
 
 def _present(context: StepContext, instance_id: str, group: str) -> SourceAnswer | None:
-    """Return, as an answer, the spare or launched instance that the case already has; None without one."""
+    """Return an answer for the spare or launched instance that the case already has; None if it has neither.
+
+    A spare that is not in the zone of the volumes that move to it does not count.
+    """
     if context.launcher is None:
         return None
     spare = taken_spare(context, lambda one: _fits(context, one, volume_zones(context, instance_id)))
@@ -151,9 +163,10 @@ def _fits(context: StepContext, spare: str, zones: frozenset[str]) -> bool:
 
 
 def _spare(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
-    """Take a spare, and return the answer of the spare pool.
+    """Take a spare for the case, and return the answer of the spare pool.
 
-    If volumes move from the instance, the spare must be in the zone of these volumes.
+    If EBS volumes move from the old instance `instance_id`, the spare must be in the zone of these volumes. The answer
+    is ABSENT if the cluster keeps no spares.
     """
     if context.launcher is None or not context.rules.config.spares:
         found = Capacity(CapacityEvidence.ABSENT, reason="the cluster keeps no spares")

@@ -7,8 +7,8 @@ Read in this order:
 - `escalation`: escalates the case to an operator if volumes cannot move.
 - `attach`: before the node returns to service, attaches the volumes to its instance.
 
-`NodeState.moving_volumes` is written before the first call, so that no volume is lost in a crash. Each step reads the
-current attachments before it acts.
+`NodeState.moving_volumes` is written before the first call that detaches a volume, so that no volume is lost in a
+crash. Each step reads the current attachments before it acts.
 
 Tests: tests/scenarios/repair/test_volumes.py, tests/contracts/test_volumes.py and tests/simulation/test_volumes.py.
 """

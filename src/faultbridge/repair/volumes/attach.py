@@ -1,6 +1,6 @@
-"""Attaches the volumes of a node to the instance that returns to service.
+"""Attaches the volumes of a node to its current instance before the node returns to service.
 
-This is the successor, or the old instance if it was not replaced.
+The current instance is the successor, or the old instance if it was not replaced.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ NAME = "attach_volumes"
 
 
 def attach_volumes(context: StepContext) -> tuple[StepContext, StepResult | None]:
-    """Attach every volume that was detached for the node to its current instance.
+    """Attach every volume that was detached for the node to the node's current instance.
 
-    Returns the context with the node as last written. The second value is the result of the step if the node may not
-    serve yet, and None if no volume is missing.
+    Returns the context with the node as last written, and the result of the step. The result is None if no volume is
+    left to attach. Any other result means that the node may not serve yet: either the step waits for an attachment, or
+    the case was escalated to an operator.
     """
     moving, instance_id = context.state.moving_volumes, context.instance_id
     if not moving or instance_id is None:
@@ -51,9 +52,9 @@ def attach_volumes(context: StepContext) -> tuple[StepContext, StepResult | None
 
 
 def _attach(context: StepContext, moving: MovingVolume, volume: Volume, instance_id: str) -> tuple[str, bool]:
-    """Start to attach a volume, unless this has started already.
+    """Start to attach a volume to an instance, unless the volume is attached there or is in use by another instance.
 
-    Returns why the volume is not attached yet, and True if another try cannot succeed.
+    Returns why the volume is not attached to the instance yet, and True if another try cannot succeed.
     """
     name = moving.volume_id
     if volume.on(instance_id):
@@ -66,15 +67,20 @@ def _attach(context: StepContext, moving: MovingVolume, volume: Volume, instance
 
 
 def _is_free(volume: Volume, instance_id: str) -> bool:
-    """Return whether a volume can be attached to an instance.
+    """Return whether a call can attach a volume to an instance now.
 
-    It must not be attached to this instance yet, and only a shared volume may be attached to other instances.
+    The result is False if the volume is attached to this instance already. A volume that is attached to another
+    instance can be attached only if it is shared.
     """
     return not volume.on(instance_id) and (volume.shared or not volume.attachments)
 
 
 def _is_lost(volume: Volume | None, instance_id: str) -> bool:
-    """Return whether a volume cannot be attached: it does not exist, or it has no tag that permits a move."""
+    """Return whether a volume can no longer be attached to an instance.
+
+    The volume is lost if it does not exist any more. It is also lost if it has no tag that permits a move, unless it is
+    attached to the instance already.
+    """
     return volume is None or not (volume.tagged or volume.on(instance_id))
 
 

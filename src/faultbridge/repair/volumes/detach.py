@@ -21,10 +21,13 @@ NAME = "detach_volumes"
 
 
 def detach_volumes(context: StepContext, instance_id: str, spare: str | None) -> tuple[StepContext, StepResult | None]:
-    """Detach the volumes that must move from the instance. Without such volumes, nothing is called.
+    """Detach the volumes that must move from the old instance; if no volume must move, do nothing.
 
-    Returns the context with the node as last written. The second value is the result of the step if the instance must
-    stay, and None if no volume that must move is attached to it.
+    Returns the context with the node as last written, and the result of the step. The result is None if no volume that
+    must move is attached to the instance any more. Any other result means that the instance must not be released:
+    either the step waits, or the case was escalated to an operator.
+
+    `spare` is the id of the spare that becomes the successor, or None.
     """
     if not context.moves_volumes:
         return context, None
@@ -42,7 +45,10 @@ def detach_volumes(context: StepContext, instance_id: str, spare: str | None) ->
 
 
 def refuse_unmovable(context: StepContext) -> StepResult | None:
-    """End the attempt if volumes must move and no adapter can move the volumes of the cluster's provider."""
+    """Escalate the case if the repair moves volumes, but no adapter can move volumes of the cluster's provider.
+
+    Returns the result of the step, or None if the repair may continue.
+    """
     if not context.moves_volumes or not context.lacks_volumes:
         return None
     name = context.rules.config.provider
@@ -56,7 +62,7 @@ def refuse_unmovable(context: StepContext) -> StepResult | None:
 def waits_for_volumes(context: StepContext) -> bool:
     """Return whether volumes that must move are still attached to the instance of the node.
 
-    If the volumes cannot be read, return whether any are recorded as moving.
+    If the volumes cannot be read, the result is True if the node's state records any moving volume.
     """
     if not context.moves_volumes or context.lacks_volumes:
         return False

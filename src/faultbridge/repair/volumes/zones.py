@@ -12,10 +12,13 @@ from faultbridge.repair.successor.launch import launch_request
 
 
 def refusal(context: StepContext, moving: tuple[MovingVolume, ...], spare: str | None) -> str | None:
-    """Return why a successor could not attach the volumes, or None if no reason is known.
+    """Return why a successor could not attach the moving volumes, or None if no reason is known.
 
-    It is called before the old instance is released. The zone of a spare or of a successor that is already launched is
-    known. Otherwise, all zones in which the group may launch a successor must be the zone of the volumes.
+    The old instance is not released yet.
+
+    - If the successor is known (`spare`, or an instance that is already launched), it must be in the zone of the
+      volumes.
+    - If not, every zone in which the group may launch a successor must be the zone of the volumes.
     """
     group = context.state.placement.group
     if not moving or group is None:
@@ -40,22 +43,28 @@ def volume_zones(context: StepContext, instance_id: str) -> frozenset[str]:
 
 
 def in_zones(context: StepContext, instance_id: str, zones: frozenset[str]) -> bool:
-    """Return whether volumes of these zones can be attached to an instance; True if its zone is not known."""
+    """Return whether an instance is in the zone of all volumes, so that they can be attached to it.
+
+    `zones` are the zones of the volumes. The result is True if the zone of the instance is not known.
+    """
     zone = context.volumes.zone_of(instance_id)
     return zone is None or zones == {zone}
 
 
 def zone_refusal(context: StepContext, moving: tuple[MovingVolume, ...], instance_id: str) -> str | None:
-    """Return why an instance cannot attach the volumes: they are in another zone; None if it can."""
+    """Return why an instance cannot attach the volumes: one of them is in another zone than the instance.
+
+    The result is None if all volumes are in the zone of the instance, or if this zone is not known.
+    """
     zone = context.volumes.zone_of(instance_id)
     wrong = [one for one in moving if zone is not None and one.zone != zone]
     return f"{wrong[0].volume_id} is in {wrong[0].zone}, but {instance_id} is in {zone}" if wrong else None
 
 
 def refuse_release(context: StepContext) -> CallResult | None:
-    """Return why the old instance must stay, or None if it may be released.
+    """Return a failure if the old instance must stay, or None if it may be released.
 
-    It must stay if the successor that was launched for it is in another zone than its volumes.
+    It must stay if an instance was already launched as its successor in another zone than the volumes that move.
     """
     moving, group = context.state.moving_volumes, context.state.placement.group
     launched = _launched(context, group) if moving and group else ()

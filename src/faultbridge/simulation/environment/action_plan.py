@@ -15,10 +15,11 @@ from faultbridge.simulation.environment.samples import SAMPLES
 
 @dataclass(frozen=True, slots=True)
 class ExternalAction:
-    """One external action: its kind, its parameters, and the seconds since the previous action.
+    """One external action: its kind, its parameters, and the seconds since the previous action (`gap`).
 
-    `subject` names a sample or a port. `selector` chooses one of several objects. `fraction` is a number between 0 and
-    1.
+    What the parameters mean depends on the kind. `subject` names a sample, which is a kind of record, or a port.
+    `selector` is a number that selects one of several objects or variants, usually by its remainder. `fraction` is a
+    number from 0 to 1 that sets a duration or an amount, or decides something with a given probability.
     """
 
     gap: float

@@ -43,10 +43,10 @@ class AgentActions(SourceActions):
         self.system.stopped_agents.update(one.instance_id for one in instances)
 
     def _beat(self, instance: FakeInstance, left: int, skew: float) -> None:
-        """Send one heartbeat and schedule the next.
+        """Send one heartbeat and schedule the next; `left` heartbeats are still to be sent.
 
-        Nothing is sent if no heartbeat is `left`, the agent was stopped, or its instance was terminated. `skew` is the
-        error of the agent's clock, in seconds.
+        Nothing is sent if `left` is 0, the agent was stopped, or its instance was terminated. `skew` is the error of
+        the agent's clock, in seconds.
         """
         name, alive = instance.instance_id, self.system.fleet.is_alive(instance.instance_id)
         if not left or not alive or name in self.system.stopped_agents:

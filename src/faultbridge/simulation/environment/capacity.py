@@ -15,8 +15,8 @@ class CapacityActions(CloudActions):
     def _reservation_change(self, action: ExternalAction) -> None:
         """Limit the free instances of a reservation to none, one or two, for up to two hours.
 
-        After that time the limit ends. The reservation itself is then removed or stays until the end of the run. A
-        cluster with a launch template has no reservation; only the number of its launches is limited.
+        Then the limit ends. Depending on the action, the reservation itself ends too, or it stays until the end of the
+        run. A cluster with a launch template has no reservation; the number of its launches is limited instead.
         """
         left = action.selector % 3
         self._log(f"a reservation has {left} free instances")
@@ -33,7 +33,7 @@ class CapacityActions(CloudActions):
         self.system.ports.provider.reserved &= keep
 
     def _spares_used_up(self, action: ExternalAction) -> None:
-        """Terminate all ready spares, as others may, and limit the free instances of the reservation."""
+        """Terminate all ready spares, as another tool might do, and limit the capacity (`_reservation_change`)."""
         for spare in read_spares(self.system.ports.table, REPAIRED):
             if spare.status is SpareStatus.READY and spare.instance_id is not None:
                 self._log(f"another tool terminates the spare {spare.instance_id}")

@@ -1,7 +1,7 @@
 """Faults of a whole failure domain: the nodes of one rack or switch lose their links at the same time.
 
-Some of these faults only look like a shared fault: each node has a fault of its own. The faults last up to 4:10 hours.
-While a fault lasts, more nodes of the domain may lose their links.
+Some of these faults only look like a shared fault: each node has a fault of its own. A fault lasts from 10 minutes to 4
+hours and 10 minutes. While a fault lasts, more nodes of the domain may lose their links.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class DomainFaultActions(AgentActions):
     def _of_domain(self, action: ExternalAction) -> tuple[str, list[FakeInstance]]:
         """Return a failure domain and its running instances.
 
-        The domain is a rack three times in four. Otherwise it is the switch that connects all racks.
+        Three times in four, the domain is a rack. In the other cases, and if there are no racks, it is the switch that
+        connects all nodes of the cluster.
         """
         if action.selector % 4 == 0 or not self.system.racks:
             return SWITCH, self._running()
@@ -84,10 +85,10 @@ class DomainFaultActions(AgentActions):
     def _take_down(
         self, domain: str, instances: Sequence[FakeInstance], action: ExternalAction, *, shared: bool = True
     ) -> None:
-        """Report that the links of instances are down, and 10 minutes to 4:10 hours later that they are up again.
+        """Report that the links of instances are down, and 10 minutes to 4 hours and 10 minutes later that they are up.
 
-        If the cause is `shared`, every verification in the domain fails until then, even that of a healthy new
-        instance.
+        `shared` is True if the links share one cause. As long as such a fault affects enough nodes of the domain, every
+        verification in the domain fails, even that of a healthy new instance.
         """
         seconds = 600 + action.fraction * MAX_HOURS * HOUR
         start = self.system.clock.now()

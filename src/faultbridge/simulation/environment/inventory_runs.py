@@ -15,8 +15,9 @@ from faultbridge.simulation.fault_injection import Crash
 class InventoryRuns:
     """Runs `sync`, the inventory sync, when its inputs have changed.
 
-    The inputs are the running instances of `groups` and the values that `reported` returns. `was_read` is called after
-    a sync that read every source, if the inputs did not change meanwhile.
+    The inputs are the running instances of `groups` and the values that `reported` returns, such as whether an update
+    of the group runs. `was_read` is called after a sync that read every source without an error, if the inputs did not
+    change during the sync.
     """
 
     fleet: FakeFleet

@@ -1,4 +1,4 @@
-"""Actions of the group's owner: updates of all instances, and a provider repair that competes."""
+"""Actions of the group's owner: updates of all instances, and the provider's own repairs of the same nodes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,11 @@ class ProviderRepair:
     _detected: set[str] = field(default_factory=set)
 
     def detect(self, instance: str, fraction: float) -> None:
-        """Schedule the replacement of a bad instance; one bad instance in four is never replaced."""
+        """Schedule the replacement of a bad instance; a second call for the same instance has no effect.
+
+        `fraction` is a number from 0 to 1. Below 0.75, it sets the delay: from 30 seconds to 68 minutes. From 0.75 on,
+        the instance is never replaced, so that an operator must repair the node.
+        """
         if instance in self._detected:
             return
         self._detected.add(instance)

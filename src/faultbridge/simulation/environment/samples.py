@@ -56,7 +56,10 @@ def _gpu(number: int, fault: str) -> str:
 
 
 def dcgm_health(failed_system: str, gpu: int) -> bytes:
-    """Return the output of `dcgmi health -c -j`; `failed_system` names the failed watch, "" for none."""
+    """Return the output of `dcgmi health -c -j`.
+
+    `failed_system` names the DCGM watch that failed on the GPU number `gpu`, or is "" if no watch failed.
+    """
     body: dict[str, object] = {"Overall Health": {"value": "Failure" if failed_system else "Healthy"}}
     if failed_system:
         errors = {failed_system: {"value": "Failure", "overflow": ["A watch", "failed."]}}
@@ -108,9 +111,9 @@ def alert_group(nodes: Iterable[str], at: datetime, *, resolved: bool) -> bytes:
 
 
 def normalized_faults(number: int, *, kind: str, large: bool) -> bytes:
-    """Return a number of faults or clears in Faultbridge's own format, each about a different port.
+    """Return `number` faults or clears in Faultbridge's own format, each about a different network port.
 
-    `kind` is `fault` or `clear`. With `large`, each of them has 32 KB of attributes.
+    `kind` is `fault` or `clear`. With `large`, each fault or clear has 32 KB of attributes.
     """
     attributes = {f"attribute-{one}": "x" * 512 for one in range(64)} if large else {}
     documents = (

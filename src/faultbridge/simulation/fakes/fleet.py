@@ -153,7 +153,7 @@ class FailingFake:
     def fail_next(self, failure: ProviderFailure, *, effect: bool = False) -> None:
         """Make the next call that changes something fail; with `effect`, the call still has its effect.
 
-        Several failures are returned by as many calls, in the order in which they were added.
+        Each call uses up one failure. Several failures are used in the order in which they were added.
         """
         self.failures.append(ScriptedFailure(failure, effect))
 
@@ -168,10 +168,14 @@ class FakeProvider(FailingFake):
     `Misconfigured`. Failures set with `fail_next` are returned before real answers. With `probe_unknown` every probe
     returns `UNKNOWN`. `known_checks` are the checks of every running instance.
 
-    `known_capacity` is the answer for one source of capacity. The source is `on_demand` if the evidence is
-    `LAUNCH_FIRST`, else `own_reservation`. With `reserved`, the answer is instead a reservation with as many instances
-    as the fleet can still launch. `capacities` sets the answer for any source. `capacity_answers` lists the time,
-    instance and capacity of each answer about a source that exists.
+    A test sets the answers about sources of capacity:
+
+    - `capacities` maps a source to its answer.
+    - `known_capacity` is the answer of one source that has no entry there. This source is `on_demand` if the evidence
+      is `LAUNCH_FIRST`, else `own_reservation`. All other sources are ABSENT.
+    - With `reserved`, a reservation with as many instances as the fleet can still launch replaces `known_capacity`.
+
+    `capacity_answers` lists the time, instance and answer of each query whose answer was not ABSENT.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
@@ -209,9 +213,10 @@ class FakeProvider(FailingFake):
             return self.known_checks if self.fleet.is_alive(instance_id) else InstanceChecks()
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
-        """Return what a capacity source answers: its entry in `capacities`, else `known_capacity` or ABSENT.
+        """Return the answer about a source of capacity that the test has set.
 
-        `known_capacity` is returned only for the source to which its evidence belongs.
+        An entry in `capacities` takes precedence. `known_capacity` applies only to the source to which its evidence
+        belongs. Any other source is ABSENT.
         """
         with self.seam.around("provider", "capacity", (source, instance_id, group)):
             known = self._reservation() if self.reserved else self.known_capacity

@@ -19,11 +19,20 @@ ZONE = "use1-az1"
 class FakeInventory:
     """Implements `Inventory` (fake): every running instance of the fleet is a serving member of its group.
 
-    Groups in `omitted_groups` are missing from answers. Instances in `standby` are members but do not serve. Instances
-    in `opted_out_instances` have the tag that excludes them from repair. Every instance has the role `role_id`. `calls`
-    counts API calls. With `network_node`, all instances are behind that network node. With `has_topology` False,
-    network nodes cannot be read. `conditions` are the conditions that the provider reports. `updates` are the running
-    updates by group. `desired` is the desired size of each group that is incomplete.
+    A test can change the answers:
+
+    - `omitted_groups`: groups that are missing from answers.
+    - `standby`: instances that are members of their group but do not serve.
+    - `opted_out_instances`: instances with the tag that excludes them from repair.
+    - `role_id`: the id of the role that every instance has.
+    - `network_node`: the network node of all instances; None means that it depends on the instance id.
+    - `has_topology`: False means that network nodes cannot be read.
+    - `conditions`: the conditions that the provider reports.
+    - `updates`: the running updates by group.
+    - `desired`: the desired size of each group that is incomplete.
+    - `provider_repairs`: whether the provider repairs nodes itself; None means that this is not known.
+
+    `calls` counts the API calls.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None, network_node: str | None = None) -> None:

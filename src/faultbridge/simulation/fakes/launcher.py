@@ -12,7 +12,7 @@ from faultbridge.simulation.fakes.seam import Seam
 
 
 class FakeLauncher(FailingFake):
-    """Implements `Launcher` (fake) on a `FakeFleet`: an equal token and request get an equal answer.
+    """Implements `Launcher` (fake) on a `FakeFleet`: a repeated request with the same token gets the same answer.
 
     Failures set with `fail_next` are returned before real answers. Instance types in `types_without_capacity` cannot
     launch. Before `hidden_until`, `launched` returns nothing, as an eventually consistent API may.
@@ -28,7 +28,10 @@ class FakeLauncher(FailingFake):
         self._requested_types: dict[str, tuple[str, ...]] = {}
 
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
-        """List the live instances that were launched for a case, and the case's spare, oldest first."""
+        """List the live instances that were launched for a case, and the case's spare, oldest first.
+
+        The instance to replace (`launch_request.instead_of`) is not listed.
+        """
         with self.seam.around("launcher", "launched", launch_request):
             now = self.fleet.clock.now()
             if self.hidden_until is not None and now < self.hidden_until:

@@ -158,8 +158,8 @@ def _handle(message: QueuedMessage) -> str:
 class FakePager:
     """Implements `Pager` (fake): keeps every sent page in `sent`.
 
-    `attempted` also contains the pages whose call failed. Like SNS, the fake accepts the same page again. Only the
-    caller prevents a second page.
+    `attempted` also contains the pages whose call failed. Like SNS, the fake sends a page as often as `send` is called
+    with it; the caller must prevent a second page.
     """
 
     def __init__(self, *, seam: Seam | None = None) -> None:

@@ -15,11 +15,15 @@ from faultbridge.simulation.fakes.seam import Seam
 class FakeOrchestrator:
     """Implements `Orchestrator` (fake). Like Slurm, it finds the instance of a node by the host's names.
 
-    `cordoned` contains the names of cordoned nodes, `cordoned_instances` the instances of the `fleet` on their hosts. A
-    node or instance in `busy_until` runs jobs until that time. Failures set with `fail_next` are returned first. Every
-    call times out before `unreachable_until`. The API refuses every drain before the time in `drains_refused`. Cordon
-    and uncordon of a node in `unknown_nodes` fail with `NOT_FOUND`. Nodes in `not_ready`, and those whose instance is
-    gone from the `fleet`, are not ready.
+    `cordoned` contains the names of the cordoned nodes, and `cordoned_instances` the instances of the `fleet` on their
+    hosts. A test can change the answers:
+
+    - Failures set with `fail_next` are returned before other answers.
+    - `unreachable_until`: every call before this time times out.
+    - `unknown_nodes`: the cordon and the uncordon of these nodes fail with `NOT_FOUND`.
+    - `drains_refused`: a failure that every drain returns, and the time at which this ends.
+    - `busy_until`: the time until which jobs run, by node name or instance id.
+    - `not_ready`: nodes that are not ready. A node whose instance is gone from the `fleet` is not ready either.
     """
 
     def __init__(
@@ -92,8 +96,7 @@ class FakeOrchestrator:
     def readiness(self, node: ClusterNode) -> CheckResult:
         """Return PASSED if a node is ready, and FAILED if it is not.
 
-        The result is UNKNOWN if a test has set a failure, or if the cluster has no orchestrator. A timeout raises
-        `Transient`.
+        The result is UNKNOWN if the call fails, or if the cluster has no orchestrator. A timeout raises `Transient`.
         """
         with self.seam.around("orchestrator", "readiness", node.node):
             answer = self._answer(node)
@@ -111,12 +114,16 @@ class FakeOrchestrator:
         return next((one for one in found if one is not None), node.instance_id)
 
     def _busy(self, node: ClusterNode) -> bool:
-        """Return whether jobs still run on a node; `busy_until` names the node or its instance."""
+        """Return whether jobs still run on a node: `busy_until` has a later time for the node or its instance."""
         found = (self.busy_until.get(one) for one in (node.node, self._instance(node)) if one is not None)
         return any(until is not None and self.clock.now() < until for until in found)
 
     def _answer(self, node: ClusterNode) -> CallResult:
-        """Return the failure that the test has set for a call, else success."""
+        """Return the failure of a call to the orchestrator, else success.
+
+        A failure set with `fail_next` applies first. Then follow a timeout before `unreachable_until`, and `NOT_FOUND`
+        for a node in `unknown_nodes`.
+        """
         if self.failures:
             failure = self.failures.popleft()
             return CallResult(failure, "scripted", no_response=failure is ProviderFailure.TIMEOUT)

@@ -16,10 +16,11 @@ ZONE = "us-east-1a"
 
 @dataclass
 class FakeVolume:
-    """One volume: the instance on which it was created, and its current attachment.
+    """One volume: its tag value (`name`), the instance on which it was created, and its current attachment.
 
-    At `until` the running attach or detach ends. A volume with `tagged` False lost its tag: it can be read, but it is
-    neither listed nor moved. `lost_tag` stays True when the volume gets its tag again.
+    `until` is the time at which a started attach or detach is complete. If `tagged` is False, the volume has lost its
+    tag: it can still be read, but it is neither listed nor moved. `lost_tag` stays True after the volume gets its tag
+    again.
     """
 
     volume_id: str
@@ -38,10 +39,11 @@ class FakeVolume:
 class FakeVolumes(FailingFake):
     """Implements `Volumes` (fake) on a `FakeFleet`.
 
-    A terminated instance deletes the volumes that are attached to it. Attaching and detaching take `delay`. A volume in
-    `stuck` is never detached. `zones` are the zones of instances that are not in `us-east-1a`. `detached` and `given`
-    list the volume, the instance and the time of each detach and attach. `stolen` lists the calls that tried to attach
-    a volume that another instance has.
+    - If an instance is terminated, the volumes that are attached to it are deleted.
+    - An attach or a detach takes `delay`. A volume in `stuck` is never detached.
+    - `zones` are the zones of the instances that are not in `us-east-1a`.
+    - `detached` and `given` list the volume, the instance and the time of each detach and each attach.
+    - `stolen` lists the calls that tried to attach a volume that another instance has.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None, delay: timedelta = timedelta(seconds=20)) -> None:

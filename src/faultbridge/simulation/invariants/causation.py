@@ -89,9 +89,10 @@ def _held_without_incident(view: SystemView) -> Iterator[str]:
 
 
 def _ancestors(body: Body, stream: Sequence[Body], known: Mapping[str, Body]) -> set[str]:
-    """Return the event ids of an entry of a case and of all its causes.
+    """Return the event ids of an entry of a case, of its cause, of the cause of this cause, and so on.
 
-    An incident belongs to no case. After an incident, the chain therefore continues at the previous entry of the case.
+    An incident belongs to no case. If a cause is an entry of an incident, the chain therefore continues at the previous
+    entry of the same case instead of the cause of the incident.
     """
     found: set[str] = set()
     visited: set[str] = set()
@@ -106,10 +107,7 @@ def _ancestors(body: Body, stream: Sequence[Body], known: Mapping[str, Body]) ->
 
 
 def _before(body: Body, stream: Sequence[Body]) -> Body | None:
-    """Return the previous entry of the same case in the stream; entries of faults do not count.
-
-    None if there is no such entry.
-    """
+    """Return the previous entry of the same case in the stream, or None; entries of faults do not count."""
     case, event = body["metadata"]["case_id"], body["metadata"]["event_id"]
     later = iter(reversed(stream))
     if case is None or all(one["metadata"]["event_id"] != event for one in later):

@@ -34,10 +34,12 @@ FOLLOWED_ONLY = "no action is taken on an instance that its provider repairs"
 class CommitChecks:
     """Checks every change of the table and every call to a port, and records violations in the journal.
 
-    `has_scheduler` is True if the cluster has an orchestrator. `dead_instances` are reported as impaired by EC2.
-    `followed` contains the group and the nodes that the provider repairs. `limits` contains every policy limit set so
-    far. `incidents` checks the incidents, `domain_faults` the faults of racks. `released` lists the instances of
-    replace calls. `activity` counts the changes after which the system is not idle.
+    - `has_scheduler`: the cluster has an orchestrator. `dead_instances`: EC2 reports these instances as impaired.
+    - `followed`: the group and the nodes that the provider repairs. `limits`: every policy limit set so far.
+    - `incidents`: checks the incidents. `domain_faults`: checks the faults of failure domains, such as racks.
+    - `released`: the instances of all replace calls.
+    - `activity`: counts the changes of table items. Changes of most cluster items do not count, because they also occur
+      in an idle system.
     """
 
     def __init__(self, ports: SimulatedPorts, journal: Journal) -> None:
@@ -64,7 +66,7 @@ class CommitChecks:
             self._check_slots(record)
 
     def before_call(self, call: Call) -> None:
-        """Check a call to a port before it takes effect; calls that change something are also journaled."""
+        """Check a call to a port before it takes effect; calls that change instances or send pages are journaled."""
         if call.port == "table":
             if call.operation == "transact":
                 self._check_writes(len(call.argument))

@@ -84,7 +84,7 @@ class DomainFaultChecks:
 
     The environment writes `lost`, the links that nodes lost in a fault of their domain, and `members`, the nodes of
     each domain. `swept_at` is when the last complete sweep ran, because only a sweep ends an incident by its age.
-    `reached` counts the statuses of the affected nodes when a fault of their domain became known.
+    `reached` counts what a run has tested: node statuses when a domain fault became known, and intents during it.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -178,7 +178,7 @@ class DomainFaultChecks:
                 self.reached.update(self._nodes[one.node].status for one in lost if one.node in self._nodes)
 
     def _is_explained_within(self, domain: str, known: set[str]) -> bool:
-        """Return whether a narrower domain has at least 80 % of the nodes with the fault and so explains it."""
+        """Return whether a smaller domain has at least 80 % of the affected nodes (`known`) and so explains them."""
         size, enough = len(self._members(domain)), EXPLAINS * len(known)
         return any(len(known & one) * 100 >= enough and len(one) < size for one in self.members.values())
 

@@ -102,8 +102,9 @@ def _effective(view: SystemView) -> set[str]:
 def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
     """Return the ids of records whose fault is older than a health snapshot of another source.
 
-    The snapshot covers the code of the fault. If the fault arrives after the snapshot, it opens no condition. In the
-    order of time, it would open a condition, and the snapshot of the other source would not end the condition.
+    The snapshot covers the code of the fault. The effect of such a record depends on the delivery order. If the fault
+    arrives after the snapshot, it opens no condition. If the fault arrives first, it opens a condition, which the later
+    snapshot does not end, because another source reported it.
     """
     canonical = data.load_catalog().canonical
     snapshots = [
@@ -126,9 +127,9 @@ def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
 def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
     """Return the ids of healthy snapshots that were not stored, so that the order of deliveries matters.
 
-    Each follows an older snapshot with faults, which arrived later. In the order of time, the healthy snapshot ends the
-    conditions of the older snapshot. The product does not store healthy snapshots. Only a worker that still has the
-    healthy snapshot in its cache ignores the older snapshot.
+    Each is up to ten minutes newer than a snapshot with faults of the same reporter. In the order of time, the healthy
+    snapshot ends the conditions of the older one. If the older one arrives last, only a worker that still has the
+    healthy snapshot in its cache ignores it, because the table does not have the healthy snapshot.
     """
     snapshots = [
         (part.record.record_id, one.reporter_key, _time_of(part, one), bool(one.present))

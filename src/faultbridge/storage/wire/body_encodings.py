@@ -52,10 +52,12 @@ _SIZE_CHARACTERS, _SIZE_BYTES = 8, 4  # gzip ends with the size of its content; 
 
 
 def unpacked_size(frame: object) -> int | None:
-    """Return the size of a record's body: the unpacked size that a gzip body states, else the length of its text.
+    """Return the size of a record's body; `frame` is the record, decoded from JSON.
 
-    Returns None if the body is in the object store. A gzip body that states a wrong size cannot be unpacked. A record
-    that is not a JSON object counts 0 bytes; it is rejected later, separately.
+    - For a gzip body: the unpacked size that it states. If that size is wrong, the body cannot be unpacked later.
+    - For any other body: the length of its text.
+    - None if the body is in the object store.
+    - 0 if the record is not a JSON object; it is rejected later, separately.
     """
     if not isinstance(frame, dict):
         return 0

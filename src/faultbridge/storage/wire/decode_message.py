@@ -50,10 +50,11 @@ T = TypeVar("T")
 
 
 def split_records(text: str) -> tuple[str, ...]:
-    """Return the messages in a text: each message of a valid shared message, else the text itself.
+    """Return the messages in a text of the queue.
 
-    A shared message contains several records. `decode_message` rejects an invalid shared message, and a shared message
-    inside another.
+    A valid shared message, which contains several records, gives one message for each record. Any other text is
+    returned unchanged, as the only message. `decode_message` then rejects an invalid shared message, and a shared
+    message inside another.
     """
     if '"records"' not in text:
         return (text,)

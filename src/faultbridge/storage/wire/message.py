@@ -47,9 +47,13 @@ _MIN_COMPRESSED_BYTES = 1024
 class Message:
     """One raw record as a queue message, with either a body or the S3 key of the body (`pointer`).
 
-    `sent_at` is the time of the sender's clock. `received_at` is the first receipt by the queue; a function that sends
-    a record again keeps it. `sender` is the original sender; it is accepted only from Faultbridge's own functions (see
-    `pipeline.normalize.trust`). `values` is what a node agent states about the values in the body.
+    - `sent_at` is the time of sending, by the sender's clock.
+    - `received_at` is the time at which the queue first received the record. A function that sends the record again
+      keeps this time.
+    - `sender` is the original sender. It is accepted only from Faultbridge's own functions
+      (`pipeline.normalize.trust`).
+    - `values` is what a node agent states about the values in the body, such as their digest; None if nothing is
+      stated.
     """
 
     record_id: str
