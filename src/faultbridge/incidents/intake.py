@@ -16,9 +16,9 @@ from faultbridge.domain.nodes import NodeKey
 class Intake:
     """States whether the path of records from the queue to the table has failed.
 
-    `overdue` are the nodes whose heartbeats are overdue. `last_arrival` is when the latest canary or heartbeat that
-    arrived was sent. A canary is a test record that Faultbridge sends to itself. Before the first canary,
-    `last_arrival` is None.
+    `overdue` are the nodes whose heartbeats are overdue. `last_arrival` is the later of two times: when the latest
+    canary that arrived was sent, and when the latest heartbeat was received. A canary is a test record that Faultbridge
+    sends to itself. Before the first canary, `last_arrival` is None.
     """
 
     failed: bool

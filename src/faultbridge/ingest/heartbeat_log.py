@@ -49,8 +49,8 @@ NO_SNAPSHOTS: Mapping[NodeKey, SnapshotTimes] = {}
 class ClusterHeartbeats:
     """The last heartbeat of each node of one cluster, as one sweep read them.
 
-    `silent` are the nodes whose missing heartbeats were reported or need no report. `returned` are the nodes that were
-    silent and have sent a heartbeat since.
+    `silent` are the nodes whose missing heartbeats were reported, or need no report because the node is not in service.
+    `returned` are the nodes that were silent and have sent a heartbeat since.
     """
 
     config: ClusterConfig
@@ -103,7 +103,7 @@ class HeartbeatLog:
     ) -> None:
         """Write heartbeats, one item per cluster, with the times of their nodes' health snapshots.
 
-        A heartbeat is skipped if this process wrote one of its node within the last fifth of the heartbeat timeout.
+        A heartbeat is skipped if this process wrote another heartbeat of the node within the last fifth of the timeout.
         """
         by_cluster: dict[str, dict[str, datetime]] = {}
         for node, at in heartbeats.items():

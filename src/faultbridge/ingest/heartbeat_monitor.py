@@ -92,10 +92,12 @@ class HeartbeatMonitor:
         Returns False if it is too early to decide; the next sweep then checks again. It is too early in two cases:
 
         - The node returned to service without a heartbeat, and the timeout since then is not over.
-        - The latest canary (a test record) or heartbeat that arrived was sent (`arrived`) before a heartbeat of this
-          node would have arrived, so the intake may have failed.
+        - No record has arrived since the next heartbeat of this node should have arrived, so the intake may have
+          failed.
 
-        Before the first canary, `arrived` is None. The second case then does not apply.
+        `arrived` is the later of two times: when the latest recorded canary (a test record) was sent, and when the
+        latest heartbeat of any node was received. Before the first canary it is None, and the second case does not
+        apply.
         """
         timeout = rules_of(self.log.rulebook, node.cluster).policy.limits.heartbeat_timeout
         if not _is_conclusive(arrived, last, timeout):
@@ -157,10 +159,10 @@ def _is_due(arrived: datetime | None, due: datetime, timeout: timedelta, now: da
 
 
 def _is_conclusive(arrived: datetime | None, last: datetime, timeout: timedelta) -> bool:
-    """Return whether the intake still worked after the node's heartbeat was due.
+    """Return whether the intake still worked after the node's next heartbeat should have arrived.
 
-    Only then does a missing heartbeat show a fault. `arrived` is when the latest canary (a test record) or heartbeat
-    that arrived was sent. None means that no canary has arrived so far. Nothing then shows that the intake ever worked,
-    so missing heartbeats are reported.
+    Only then does a missing heartbeat show a fault. `arrived` is when the latest canary (a test record) was sent or the
+    latest heartbeat of any node was received. None means that no canary has arrived so far. Nothing then shows that the
+    intake ever worked, so missing heartbeats are reported.
     """
     return arrived is None or arrived > last + timeout * WRITE_AFTER + HEARTBEAT_GRACE

@@ -49,9 +49,10 @@ class ProbedInstance:
 
     @property
     def answer(self) -> Answer:
-        """Return the most specific reason for a missing heartbeat.
+        """Return the most severe answer that the provider's report supports.
 
-        A failed status check is preferred to a connected agent.
+        A failed status check therefore takes precedence over a connected SSM agent. The answer is UNKNOWN if nothing is
+        known.
         """
         if self.presence is Presence.GONE:
             return Answer.GONE

@@ -57,7 +57,7 @@ class BatchReads:
 
 @dataclass(slots=True)
 class NodeBatch:
-    """The records of one node for one commit. A call computes their transition, after a conflict once more.
+    """The records of one node for one commit. A call computes their transition; a conflict causes another call.
 
     - `cached` is the node before the batch. `unwritten` is the node after a call whose changes need no write, else
       None.

@@ -34,7 +34,7 @@ class Impact:
 
     @property
     def key(self) -> str:
-        """Return a stable key of this impact, so that a job records it only once."""
+        """Return the same key for each report of one impact, so that a job records the impact only once."""
         one = self.condition
         return f"{self.node} {condition_key(one.code, one.component)} {to_text(one.since)}"
 

@@ -27,8 +27,9 @@ class EventKind(StrEnum):
 class Event:
     """One event: its time in seconds since the start, its kind, and the number of its host or node.
 
-    `kind_text` is the trace's name of a fault, or the kind of a false alarm. `length` is the duration of a false alarm
-    in seconds. `case` is the id of the escalated case that an operator repairs, or the step of a baseline's repair.
+    - `kind_text` is the trace's name of a fault, or the kind of a false alarm.
+    - `length` is the duration of a false alarm in seconds, or the number of a baseline's repair.
+    - `case` is the id of the escalated case that an operator repairs, or the step of a baseline's repair.
     """
 
     at: float

@@ -5,9 +5,9 @@ between them are therefore preserved. Hosts are grouped in pods of as many hosts
 uses each history at most once. All hosts of a pod share one random shift in time, so faults at the same instant stay
 together. Different pods are independent. Repair times vary by a random factor with mean 1.
 
-More hosts than the trace has servers, or a longer time than it covers, are an extrapolation: pods have no shared cause,
-and a host gets another history in each period. Seeds differ in the shifts, the assignment and the repair times, not in
-the histories.
+A run with more hosts than the trace has servers, or with a longer time than the trace covers, is an extrapolation. No
+cause affects several pods, although a real cause might. After each period of the length of the trace, each host gets
+the history of another server. Seeds differ in the shifts, the assignment and the repair times, not in the histories.
 """
 
 from __future__ import annotations
