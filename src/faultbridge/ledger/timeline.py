@@ -48,9 +48,10 @@ MIN_PAGE_SIZE = 8
 class TimelineQuery:
     """Selects the entries of a case, a device, a job, a node, or a cluster with all its nodes.
 
-    If several of these fields are set, the first in this order selects the timeline. The others filter its entries,
-    except `job`, which is then ignored. An empty filter matches all. `device` is a serial number or a UUID. `since` is
-    inclusive, `until` is exclusive; both compare the recording time.
+    The first of `case`, `device`, `job`, `node` and `cluster` that is set, in this order, selects the timeline. A job
+    or a node requires its `cluster` too. Every other field that is set filters the entries of the timeline, except
+    `job`. An empty field filters nothing. `device` is a serial number or a UUID. `since` is inclusive, `until` is
+    exclusive; both compare the recording time.
     """
 
     cluster: str | None = None

@@ -199,7 +199,10 @@ def _with_policy_severity(change: Change, state: NodeState) -> Change:
 
 
 def _move_node(decided: Transition, now: datetime) -> Transition:
-    """Change the node's status between healthy and degraded if its worst condition requires it."""
+    """Change the node's status to degraded while a condition of severity warning or worse is active, else to healthy.
+
+    An isolated node stays degraded. Nodes with any other status are not changed.
+    """
     state = decided.state
     impaired = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
     if state.status is NodeStatus.HEALTHY and impaired:

@@ -1,7 +1,11 @@
 """Unreachable orchestrator: whether a repair may proceed without the node's orchestrator.
 
-The repair waits, unless the policy permits it to proceed and EC2 reports that the instance is gone or impaired.
-Reports of the node itself, or about its GPUs, are not sufficient: its jobs may still run.
+The repair waits, unless all of these are true:
+
+- The orchestrator has been unreachable for the policy's `orchestrator_timeout`.
+- The policy rule of the case permits the repair to proceed.
+- EC2 reports that the instance is gone or impaired. Reports of the node itself, or about its GPUs, are not sufficient:
+  its jobs may still run.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class NodeConditions:
         return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
-        """Return whether a fault is not later than its condition's end or, without a known end, the node's floor."""
+        """Return whether a fault belongs to an ended condition or, without one, is not later than the node's floor."""
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))

@@ -22,7 +22,11 @@ def add_evidence_object(observations: tuple[Observation, ...], key: str) -> tupl
 
 
 def limit_faults(observations: tuple[Observation, ...], source: str, catalog: Catalog) -> tuple[Observation, ...]:
-    """Limit a record with more than 64 different faults to the 63 worst and one that represents the rest."""
+    """Return the observations of a record with at most 64 different faults.
+
+    If the record has more, the 63 worst faults are kept, and a fault `agent.flood` of the node is added. It states how
+    many faults the record had. `source` is the source of this fault.
+    """
     different = count_conditions(observations)
     if different <= MAX_FAULTS:
         return observations
@@ -50,7 +54,7 @@ def _name(fault: Fault) -> _Name:
 
 
 def _without_others(observation: Observation, kept: AbstractSet[_Name]) -> Observation | None:
-    """Return an observation with only the kept faults, or None if it contains no kept fault.
+    """Return an observation with only the kept faults, or None for a fault that is not kept.
 
     A health snapshot does not clear the faults that are removed from it.
     """
