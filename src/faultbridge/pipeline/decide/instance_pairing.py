@@ -54,8 +54,8 @@ class Pairing:
 def may_change_instance(state: NodeState) -> bool:
     """Return whether the inventory may change a node's instance.
 
-    It may not change that of a node that is not registered, retired or being replaced. It may not change that of a node
-    that a repair attempt controls, unless the attempt only waits for the provider's own repair.
+    It may not if the node is retired, being replaced or not registered. It also may not while a repair attempt controls
+    the node, unless the attempt only waits for the provider's own repair.
     """
     if state.status in {None, NodeStatus.RETIRED, NodeStatus.REPLACING}:
         return False
