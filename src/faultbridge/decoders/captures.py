@@ -40,8 +40,12 @@ def may_be_capture(head: bytes) -> bool:
 def parts_of(body: bytes) -> tuple[Part, ...]:
     """Return the command outputs in a capture, each with its source.
 
-    The result is empty if one source reads the whole body, if no source recognizes any output, or if the capture has
-    more than 256 outputs.
+    The result is empty in these cases:
+
+    - The capture has more than 256 outputs.
+    - No source recognizes any output.
+    - One source recognizes every output that has a title, and can decode the whole body: it recognizes only one output,
+      or it is one of the sources that read several outputs together (`_READ_TOGETHER`).
     """
     outputs = list(islice(outputs_of(text_of(body)), _MAX_OUTPUTS + 1))
     if len(outputs) > _MAX_OUTPUTS:
@@ -85,10 +89,11 @@ def _read(part: Part, hints: Hints) -> tuple[Decoded | None, str]:
 
 
 def _is_first_tool(one: Observation, tool: str, tools: dict[tuple[str, Component], str]) -> bool:
-    """Return whether to keep an observation: a device's counter samples are kept only from the first tool.
+    """Return whether to keep an observation from the output of the command `tool`.
 
-    Counter samples of one device that come from different tools cannot be compared. Observations of other kinds are
-    always kept.
+    A counter sample is kept only if no command with another tool gave an earlier counter sample of the same source and
+    device, because the counters of different tools cannot be compared. Every other observation is kept. `tools` maps
+    each source and device to its first tool, and is updated.
     """
     return not isinstance(one, CounterSample) or tools.setdefault((one.source, one.component), tool) == tool
 

@@ -65,7 +65,7 @@ class CommandOutput:
         return self.heading.startswith("=") and _TOOL.fullmatch(self.tool) is None
 
     def followed_by(self, sections: Sequence[CommandOutput]) -> CommandOutput:
-        """Return this output with the text of the sections added, because they belong to it."""
+        """Return this output with the text of `sections` added: sections of a log that follow this output."""
         if not sections:
             return self
         more = (part for one in sections for part in (f"{one.heading}\n", one.text))

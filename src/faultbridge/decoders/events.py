@@ -23,10 +23,11 @@ _MAX_MISSES = 64
 
 
 def of_events(read: Read, recognize: Callable[[bytes], bool], events: Sequence[LogEvent], hints: Hints) -> Decoded:
-    """Decode log events: each one separately if each is a complete record, else all as one text.
+    """Decode log events with `read`, the decoder of one text.
 
-    If the decoder rejects the text but some events are complete records, each event is decoded separately. `recognize`
-    returns whether an event is a complete record.
+    - If each event is a complete record, each event is decoded separately. `recognize` decides whether it is complete.
+    - Otherwise, all events are decoded as one text.
+    - If the decoder rejects that text but some events are complete records, each event is decoded separately.
     """
     filled = [event for event in events if event.message.strip()]
     if not filled:

@@ -106,9 +106,13 @@ def _joined(events: Sequence[LogEvent]) -> bytes:
 def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
     """Return the result of a decoder, with `unparsed` set if the decoder may have missed a fault.
 
-    A result with a fault or with `unparsed` is returned unchanged. Otherwise `unparsed` becomes the number of Xid
-    records in the body. If there are none, it becomes 1 if the result is empty although healthy input of this format
-    always gives observations, else 0.
+    The first case that applies determines `unparsed`:
+
+    - A result with a fault, or with a value of `unparsed`, is unchanged.
+    - If the decoder reads envelopes (`_READ_ENVELOPES`) and the body has Xid records, it is the number of these
+      records.
+    - If the result is empty, although healthy input of this format always gives observations, it is 1.
+    - Otherwise it is 0.
     """
     if decoded.unparsed or any(isinstance(one, Fault) or _holds_fault(one) for one in decoded.observations):
         return decoded

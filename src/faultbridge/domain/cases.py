@@ -91,7 +91,7 @@ class Phase(StrEnum):
 class Intent:
     """The committed decision to repair or release one instance: the attempt's point of no return.
 
-    `token` is the idempotency token of the call to the provider. `generation` numbers the node's instances from 1.
+    `token` is the idempotency token of the call to the provider. `generation` is 1 for the node's first instance.
     """
 
     repair_action: RepairAction
@@ -106,7 +106,7 @@ class Attempt:
     """One admitted repair attempt of a case and its progress.
 
     `steps` maps each finished step to its outcome, so that a repeated call returns the same outcome. `step` is the
-    current step. It started at `since` and has run `tries` times. Step Functions waits for it with `task_token` until
+    current step: it started at `since`, has run `tries` times, and is to report to Step Functions with `task_token` by
     `deadline`. The sweep checks the attempt at `probe_at`. A fault observed after `watched_since` proves that the
     repair failed. `launches` counts failed launches of a successor; each launch uses a new token. `spare` is the spare
     instance that the attempt claimed. `instance_types` are the types that every launch of the attempt requests.
@@ -136,7 +136,7 @@ class Approval:
     """An approval request for one repair action of one attempt, and the operator's answer.
 
     `granted` is None until an operator answers. The answer is valid only for this repair action and this attempt.
-    `by_rule` is False if no rule requires the approval. The attempt then asks because it found no evidence of capacity.
+    `by_rule` is False if only the attempt requires the approval, because it found no evidence of capacity.
     """
 
     attempt: int
@@ -160,10 +160,10 @@ class Case:
     `marks` holds the time at which the case first reached each status or phase. `uncounted` is the number of attempts
     that do not count against the policy's limit, such as those that found no capacity. A `cancelled` case releases no
     instance: its attempt only returns the node to service. `incident` is the cluster incident for which an absorbed
-    case waits. The case keeps it if all that follows is a verification. `held_from` is the status before the case was
-    absorbed, or `escalated` if it awaited correlation. `relapse_of` is the id of the earlier case whose repaired fault
-    came back. `confirmed_at` is when a failed verification confirmed claimed conditions. `governed_by` names the policy
-    rules of its attempts, which also apply to the next attempt.
+    case waits. It is kept after the incident if the case then only verifies the node. `held_from` is the status before
+    the case was absorbed, or `escalated` if an operator had to decide. `relapse_of` is the id of the earlier case whose
+    repaired fault came back. At `confirmed_at`, a failed verification confirmed the claimed conditions of the node.
+    `governed_by` names the policy rules of the attempts so far, which also apply to the next attempt.
     """
 
     id: str

@@ -69,8 +69,9 @@ class Catalog:
     """All fault codes of one catalog version.
 
     An unknown code has severity `error` and action `contact_support`. `coverage` lists, by verifier and diagnostic
-    level, the codes and families that a passed verification proves fixed. A verifier in `by_fault` runs at the lowest
-    level that covers the node's faults, unless a policy rule names a level.
+    level, the codes and families that a passed verification proves fixed. If no policy rule names a level, a verifier
+    in `by_fault` runs at the lowest level that covers the node's faults, and any other verifier at its own default
+    level.
     """
 
     version: str
@@ -87,9 +88,10 @@ class Catalog:
         return any(fnmatchcase(code, one) for known in levels if known <= level for one in levels[known])
 
     def lowest_level(self, verifier: str, codes: Collection[str]) -> int | None:
-        """Return the lowest diagnostic level that covers all these codes, else the highest level.
+        """Return the lowest diagnostic level of a verifier that covers all these codes.
 
-        None means that the verifier runs at its own default level.
+        If no level covers all codes, the highest level is returned. None means that the verifier runs at its own
+        default level, because it is not in `by_fault` or has no `coverage`.
         """
         levels = sorted(self.coverage.get(verifier, {})) if verifier in self.by_fault else []
         covering = (level for level in levels if all(self.covers(verifier, level, code) for code in codes))
@@ -106,9 +108,11 @@ class Catalog:
     def row_of(self, fault: Fault) -> Row:
         """Return the most specific row for a fault: first by its attributes, then by its code.
 
-        An NVLink5 error (Xid 144 to 150) has rows `code:unit:errorstatus[:cause]` and `code:Fatal`. Xid 74 has rows
-        `code:finding`. Every other code has one row. If several bits of a status are set, the most severe row applies.
-        If the fault has the attribute `exception`, only the severity that the driver reported selects the row.
+        - An NVLink5 error (Xid 144 to 150) has rows `code:unit:errorstatus[:cause]`, and rows for the severity that the
+          driver reported, such as `code:Fatal`. With the attribute `exception`, only the rows for the severity are
+          considered.
+        - Xid 74 has rows `code:finding`. Every other code has one row.
+        - If several bits of a status are set, the most severe of their rows applies.
         """
         for suffixes in _row_suffixes(fault.attributes):
             rows = [row for suffix in suffixes if (row := self.rows.get(f"{fault.code}:{suffix}")) is not None]

@@ -32,9 +32,10 @@ STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
 
 
 def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
-    """Return whether an entry of a case names an incident's event as its cause.
+    """Return whether the chain of causes continues at a second entry: the previous entry of the case.
 
-    The chain of causes of the case then also continues at the previous entry of the case.
+    This is so if `event` belongs to a case and its `cause` is an event of an incident. The cause alone would lead to
+    the incident, and no longer to the first fault of the case.
     """
     return event["metadata"]["case_id"] is not None and (
         cause["metadata"]["event_type"] == EntryType.CLUSTER_INCIDENT.value

@@ -180,7 +180,10 @@ def _same_device(device: Component, component: Component) -> bool:
 
 
 def is_another(component: Component, other: Component, devices: Iterable[Component]) -> bool:
-    """Return whether two components of one type are certainly different devices of a node."""
+    """Return whether two components of one type are certainly different devices of a node.
+
+    `devices` is the device list of the node, which can add identifiers to both components.
+    """
     devices = tuple(devices)
     one, two = identity(component, devices), identity(other, devices)
     known = ((getattr(one, name), getattr(two, name)) for name in ("pci", "uuid", "index", "name"))

@@ -65,7 +65,7 @@ def maker(kind: Callable[..., T]) -> Callable[[Mapping[str, Any]], T]:
 
 @cache
 def _copier(kind: Any) -> Callable[[Any], Any] | None:  # noqa: ANN401 - any class
-    """Return a function that copies a value into its assignable class, or None if there is none.
+    """Return a function that copies a value into its assignable class, or None if `kind` has no such class.
 
     The assignable class has the same slots as the value's class, but its fields can be set.
     """

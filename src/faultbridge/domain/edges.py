@@ -66,9 +66,9 @@ class Actor(StrEnum):
 
 
 class Edge(NamedTuple):
-    """One legal transition of a node or case. `on` states its cause in text.
+    """One legal transition of a node or case. `on` is the cause of the transition, in words.
 
-    `source` is None for the first status.
+    `source` is None for the transition to the first status.
     """
 
     source: str | None

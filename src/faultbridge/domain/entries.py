@@ -161,7 +161,10 @@ def seal(
     severity: Severity | None,
     recorded_at: datetime,
 ) -> tuple[tuple[Entry, ...], Head]:
-    """Append draft entries after the end of their stream. Return the finished entries and the new end."""
+    """Return the finished entries of these drafts, in order, and the end of their stream after them.
+
+    `head` is the current end of the stream. Each entry gets the next sequence and is chained to the entry before it.
+    """
     entries: list[Entry] = []
     for draft in drafts:
         entry = _seal_one(stream, head, draft, actor, severity, recorded_at)

@@ -48,7 +48,7 @@ class Detector:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The last counter total of a detector on one node, and its number of outliers in a row.
+    """The last counter total of a detector on one node, and how often in a row the node was an outlier (`streak`).
 
     `incarnation` is the instance and the boot. A total of another incarnation is not compared, because counters
     restart. `parts` holds the total of each component, and is stored for outliers only.

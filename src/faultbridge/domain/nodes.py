@@ -71,9 +71,9 @@ class Placement:
     """Where a node is (its group, instance type and failure domains), and its other names.
 
     `domains` holds the failure domains by kind, and `domain` the narrowest of them. `host_names` belong to the current
-    instance and change with it; `aliases` belong to the node and stay. `named_after` is the last instance whose host
-    name was the node's own name. It is None if an operator chose a name that a successor keeps. `slot` is the
-    provider's own permanent name of the node.
+    instance and change with it; `aliases` belong to the node and stay. `named_after` is the id of the last instance
+    that had the node's name as host name. It is None if an operator chose a name that no instance has and a successor
+    keeps. `slot` is the provider's own permanent name of the node.
     """
 
     group: str | None = None
@@ -112,7 +112,7 @@ class NodeState:
 
     Conditions: `conditions` is keyed by `condition_key`. `tombstones` (the times of ended conditions) and `floor`
     (older observations are ignored) prevent a late observation from opening an ended condition again. `snapshots` holds
-    the time of the last health snapshot of each reporter. `noted` holds the last day of each daily note.
+    the time of the last health snapshot of each reporter. `noted` maps each daily note to its last day.
 
     Case: `case` is the latest case, live or closed; a node has at most one live case. While the node is ignored or
     under maintenance, no case is opened before `case_deferred_until`.
@@ -123,10 +123,10 @@ class NodeState:
     node.
 
     Causation: `case_event` is the last entry of the latest case, and `status_event` the id of the entry of the last
-    status change. The next entries name them as their cause.
+    status change. Later entries about the case or the status name them as their causes.
 
     `probations` are the repaired faults whose return requires the next stronger repair action. `custody` lists the
-    devices that were recorded for the current instance. `shard` is the shard of the cluster that stores the rows of the
+    devices that were recorded for the current instance. `shard` is the cluster's shard that stores the rows of the
     node; it never changes. `jobs` are the ids of the jobs that run on the node; `jobs.job_nodes` adds and removes them.
     `moving_volumes` are recorded before they are detached, and removed once they are attached again.
     """

@@ -78,14 +78,18 @@ class Window:
 class Rule:
     """The response of a policy to the conditions (active faults) that match this rule.
 
-    The first rule of the policy that matches a condition applies. `severity` and `action` override the catalog.
-    `wait_seconds` is how long a case stays open before it is queued. `repair_actions` lists the permitted repair
-    actions, least disruptive first. The actions in `approval` start only after an operator approves them within
-    `approval_deadline`. With `windows`, repairs start only while a maintenance window is open.
-    `release_without_capacity` permits the release of an unusable instance without proof that a replacement can be
-    launched; otherwise an operator decides. `dry_run` only reports the decision. While the orchestrator does not
-    respond, a repair waits. If `orchestrator_unreachable` is `proceed`, the repair continues once EC2 reports that the
-    instance is gone or impaired.
+    The first rule of the policy that matches a condition applies.
+
+    - `severity` and `action` override the catalog.
+    - `wait_seconds` is how long a case stays open before it is queued.
+    - `repair_actions` lists the permitted repair actions, least disruptive first.
+    - The actions in `approval` start only after an operator approves them within `approval_deadline`.
+    - With `windows`, repairs start only while a maintenance window is open.
+    - `release_without_capacity` permits the release of an unusable instance without proof that a replacement can be
+      launched. Without it, an operator decides.
+    - While the orchestrator does not respond, a repair waits. If `orchestrator_unreachable` is `proceed`, it continues
+      once EC2 reports that the instance is gone or impaired.
+    - With `dry_run`, decisions are only reported.
     """
 
     name: str
@@ -109,7 +113,11 @@ class Rule:
     dry_run: bool = False
 
     def repair_action(self, action: Action) -> RepairAction | None:
-        """Return the least disruptive permitted repair action that suffices; None if an operator must act."""
+        """Return the least disruptive permitted repair action that is at least as strong as `action` requires.
+
+        None means that an operator must act: `action` is no repair, or the rule permits no repair action of this
+        strength.
+        """
         required = REPAIR_ACTION_OF.get(action)
         if required is None:
             return None
@@ -122,11 +130,14 @@ class Rule:
 class Limits:
     """The limits of a policy: concurrent repairs, attempts, ages of faults, and deadlines of each step.
 
-    `verify_level` is the lowest level of a verification, or None for the verifier's default; the level of a rule
-    replaces it. A repaired node is on probation for `probation`. A relapse is verified at `relapse_verify_level` or
-    higher. While the owner of a group updates it, repairs of its nodes wait: at most `update_deadline` after the update
-    started, and `update_grace` after it ended. If a detector's recorded precision is at least `finding_precision`
-    percent, its findings count as faults. If that limit is None, findings never count as faults.
+    - `verify_level` is the lowest level of a verification, or None for the verifier's default. A level that a rule
+      names replaces it.
+    - `probation` is how long a repaired node is on probation. A relapse is verified at `relapse_verify_level` or
+      higher.
+    - While the owner of a group updates it, repairs of its nodes wait, for at most `update_deadline` from the start of
+      the update. After the update ended, they wait for `update_grace`.
+    - The findings of a detector count as faults if its recorded precision is at least `finding_precision` percent. With
+      None, findings never count as faults.
     """
 
     concurrent: int = 2

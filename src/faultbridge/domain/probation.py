@@ -29,7 +29,8 @@ class Probation:
     def is_relapse(self, condition: Condition) -> bool:
         """Return whether a condition has the code, the family or the device of the repaired fault.
 
-        After a replacement of the instance the device is a different one, although it may have the same PCI address.
+        The device is not compared after a replacement of the instance, because the new instance has another device,
+        even if it has the same PCI address. It is also not compared if the repaired fault was about the node itself.
         """
         if condition.code == self.code or (self.family is not None and condition.family is self.family):
             return True

@@ -27,11 +27,11 @@ SAMPLE_INTERVAL = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class SentValues:
-    """What a sender states about the values in a record: their digest, and when it last sent which values.
+    """What a sender states about the values in a record, so that equal values need not be stored again.
 
-    If two digests of one source are equal, the values are equal. A record without a digest is always stored.
-    `last_sent` holds the latest digests before this record. It maps each to the time of the last record with these
-    values, by the sender's clock.
+    `digest` identifies the values: if two digests of one source are equal, so are the values. A record without a digest
+    is always stored. `last_sent` maps the digests of the latest earlier records to the time of a record with these
+    values, by the sender's clock. A repetition within `SAMPLE_INTERVAL` keeps the time of the earlier record.
     """
 
     digest: str | None

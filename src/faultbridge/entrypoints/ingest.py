@@ -48,7 +48,10 @@ def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, An
 
 
 def _release(event: Mapping[str, Any], installation: Installation, result: IngestResult) -> None:
-    """Let SQS deliver the raw messages that go back to the queue again after a short pause."""
+    """Make SQS deliver each message in `result.failed` again after a short pause.
+
+    Messages of the events queue are left out.
+    """
     from faultbridge.ingest.release import release
 
     events_queue = installation.trust.events_queue

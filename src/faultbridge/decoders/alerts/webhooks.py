@@ -38,9 +38,11 @@ def _is_webhook(document: Mapping[str, Any]) -> bool:
 
 
 def _alerts(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
-    """Return the alerts of a JSON document in the form that a webhook notification uses.
+    """Return the alerts in a JSON document, in the form of the alerts of a webhook notification.
 
-    Returns None for a document without alerts.
+    The document is a notification, a response of Prometheus (`data.alerts`), or one alert from Alertmanager's API. An
+    alert of the last two forms is left out if it does not fire or is suppressed. The result is None for any other
+    document.
     """
     if _is_webhook(document):
         return tuple(objects_in(document["alerts"]))
@@ -58,7 +60,8 @@ def _alerts(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None
 def _decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return a fault for each firing alert and a clear for each resolved alert.
 
-    A notification of a firing group may also contain resolved alerts.
+    The status of each alert counts, not the status of its notification: a notification of a firing group may also
+    contain resolved alerts.
     """
     mapped = mapping("alerts", hints.mappings)
     found = [alerts for _, document in objects(text_of(body)) if (alerts := _alerts(document)) is not None]

@@ -66,7 +66,8 @@ def _code(kind: str, detail: Mapping[str, Any], mapped: Mapping[str, Any]) -> st
 def _noticed_at(event: CloudEvent) -> datetime | None:
     """Return the time at which AWS Health published the notice, or None if it is unknown.
 
-    The `time` of a scheduled change can be its scheduled start. Then the time of publication is unknown.
+    The time is `lastUpdatedTime` if the event has it, else `time`. If the `time` of a scheduled change equals the
+    scheduled start, `time` does not state when the notice was published, and the result is None.
     """
     updated = instant(event.detail.get("lastUpdatedTime"))
     if updated is not None:

@@ -46,7 +46,8 @@ def text_fields(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield a journal with each binary `MESSAGE` as one line of text, without other binary values.
 
     Input of another format is unchanged. If the stated length of a value does not match the data, the rest of the input
-    is also unchanged. A reader must not trust that rest.
+    is also unchanged. A program may have forged fields in that rest, so `journal_lines` marks none of its lines as
+    lines of the kernel.
     """
     rest = _Buffer(pieces)
     rest.fill(_START_BYTES)
@@ -70,7 +71,10 @@ def text_fields(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _value(rest: _Buffer, name: re.Match[bytes]) -> bytes | None:
-    """Return the binary value after the name of a field, or None if the data has another form."""
+    """Return the binary value after the name of a field.
+
+    Returns None if the stated length of the value exceeds the limit or does not match the data.
+    """
     start = name.end() + _LENGTH
     rest.fill(start)
     size = int.from_bytes(rest.data[name.end() : start], "little")
@@ -133,10 +137,14 @@ def journal_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _converted(line: bytes, entry: dict[str, str], *, is_proven: bool) -> Iterator[bytes]:
     """Convert one line of a journal, and yield the output lines that are complete.
 
-    A line with a field is added to `entry` and yields nothing. A line that starts the next entry yields `entry` as one
-    JSON object. A line within a value of several lines yields its own JSON object. Any other line is yielded unchanged.
-    `is_proven` is False after a binary field that `text_fields` did not convert: any program may have written the lines
-    after it, so they are not marked as lines of the kernel.
+    - An empty line, or a line that starts the next entry, yields `entry` as one JSON object, and empties it.
+    - A line with a field is added to `entry`.
+    - A line within a value of several lines yields a JSON object of its own.
+    - Any other line is yielded unchanged.
+
+    `is_proven` is False after a binary field that `text_fields` did not convert. Any program may have written the lines
+    after that field, so no line is marked as a line of the kernel, and a line without a field counts as part of a
+    value.
     """
     field, head = _FIELD.match(line), _HEAD.match(line)
     is_next = not line.strip() or head is not None or (field is not None and field[1].decode() in entry)

@@ -57,7 +57,10 @@ def _rows_of(text: str) -> Iterator[list[str]]:
 
 
 def lines_of_answer(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """Yield the log lines in the JSON response of an API or a log store, or nothing for other documents."""
+    """Yield the log lines in the JSON response of an API or a log store, or nothing for other documents.
+
+    `depth` is the number of JSON values around `document`, because the search for log lines stops at a maximum depth.
+    """
     if isinstance(document, Mapping):
         for member, read in _SHAPES.items():
             if member in document:

@@ -14,10 +14,11 @@ _MAX_TEXT = 4096
 
 
 def identifiers(component: Component) -> dict[str, str | None]:
-    """Return the identifiers of a device as attributes of a fault.
+    """Return the PCI address, UUID, index and name of a device as attributes of a fault.
 
-    They are needed for a fault whose component must not identify the device. The clear of such a fault does not
-    identify the device either, and a clear ends a fault only if their components match.
+    A clear ends a fault only if the components of the fault and the clear match. If the clears of a source do not
+    identify the device, the component of the fault must not identify it either. The attributes then state which device
+    has the fault.
     """
     index = None if component.index is None else str(component.index)
     return {"pci": component.pci, "uuid": component.uuid, "index": index, "device": component.name}

@@ -101,8 +101,9 @@ class _Docker:
     def has_parts(self, text: bytes) -> bool:
         """Return whether a text may have a part of a line after which another part follows.
 
-        This requires that some messages end with a line end and others do not. If a collector removed all line ends, a
-        part looks like a complete line.
+        A message that does not end with a line end is such a part, but only if some message of the log so far ended
+        with one. If no message did, a collector removed all line ends, and a part cannot be distinguished from a
+        complete line.
         """
         whole = sum(text.count(_LINE_END + end) for end in _DOCKER_ENDS)
         self._has_line_ends = self._has_line_ends or whole > 0

@@ -146,12 +146,12 @@ def _repeated(message: KernelMessage, match: re.Match[str], _: datetime | None) 
 
 
 def _facility(priority: int) -> str:
-    """Return the facility of a syslog priority: `kern`, or `user` for all others, which only programs use."""
+    """Return `kern` for a syslog priority of the kernel, else `user`, because only programs use others."""
     return _KERNEL if priority >> 3 == _KERNEL_FACILITY else USER
 
 
 def _of_kernel(message: KernelMessage) -> None:
-    """Mark a message as written by a program unless its syslog facility is the kernel or is unknown."""
+    """Set the facility of a message to `user` (a program wrote it) unless it is `kern` or unknown."""
     if message.facility not in {None, _KERNEL}:
         message.facility = USER
 

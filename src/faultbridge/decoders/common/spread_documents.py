@@ -108,7 +108,8 @@ def _records_of(document: _Document) -> Iterator[str]:
 def log_records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
     """Yield the objects in a JSON document that contain a log line.
 
-    If the document is a response that `log_answers` reads, the log lines of the response are yielded instead.
+    If the document is a response that `log_answers` reads, the log lines of the response are yielded instead. `depth`
+    is the number of JSON values around `document`, because the search stops at a maximum depth.
     """
     answer = list(lines_of_answer(document)) if depth == 0 else []
     if answer:

@@ -192,7 +192,7 @@ def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
 
 
 def _all_wrapped(lines: Iterable[str], depth: int = MAX_DEPTH) -> list[tuple[LogEvent, ...]]:
-    """Return a list with the unwrapped log events of all lines, or an empty list if a line is not wrapped."""
+    """Return the log events of all lines, as a list with one tuple; empty if any line is not wrapped."""
     events = []
     for line in filter(str.strip, lines):
         event = log_event(line, depth)

@@ -59,8 +59,9 @@ def _faults(result: TestResult) -> Iterator[Fault]:
 def _affected(result: TestResult, error: TestError) -> tuple[Component, ...]:
     """Return the devices that an error of a test is about.
 
-    If the result has one device, it is that device. Otherwise it is each device of the result that the error text
-    names, or the node if it names none.
+    - If the test result has only one device, the error is about that device.
+    - Otherwise, the error is about each device of the result whose GPU number is in the error text.
+    - If the text contains no such number, the error is about the node.
     """
     if len(result.components) == 1:
         return result.components

@@ -39,13 +39,17 @@ _UNHEALTHY = frozenset({"Warning", "Failure"})
 
 
 def health_code(system: str) -> str:
-    """Return the fault code of a watched system, whose name DCGM prints as `Memory system` or `NVLINK`."""
+    """Return the fault code of a system that DCGM watches, from its printed name (`Memory system`, `NVLINK`)."""
     first_word = (system.lower().split() or [""])[0]
     return f"dcgm.health_{first_word if first_word in _SYSTEMS else 'other'}"
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of all watched systems. A system with `Internal error` is not covered."""
+    """Return one health snapshot of all watched systems: the parts of a device that DCGM monitors.
+
+    A system with `Internal error` was not checked, so the snapshot does not clear its faults. If the report has no
+    valid overall health, the snapshot clears no fault at all.
+    """
     report = _report(body)
     present: list[Fault] = []
     unknown: set[tuple[str, Component]] = set()

@@ -1,8 +1,8 @@
 """Converts the table of `dcgmi health -c` to the structure of its JSON output.
 
-Grammar: `| GPU 3 | Memory: Failure |` starts a system of a device. A row with an empty first cell continues the text of
-the row above. Newer versions print each level of the tree as a row, with `->` before its name: `| -> 3 | Failure |`.
-Source: dcgmi's Health.cpp and DCGM's documentation.
+Grammar: `| GPU 3 | Memory: Failure |` starts the entry of one watched system (`Memory`) of one device (`GPU 3`). A row
+with an empty first cell continues the text of the row above. Newer versions print each level of the tree as a row, with
+`->` before its name: `| -> 3 | Failure |`. Source: dcgmi's Health.cpp and DCGM's documentation.
 """
 
 from __future__ import annotations

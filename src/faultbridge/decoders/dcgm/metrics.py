@@ -64,7 +64,7 @@ _STATES: Mapping[str, _State] = {
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the states, and the counter samples of the GPUs, for each scrape."""
+    """Return, for each scrape, a health snapshot of the GPUs' states and a counter sample of each GPU."""
     text = text_of(body)
     if _FRAMING.search(text) is None:
         raise Rejected("no_framing", "no line with a DCGM field")
@@ -139,7 +139,10 @@ class _Scrape:
         self._present[code, gpu] = fault
 
     def result(self) -> tuple[Observation, ...]:
-        """Return one health snapshot of the states, and one counter sample for each GPU with counters."""
+        """Return one health snapshot of the states, and one counter sample for each GPU with counters.
+
+        The health snapshot is left out if the scrape has no state that can be checked.
+        """
         covers = {code: tuple(sorted(gpus, key=_order)) for code, gpus in self._covers.items()}
         snapshot = Snapshot(SOURCE, covers, tuple(self._present.values()), node=self._node)
         samples = (CounterSample(SOURCE, gpu, values, node=self._node) for gpu, values in self._values.items())

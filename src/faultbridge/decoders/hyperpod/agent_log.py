@@ -115,7 +115,7 @@ def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: st
 
 
 def _details(record: Mapping[str, Any]) -> HealthDetails:
-    """Return the details of a health event, from the first key of `_MEMBERS` whose value is an object."""
+    """Return the details of a health event, from the first key in `_MEMBERS` with an object, or from `record`."""
     members = {key.strip(": ").lower(): value for key, value in record.items()}
     nested: dict[str, Any] = next((members[name] for name in _MEMBERS if isinstance(members.get(name), dict)), {})
     detail = {key.lower(): value for key, value in nested.items()}
@@ -142,8 +142,8 @@ def _details(record: Mapping[str, Any]) -> HealthDetails:
 def fault_of(details: HealthDetails) -> Fault:
     """Return the fault that a health event reports.
 
-    A kernel log line that the message quotes determines the fault. Otherwise the number of an Xid determines it, or
-    else the condition of the event.
+    A kernel log line that the message quotes determines the fault, else the number of an Xid, else a condition in
+    `CODES_BY_CONDITION`. Without these, the code is `agent.policy_violation` (for a violation) or `agent.condition`.
     """
     quoted = _quoted(details.text)
     if quoted is not None:

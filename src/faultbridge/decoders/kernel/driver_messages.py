@@ -96,8 +96,8 @@ class DriverMessageReader:
     def without_duplicate_losses(self) -> list[Fault | Clear]:
         """Return the observations without GPU losses that Xid 79 of the same GPU and boot already reports.
 
-        The driver also logs that it could not probe a device. This failure is added only if no lost or uninitialized
-        GPU of the same boot explains it.
+        The driver also logs that it could not probe a device. Such a probe failure is added only if no GPU of the same
+        boot is lost or uninitialized, because that GPU explains the failure.
         """
         found = self._without_repeated_losses()
         known = [one for one in found if self.probe_failures and one.code in {LOST_CODE, INIT_CODE}]

@@ -93,9 +93,9 @@ class HostReader:
             self._report = head[1], len(self.found) - 1
 
     def _is_same_crash(self, message: KernelMessage) -> bool:
-        """Return whether an oops was read at most two seconds from the one before, and so belongs to the same crash.
+        """Return whether an oops belongs to the same crash as the oops before: at most two seconds are between them.
 
-        The kernel prints several lines per oops.
+        The kernel prints several lines per oops. The time of this message is stored for the next call.
         """
         last, self._last_crash = self._last_crash, _seconds(message)
         return last is not None and abs(self._last_crash - last) <= _SAME_CRASH_SECONDS
@@ -149,7 +149,8 @@ def _component(rule: Rule, details: dict[str, str]) -> Component:
 def _code(rule: Rule, details: dict[str, str]) -> str:
     """Return the fault code of a rule that matches a message.
 
-    If the hardware corrected the error, it is the code that the rule defines for corrected errors.
+    `corrected` of the rule is returned if the rule has this code, and if the message states that the hardware corrected
+    the error. Otherwise, `code` of the rule is returned.
     """
     if rule.corrected is None:
         return rule.code

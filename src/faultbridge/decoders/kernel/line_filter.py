@@ -204,8 +204,9 @@ class _StartCache(dict[bytes, bool]):
 def _word_pattern(start: bytes) -> bytes:
     """Return a regular expression for lines that may be skipped because they start like a harmless line.
 
-    `start` is the start of the harmless line. Usually its first word decides. If a fault can start with the same word,
-    the first 32 bytes must be equal instead, and the expression matches nothing if `start` is shorter.
+    `start` is the start of the harmless message. Usually, a message may be skipped if it starts with the same word. If
+    a fault can also start with this word, a message may be skipped only if its first 32 bytes equal `start`. If `start`
+    is then shorter than 32 bytes, the expression matches nothing.
     """
     word = _HARMLESS.match(start)
     if word is None or _AMBIGUOUS.match(start):

@@ -96,7 +96,11 @@ def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is
 
 
 def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
-    """Yield each part of a message that may be a message itself, after a prefix that is not known."""
+    """Yield each part of a message that starts like a kernel message, although the text before it is no known prefix.
+
+    In a message of the kernel, such a part counts only if it follows exactly one word, or follows a letter or a digit
+    without a space. Anywhere else it is a quotation. A message of a program has no such parts.
+    """
     if message.facility == USER or _is_of_program(message):
         return
     by_kernel = message.uptime is not None or message.facility == "kern"

@@ -15,8 +15,9 @@ BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 class Rule:
     """A kernel message that reports a fault or the end of a fault.
 
-    `ends` is True if the message reports that the fault has ended. `corrected` is the fault code to use if the hardware
-    corrected the error.
+    `pattern` is tried only on a message that contains the text `phrase`. `type` is the type of the component. `ends` is
+    True if the message reports that the fault has ended. `corrected` is the fault code to use if the hardware corrected
+    the error, or None if `code` applies then too.
     """
 
     phrase: str

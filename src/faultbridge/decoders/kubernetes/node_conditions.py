@@ -47,8 +47,9 @@ _ON_GPUS = ("xid.", "dcgm.", "agent.gpu_unhealthy")
 class ConditionReader:
     """Reads the node conditions that one source writes.
 
-    The source `kubernetes-node` reads the conditions of all sources. With `accepts_unmapped`, a true condition without
-    a mapping is also a fault.
+    The source `kubernetes-node` reads the condition types of all sources, and any other source only the types that the
+    mapping lists for it. With `accepts_unmapped`, a true condition whose type is not in the mapping is also a fault.
+    Otherwise, such a condition is ignored.
     """
 
     source: str
@@ -201,7 +202,7 @@ def _component(code: str) -> Component:
 
 
 def _recognize_node(body: bytes) -> bool:
-    """Return whether a body is a node, a table of nodes, or a list of conditions that the kubelet writes."""
+    """Return whether a body is a node, a table of nodes, or a list of conditions that only the kubelet writes."""
     if is_node(body) or b"LastTransitionTime" in body or (b"NAME " in body and b" ROLES " in body):
         return True
     others = (EKS_SOURCE, DETECTOR_SOURCE)

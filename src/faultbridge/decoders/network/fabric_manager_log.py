@@ -86,7 +86,8 @@ def recognize(body: bytes) -> bool:
 def _having_switches(records: Sequence[LogRecord]) -> list[bool]:
     """Return for each record whether the node has NVSwitches.
 
-    The value is False if the service reported at the same start that the node has no NVSwitch.
+    The value is False if a record of the same node, from the same start of the fabric manager, states that the node has
+    no NVSwitch.
     """
     starts: list[tuple[str | None, int]] = []
     last: dict[str | None, tuple[int, LogRecord]] = {}

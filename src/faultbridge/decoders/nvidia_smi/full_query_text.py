@@ -100,10 +100,12 @@ def read_full_query(text: str) -> FullQuery:
 
 
 def _is_cut_off(gpus: list[_Gpu]) -> bool:
-    """Return whether a GPU lacks the last fields of its output.
+    """Return whether the output of a GPU lacks its last fields.
 
-    Only a complete output has a product name, and its last section is the processes. In an output of single sections
-    (`-d`), each GPU ends with the same field. A lost GPU is not checked, because its fields prove nothing.
+    - A GPU with a product name is part of a complete output, so its last section must be the processes.
+    - In an output of single sections (`-d`), the last GPU must end with the same field as another GPU.
+
+    A lost GPU is not checked, because its fields prove nothing.
     """
     readable = [gpu.fields for gpu in gpus if LOST not in gpu.fields.values()]
     if any("product_name" in fields and _PROCESSES not in _sections(fields) for fields in readable):

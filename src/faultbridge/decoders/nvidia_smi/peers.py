@@ -18,7 +18,10 @@ _LANES = re.compile(r"(\d{1,2})x?")
 
 
 def width_results(gpus: Sequence[Fields]) -> Iterator[tuple[int, GpuCheckResult]]:
-    """Yield (position, result) for each GPU whose lanes can be compared with a GPU of the same model."""
+    """Yield the width check of each GPU that can be compared with a GPU of the same model.
+
+    Each result has the position of the GPU in `gpus`.
+    """
     lanes_of: defaultdict[str, dict[int, int]] = defaultdict(dict)
     for position, gpu in enumerate(gpus):
         found = _LANES.fullmatch(gpu.get(WIDTH, ""))

@@ -26,7 +26,8 @@ _MAX_INDEX = 3
 class GpuOutput:
     """The output about one GPU: its fields and its component.
 
-    `texts` are all texts in the output, which only some formats need.
+    `texts` are the texts in the output. They are searched for the texts of a lost GPU and of a GPU that requires a
+    reset, which can replace the value of any field.
     """
 
     fields: Fields
@@ -46,7 +47,8 @@ def gpu_snapshot(
     """Return a health snapshot of the GPUs.
 
     A lost GPU has only the fault that it is lost, and clears no fault, because nothing of it was checked. `complete`
-    means that the output lists all GPUs of the node. `stated_faults` are the faults from error messages.
+    means that the output lists all GPUs of the node. The snapshot then also states which devices the node has.
+    `stated_faults` are the faults from error messages.
     """
     covers: defaultdict[str, list[Component]] = defaultdict(list)
     present = list(stated_faults)

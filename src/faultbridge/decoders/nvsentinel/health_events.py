@@ -133,7 +133,10 @@ def _severity(event: HealthEvent) -> Severity:
 
 
 def _snapshots(events: Iterator[HealthEvent], mapped: Mapping[str, Any]) -> Iterator[Snapshot]:
-    """Yield one health snapshot for all healthy events of one check on one node at one time."""
+    """Yield one health snapshot for each check, node and time that has healthy events.
+
+    The snapshot clears the faults that the mapping lists for the check, on the components of these events.
+    """
     recovered: _Recoveries = defaultdict(dict)
     for event in events:
         row = next((row for row in mapped["checks"] if re.fullmatch(row["pattern"], event.check)), None)

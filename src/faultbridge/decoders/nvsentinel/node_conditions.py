@@ -36,10 +36,11 @@ def is_check(condition: Mapping[str, Any]) -> bool:
 
 
 def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
-    """Yield a health event for each error of an unhealthy condition, and for each healthy condition.
+    """Yield a health event for each error of an unhealthy condition, and events for each healthy condition.
 
-    A healthy condition does not identify a device, so it can end only a fault whose component does not identify a
-    device either. The device of such a fault is therefore stored as an attribute.
+    A healthy condition does not identify a device, and it ends a fault only if the components of both match. The
+    component of an unhealthy event therefore does not identify its device either. An attribute of the fault states the
+    device.
     """
     if node.get("kind") != "Node":
         return
@@ -61,9 +62,10 @@ def listed_condition_events(node: NodeConditions) -> Iterator[HealthEvent]:
 
 
 def without_doubtful(events: Sequence[HealthEvent]) -> list[HealthEvent]:
-    """Return the events without the doubtful ones: healthy events of a node that has unhealthy events too.
+    """Return the events without the healthy events of each node that also has unhealthy events.
 
-    A condition does not identify its device, so a healthy check could end the fault that another check reports.
+    A condition does not identify its device, so a healthy check could end the fault that another check of the node
+    reports.
     """
     unhealthy = {event.node for event in events if not event.healthy}
     return [event for event in events if not event.healthy or event.node not in unhealthy]

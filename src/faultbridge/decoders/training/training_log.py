@@ -4,10 +4,10 @@ The rank that reports a hang is not its cause; the cause is a rank that lags or 
 print an invalid loss; instead, a field that the line usually has is absent.
 
 Grammar: lines, which may start with a rank, a time or a progress bar. The mapping `training` defines the pattern of
-each fault. A pattern is tried only where its fixed text occurs, within 1,536 characters; a line is read up to 8,192
-characters. Times: none are read, because these logs contain neither year nor time zone. Units: milliseconds in some
-patterns. Errors: `Rejected(no_framing)` if the input contains no text of the mapping's `framing`. Source: PyTorch,
-NCCL, Megatron and Hugging Face logs.
+each fault. Only the first 8,192 characters of a line are read. A pattern is tried at the first eight positions of its
+fixed text, each time on the 1,536 characters from that position. Times: none are read, because these logs contain
+neither year nor time zone. Units: milliseconds in some patterns. Errors: `Rejected(no_framing)` if the input contains
+no text of the mapping's `framing`. Source: PyTorch, NCCL, Megatron and Hugging Face logs.
 """
 
 from __future__ import annotations

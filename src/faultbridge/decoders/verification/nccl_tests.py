@@ -34,7 +34,7 @@ _PAIR = re.compile(
 class AllReduce:
     """A complete result: the number of GPUs, and the best bus bandwidth in GB/s.
 
-    `wrong` is 0 if all computed values were right.
+    `wrong` is 0 if all computed values were right, else a positive number.
     """
 
     gpus: int
@@ -46,7 +46,8 @@ class AllReduce:
 class PairAllReduce(AllReduce):
     """A complete result of the test over two instances.
 
-    `over_efa` is the number of GPUs that used EFA. `network` is the network that one of the GPUs reported.
+    `over_efa` is the number of GPUs that used EFA. `network` is the name of the network that NCCL used for one of the
+    GPUs.
     """
 
     over_efa: int

@@ -47,8 +47,10 @@ class PeerChecks:
     def read(self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
         """Return one result for all tests, from the output of the instance that acted as the client.
 
-        If one test failed, the result is failed. If a test is not verified, the result is not verified, unless the test
-        is optional at this level and its tools are not installed.
+        - The result is failed if a test failed, and passed if all tests passed.
+        - Otherwise a test is not verified, and so is the result.
+
+        A test that is optional at this level is left out if its tools are not installed.
         """
         sections, instance = split(output)[1], instance_of(instance_type, efa_interfaces)
         if isinstance(instance, str):
@@ -65,9 +67,11 @@ class PeerChecks:
     def decide(self, results: Sequence[tuple[str, bool | None, str]]) -> PeerDecision:
         """Return the decision about the instance from its results with peers.
 
-        Each result has the id of the peer, whether the tests passed, and a line for operators. If the tests passed with
-        one peer, the instance works, and a peer with which they failed is suspected. If they passed with no peer and
-        failed with two, the instance is faulty.
+        Each result has the id of the peer, whether the tests passed, and a line for operators.
+
+        - If the tests passed with one peer, the instance works. Each peer with which they failed is suspected.
+        - If they passed with no peer and failed with two, the instance is faulty.
+        - Otherwise the instance is undecided, and needs a test with another peer.
         """
         passed = any(one for _, one, _ in results)
         failures = sum(one is False for _, one, _ in results)

@@ -30,11 +30,13 @@ class BreakerState(StrEnum):
 class BreakerLimit:
     """The settings of a circuit breaker that stops repairs when many nodes fail.
 
-    The breaker opens when at least `nodes` nodes, and at least `percent` percent of the counted nodes, fail at once.
-    When no further node has failed for `quiet`, it closes, or becomes half open if the failing nodes still exceed these
-    limits. A half-open breaker permits `trial` repairs at a time. It opens again if a repair or another node fails, and
-    closes when the failing nodes no longer exceed the limits. A breaker that opens for the `openings`th time within a
-    day stays open until no node fails or an operator closes it.
+    - The breaker opens when at least `nodes` nodes, and at least `percent` percent of the counted nodes, fail at once.
+    - When no further node has failed for `quiet`, it closes, or becomes half open if the failing nodes still exceed
+      these limits.
+    - A half-open breaker permits `trial` repairs at a time. It opens again if a repair or another node fails. It closes
+      when the failing nodes no longer exceed the limits.
+    - A breaker that opens for the `openings`th time within a day stays open until no node fails or an operator closes
+      it.
     """
 
     scope: BreakerScope = BreakerScope.CLUSTER

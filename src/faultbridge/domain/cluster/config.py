@@ -28,7 +28,7 @@ HYPERPOD = "hyperpod"
 """The name of the provider, verifier and restarter of SageMaker HyperPod clusters."""
 
 OWN_PARTS: Mapping[str, Mapping[str, str]] = {HYPERPOD: {"verifier": HYPERPOD, "restarter": HYPERPOD}}
-"""Verifier and restarter that belong to a provider, used unless a registration names others."""
+"""Verifier and restarter that belong to a provider: its clusters get them by default, and can use no others."""
 
 
 MAX_SHARDS = 64
@@ -66,20 +66,28 @@ class ProviderRole:
 class ClusterConfig:
     """The registration of a cluster: its size, senders, systems and spare instances.
 
-    `expected` is the number of nodes. Nodes fill one index shard after the other, `nodes_per_shard` in each. `shards`
-    is the number of shards that contain nodes, and only grows. Shards keep the writes to each key within DynamoDB's
-    limits. `trusted_senders` may send records about every node of the cluster: `<role id>:<session>`, or `<role id>:*`.
-    `node_roles` are the ids of the IAM roles of the cluster's instances. A session of another role does not prove that
-    an instance sent a record. Without `node_roles`, every role counts. `eks_cluster` and `hyperpod_cluster` are the
-    names in those services. `provider_role` is set if the cluster is in another account. Faultbridge repairs no node
-    before `maintenance_until`. `instance_types` are launched in this order, in any of the `subnets`: the next type is
-    used if the previous one has no capacity. Without `instance_types`, the launch template determines the type.
-    `spares` is the number of spare instances to keep, launched from the launch template `spare_group`. `domains` are
-    failure domains that no inventory reports. `slurm_head_node` is the id of the instance on which Slurm's commands
-    run. `slurm_rest` is the address of slurmrestd. If both are set, commands on the head node only requeue jobs. With
-    `slurm_requeue`, jobs that allow it are requeued when their node is drained. `job_callbacks` are called, in this
-    order, when a job may resume. `update_holds` are the groups whose repairs wait because their owner updates them. The
-    inventory sync sets them.
+    Size: `expected` is the number of nodes. Nodes fill one index shard after the other, `nodes_per_shard` in each.
+    `shards` is the number of shards that contain nodes, and only grows. Shards keep the writes to each key within
+    DynamoDB's limits.
+
+    Senders: `trusted_senders` may send records about every node of the cluster. Each is `<role id>:<session>`, or
+    `<role id>:*`. `node_roles` are the ids of the IAM roles of the cluster's instances. A session of another role does
+    not prove that an instance sent a record. Without `node_roles`, a session of any role proves it.
+
+    Services: `eks_cluster` and `hyperpod_cluster` are the names of the cluster in EKS and HyperPod. `provider_role` is
+    set if the cluster is in another account.
+
+    Slurm: `slurm_head_node` is the id of the instance on which Slurm's commands run. `slurm_rest` is the address of
+    slurmrestd. If both are set, commands on the head node only requeue jobs. With `slurm_requeue`, jobs that allow it
+    are requeued when their node is drained.
+
+    Launches: `instance_types` are launched in this order, in any of the `subnets`: the next type is used if the
+    previous one has no capacity. Without `instance_types`, the launch template determines the type. `spares` is the
+    number of spare instances to keep, launched from the launch template `spare_group`.
+
+    Others: Faultbridge repairs no node before `maintenance_until`. `domains` are failure domains that no inventory
+    reports. `job_callbacks` are called, in this order, when a job may resume. `update_holds`, set by the inventory
+    sync, are the groups whose repairs wait because their owner updates them.
     """
 
     cluster: str
@@ -128,10 +136,11 @@ class ClusterConfig:
         return self
 
     def _check_slurm(self) -> None:
-        """Reject a Slurm cluster without the access to Slurm that its settings require.
+        """Reject settings of Slurm that cannot work.
 
-        The orchestrator requires a head node or slurmrestd. Only commands on the head node requeue a job. SSM Run
-        Command cannot run on the controller of a HyperPod cluster.
+        - The orchestrator `slurm` without a head node and without slurmrestd.
+        - A head node in a HyperPod cluster, because SSM Run Command cannot run on its controller.
+        - Requeuing of jobs without a head node, because only commands on the head node requeue a job.
         """
         if self.orchestrator == SLURM and not (self.slurm_head_node or self.slurm_rest):
             raise Rejected(
@@ -149,7 +158,7 @@ class ClusterConfig:
     def _check_own_parts(self) -> None:
         """Reject a verifier or restarter that the cluster's provider does not support.
 
-        A provider with parts of its own (`OWN_PARTS`) supports only these.
+        A provider in `OWN_PARTS` supports only the verifier and the restarter that are listed there.
         """
         for part, allowed in OWN_PARTS.get(self.provider, {}).items():
             given = getattr(self, part)

@@ -45,8 +45,8 @@ def failure_domains(
 ) -> tuple[FailureDomain, ...]:
     """Return the failure domains of a node, narrowest kind first. The last one is its cluster.
 
-    `domain` is the name of the narrowest failure domain. If no failure domain of the inventory has this name, it counts
-    as a rack.
+    `domains` has the failure domains by kind, as the inventory reports them. `domain` is the name of the narrowest one.
+    If `domains` has no such name, it counts as a rack. The failure domains in `declared` that list the node are added.
     """
     found = _of_inventory(cluster, domain, tuple(domains.items()))
     if not declared:

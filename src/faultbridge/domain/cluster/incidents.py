@@ -52,10 +52,12 @@ class IncidentChangeKind(StrEnum):
 class CorrelationLimits:
     """The limits by which the faults of many nodes become one incident, and how long it delays repairs.
 
-    An incident opens if at least `nodes` nodes, and at least `percent` percent of a failure domain, start to show
-    faults of one family within `window`. The recorded history of the domain must also make this less likely than one in
-    `odds`. The incident belongs to the narrowest domain that contains `explains` percent of these nodes. It closes when
-    no node has been affected for `quiet`. After `max_age`, repairs no longer wait for it.
+    - An incident opens if at least `nodes` nodes, and at least `percent` percent of a failure domain, start to show
+      faults of one family within `window`. By the recorded history of the failure domain, the probability that so many
+      nodes fail by chance must also be less than one in `odds`.
+    - The incident belongs to the narrowest failure domain that contains `explains` percent of these nodes.
+    - The incident closes when no node has been affected for `quiet`.
+    - After `max_age`, repairs no longer wait for the incident.
     """
 
     nodes: int = 3
@@ -71,11 +73,13 @@ class CorrelationLimits:
 class Hold:
     """The part of an incident that decides which repairs wait for the incident.
 
-    The incident delays repairs of nodes in the failure domain that show a fault of the family. It also delays repairs
-    of nodes without a known failure domain, such as a node that was registered before the inventory was read. `holding`
-    is False after the maximum age, which was reached at `expired_at`. `ended_at` is when the incident was closed. After
-    that, faults that started up to `explains_until` open no further incident. The nodes in `exempt` wait for no
-    incident of this family, even if their faults start again.
+    These are the repairs of nodes in the failure domain, or without a known failure domain, that show a fault of the
+    family. `covers` states the rules.
+
+    - `holding` is False after the maximum age, which was reached at `expired_at`.
+    - `ended_at` is when the incident was closed. Then, faults that started up to `explains_until` open no further
+      incident.
+    - The nodes in `exempt` wait for no incident of this family, even if their faults start again.
     """
 
     family: Family
@@ -96,9 +100,12 @@ class Hold:
     def covers(self, domains: Collection[FailureDomain], families: Collection[Family]) -> bool:
         """Return whether the incident covers a node, so that the node's repair waits for the incident.
 
-        `domains` are the failure domains of the node, and `families` the families of its faults. While no records
-        arrive, an incident of the intake (the path from the queue to the table) covers every node. A node without a
-        known failure domain may share the cause, so every incident covers it.
+        `domains` are the failure domains of the node, and `families` the families of its faults.
+
+        - An incident that repairs no longer wait for covers no node.
+        - An incident of the intake covers every node, because no records arrive from any node.
+        - Any other incident covers a node in its failure domain that has a fault of its family. A node without a known
+          failure domain may share the cause, so it counts as a node in the failure domain.
         """
         every_node = self.domain.kind is DomainKind.INTAKE
         inside = self.domain in domains or not is_placed(domains)
@@ -151,18 +158,19 @@ class Incident:
     def _explains_until(self) -> datetime | None:
         """Return the time up to which a closed incident explains faults, by their start; None if it explains none.
 
-        An incident that an operator or a wider incident closed explains all faults that started before the close. When
-        an incident closes after its quiet period, all faults that it explained have ended, so a fault that is recorded
-        later is a new one. Such an incident explains only the faults that started before it expired, if it expired.
+        - An incident that an operator or a wider incident closed explains all faults that started before the close.
+        - An incident that closed after its quiet period explains the faults that started before it expired. If it never
+          expired, it explains none: all its faults have ended, so a fault that is recorded later is a new one.
         """
         quiet = self.quiet_since is not None and self.operator is None
         return self.expired_at if quiet else self.closed_at
 
     @property
     def exempt(self) -> tuple[str, ...]:
-        """Return the nodes of an expired incident, whose repairs no further incident of its family delays.
+        """Return the nodes whose repairs no further incident of this family delays: those of an expired incident.
 
-        An incident of the intake returns no node, because a failed intake affects all nodes.
+        The result is empty if the incident has not expired. It is also empty for an incident of the intake, because a
+        failed intake affects all nodes.
         """
         expired = self.status is IncidentStatus.EXPIRED and self.domain.kind is not DomainKind.INTAKE
         return tuple(sorted({*self.nodes, *self.left})) if expired else ()

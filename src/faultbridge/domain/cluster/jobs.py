@@ -45,12 +45,14 @@ class JobVerdict:
 class Job:
     """A training job as its scheduler reported it; `ended_at` and `outcome` are None while it runs.
 
-    `hits` identifies the latest faults of its nodes that were already published for the job. `affected` maps each node
-    with a fault to the id of the instance that had its first fault. `verdict` is the latest recorded verdict.
-    `callbacks` names the callbacks that have not been delivered since the job became resumable. `to_mark` lists the
-    nodes whose stored job list must still be updated. `ranks` are the global ranks of nodes, such as `0-7`, if they are
-    known. A running job has been stalled since `stalled_at` if its step did not advance for `stall_after`. `alarm` is
-    the problem with its latest loss: `not_finite` or `spike`.
+    - `hits` identifies the latest faults of the job's nodes that were already published for the job.
+    - `affected` maps each node with a fault to the id of the instance that had its first fault.
+    - `verdict` is the latest recorded verdict.
+    - `callbacks` names the callbacks that have not been delivered since the job became resumable.
+    - `to_mark` lists the nodes whose stored job list must still be updated.
+    - `ranks` maps nodes to their global ranks, such as `0-7`, if they are known.
+    - `stalled_at` is set while the step of a running job has not advanced for `stall_after`.
+    - `alarm` is the problem with the latest loss: `not_finite`, `spike`, or None.
     """
 
     cluster: str
@@ -102,8 +104,9 @@ class Job:
     def takes_hit(self, since: datetime, *, ordered: bool = False) -> bool:
         """Return whether a fault or an operator's order that started at `since` can have affected the job.
 
-        Monitoring can report a fault some minutes after the fault ended the job. An order (`ordered`) takes effect at
-        once.
+        This is so for any job that runs, and for a job that may still resume if the fault or order started before its
+        end. A fault may also have started up to `LATE_FAULTS` after the end, because monitoring can report it late. An
+        order (`ordered`) takes effect at once.
         """
         late = timedelta() if ordered else LATE_FAULTS
         return self.runs or (self.may_resume and self.ended_at is not None and since <= self.ended_at + late)

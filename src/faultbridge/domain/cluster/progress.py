@@ -36,16 +36,19 @@ class Progress:
 
     @property
     def last_step(self) -> int:
-        """Return the latest step that the job has reached. After a rollback, earlier steps do not count."""
+        """Return the latest step that the job has reached; during a rollback, the highest step of the rollback."""
         return self.rollback[1] if self.rollback else self.step
 
     def reported(self, step: int, now: datetime) -> tuple[Progress, bool]:
         """Return the progress after a heartbeat, and whether the training step advanced.
 
-        A step above all earlier steps is an advance. A job that continues from an earlier step (a rollback) repeats
-        steps. The first lower step starts a rollback, and a step below all steps of the rollback starts a new one;
-        neither is an advance. During a rollback, a step above all steps of the rollback is an advance. Processes that
-        hang at different steps repeat the same steps, and therefore do not advance.
+        A job that continues from an earlier step (a rollback) repeats steps.
+
+        - A step above all earlier steps is an advance, and ends a rollback.
+        - A step below all earlier steps of a rollback, or the first lower step, starts a new rollback. It is no
+          advance.
+        - During a rollback, a step above all steps of the rollback is an advance.
+        - Any other step is no advance. Processes that hang at different steps repeat the same steps.
         """
         seen = replace(self, seen_at=now)
         if step > self.step:
@@ -58,7 +61,10 @@ class Progress:
         return seen, False
 
     def is_old(self, now: datetime, stall_after: timedelta) -> bool:
-        """Return whether the last stored heartbeat is older than a quarter of the stall limit `stall_after`."""
+        """Return whether the last stored heartbeat is older than a quarter of the stall limit `stall_after`.
+
+        A newer heartbeat without an advance need not be stored.
+        """
         return now - self.seen_at >= stall_after / 4
 
     def is_stalled(self, now: datetime, stall_after: timedelta) -> bool:

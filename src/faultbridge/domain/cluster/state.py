@@ -32,8 +32,8 @@ class ClusterState:
 
     `provider` are the open conditions that the cluster's provider reports. `target` is how many nodes the groups of the
     cluster should have; it is 0 until the provider first reported it. `verified` is the number of nodes in service that
-    Faultbridge has verified. `occupied` maps each node in service from which the provider keeps work away to
-    True if Faultbridge never verified the node, else to False.
+    Faultbridge has verified. `occupied` has the nodes in service from which the provider keeps work away; the value of
+    a node is True if Faultbridge never verified the node.
     """
 
     cluster: str
@@ -51,13 +51,15 @@ class ClusterState:
 class Control:
     """The repair slots of a cluster, and everything that blocks new repairs.
 
-    Every admission is written under the condition that `version` is unchanged. `holders` maps each case that has a
-    repair slot to the time at which it took the slot. `starts` are the times of recent repair starts. `breakers` holds,
-    by name, every breaker that has ever opened. `no_capacity_until` maps each group without provider capacity to the
-    time of the next try. `events` maps the name of each breaker and hold, and the names `budget` and `pause`, to the id
-    of the last entry about each; the next entry names that id as its cause. `holds` maps the id of each incident that
-    is open, or was closed recently, to the values that decide which repairs wait for the incident. `unverified` counts
-    the registered nodes that were never verified.
+    - `version`: every admission is written under the condition that it is unchanged.
+    - `holders` maps each case that has a repair slot to the time at which it took the slot.
+    - `starts` are the times of recent repair starts.
+    - `breakers` holds, by name, every breaker that has ever opened.
+    - `no_capacity_until` maps each group without provider capacity to the time of the next try.
+    - `events` maps a name to the id of the last entry about it, which the next entry names as its cause. The names are
+      those of breakers and holds, and `budget` and `pause`.
+    - `holds` maps the id of each incident that is open, or was closed recently, to its `Hold`.
+    - `unverified` counts the registered nodes that were never verified.
     """
 
     cluster: str
@@ -98,10 +100,12 @@ class Control:
     ) -> str | None:
         """Return the id of the incident for which the repair of a node waits, or None.
 
-        The incident must cover a failure domain of the node and one of `families`. `repeated_since` is given if the
-        repair follows a failed attempt: it is the time at which the case was opened or first queued. Such a repair also
-        waits for incidents of other families, because their cause may explain the failure. Excluded are families of
-        which an incident in these failure domains has reached its maximum age since that time.
+        The incident must cover the node: its failure domains in `domains`, and the families of its faults in
+        `families`. A family is left out if an expired incident of it exempts the node.
+
+        `repeated_since` is None unless the repair follows a failed attempt. It is then the time at which the case was
+        opened, and the repair also waits for incidents of other families, because their cause may explain the failure.
+        A family is left out if an incident of it in these failure domains reached its maximum age after that time.
         """
         exempt = {hold.family for hold in self.holds.values() if node in hold.exempt}
         if repeated_since is not None:
@@ -131,8 +135,8 @@ class QueuedCase:
 
     `priority` 0 is the most urgent. `since` is when the case was first queued, or when it was opened if it has waited
     for an incident. `approved` is True if an operator approved the next attempt. `approval_pending` is True while the
-    approval request is unanswered. `reason` is why the case waits. `repeated_since` is when the case was opened, if
-    its next attempt follows a failed one.
+    approval request is unanswered. `reason` is why the case waits. If the next attempt follows a failed one,
+    `repeated_since` is when the case was opened, else None.
     """
 
     key: NodeKey

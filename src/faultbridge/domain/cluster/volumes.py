@@ -25,10 +25,11 @@ class MovingVolume:
 
 
 def left_behind(names: Sequence[str], recorded: Sequence[MovingVolume]) -> str:
-    """Return the end of a reason for operators: attach the volumes of an instance that another controller terminated.
+    """Return a hint for operators about the volumes of an instance that another controller terminated.
 
-    `names` are the values of the volume tag in the policy, and `recorded` are the volumes that a repair moves. The text
-    is empty if the policy names none, or if a repair recorded the volumes, because the repair then attaches them.
+    The text is added to the reason of a case. It asks operators to attach the volumes that remain, because no repair
+    recorded them. It is empty if the policy names no volume tag (`names`), or if a repair recorded the volumes
+    (`recorded`), because the repair then attaches them.
     """
     if not names or recorded:
         return ""
