@@ -97,7 +97,11 @@ def read(source: str, body: bytes, hints: Hints = NO_HINTS) -> Decoded:
 
 
 def read_pieces(source: str, pieces: Iterable[bytes], hints: Hints = NO_HINTS) -> Decoded:
-    """Decode a body that arrives in pieces. Only log formats support a body that does not fit into memory."""
+    """Decode a body that arrives in pieces.
+
+    A log is decoded piece by piece, so it need not fit into memory. A table, a JSON document, or a body of a source
+    without `decode_pieces` is joined and decoded as a whole.
+    """
     decoder, cleaner = get(source), TextCleaner()
     pieces = iter(pieces)
     head = next(pieces, b"")

@@ -39,7 +39,7 @@ REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
 
 
 class WaitingFor(StrEnum):
-    """The reason why a case waits; `admission` until the admission of repairs has first considered the case."""
+    """The reason why a case waits; `admission`: the admission of repairs has not considered it yet."""
 
     WAIT = "wait"
     ADMISSION = "admission"

@@ -121,7 +121,7 @@ class Catalog:
         return self.row(fault.code)
 
     def classify(self, fault: Fault) -> Fault:
-        """Return the fault with severity and action, from the catalog if its source stated none."""
+        """Return the fault with severity and action; the catalog supplies each value that the source did not state."""
         row = self.row_of(fault)
         return fault.classified(row.severity, row.action)
 

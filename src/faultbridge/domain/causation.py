@@ -45,7 +45,8 @@ def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
 def moved_by(drafts: Iterable[Draft], cause: str | None) -> tuple[Draft, ...]:
     """Return the draft entries with `cause` as the cause of the first status change of a case.
 
-    The entries after that status change are its consequences, so they keep their causes.
+    The entries after that status change are its consequences, so they keep their causes. If `cause` is None, all
+    entries keep their causes.
     """
     named = list(drafts)
     first = next((place for place, draft in enumerate(named) if draft.type is EntryType.CASE_STATUS), None)

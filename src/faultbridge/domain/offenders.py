@@ -58,8 +58,8 @@ class Odds(NamedTuple):
 class Offender:
     """A card that had faults in a slot, with the evidence against the card and against the slot.
 
-    `card` counts the other slots in which the card was. `slot` counts the other cards that were in the slot. `ratio` is
-    how much more likely the card is the cause than the slot.
+    `card` are the tests of the card: the other slots in which it was. `slot` are the tests of the slot: the other cards
+    that were in it. `ratio` is how much more likely the card is the cause than the slot.
     """
 
     name: str

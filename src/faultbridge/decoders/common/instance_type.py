@@ -32,8 +32,9 @@ def add_instance_type_checks(observations: Iterable[Observation], instance_type:
 def _with_check(snapshot: Snapshot, rates: EfaRates, instance_type: str) -> Snapshot:
     """Return a health snapshot that also checks the rates of EFA devices.
 
-    It has a fault for each device whose rate is too low. A device that reports 100 Gb/s, the fixed rate of older
-    drivers, is checked only if no higher rate is expected.
+    The snapshot has a fault for each device whose reported rate is below the rate of the instance type. A device that
+    reports 100 Gb/s, the fixed rate of older drivers, is checked only if the instance type has no higher rate. Without
+    a device to check, the snapshot is returned unchanged.
     """
     expected = rates.expected.get(instance_type)
     if expected is None:

@@ -162,10 +162,10 @@ def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def spread_events(events: Sequence[LogEvent]) -> bytes | None:
-    """Join the records that are spread over several log messages, or return None if there are none.
+    """Return the log lines of events, with records that are spread over several events joined; None if there are none.
 
-    The result has one JSON line for each record, with its text (`log`), time and host. The lines of a record that is
-    not complete stay as they are.
+    Each joined record is one JSON line with its text (`log`), time and host. The lines of a record that is not complete
+    stay as they are.
     """
     messages = [one.message.strip() for one in events]
     has_lines = any(one in {"{", "["} or (one[:1] == "{" and "\n" in one) for one in messages)

@@ -48,7 +48,7 @@ _BY_CONDITION: Mapping[str, Recommendation] = {
 def recommendation_of(reason: str | None, action: str | None, condition: str | None) -> Recommendation | None:
     """Return the recommendation of an event, or None if it has none.
 
-    It comes from the reason of the event, else from its action, else from its condition.
+    The reason of the event determines the recommendation, else the action of the event, else its condition.
     """
     matches = (
         _BY_REASON.get(reason or ""),

@@ -91,8 +91,8 @@ def _gpus(text: str) -> Iterator[_LinkedGpu]:
 def _snapshot(source: str, gpus: list[_LinkedGpu]) -> Snapshot:
     """Return a health snapshot with a fault for each GPU that has inactive links.
 
-    If no link of a GPU is active, it has a fault only if another GPU of the same model has active links. Otherwise the
-    model may have no NVLink.
+    A GPU without any active link has a fault only if another GPU of the same model has active links. Without such a
+    GPU, the model may have no NVLink, and the GPU is not checked.
     """
     present: list[Fault] = []
     covered: list[Component] = []

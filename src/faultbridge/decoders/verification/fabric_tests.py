@@ -24,9 +24,9 @@ _ROW = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Loopback:
-    """The result of one EFA device: its bandwidth in MB/s, or None and the reason.
+    """The result of one EFA device: its bandwidth in MB/s, or None and the reason why it has none.
 
-    `complete` is False if the test took too long.
+    `complete` is False if the test of the device was stopped because it took too long.
     """
 
     domain: str

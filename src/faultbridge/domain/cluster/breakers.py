@@ -53,8 +53,8 @@ class Breaker:
 
     `failing` is the number of failing nodes and `of` the number of all nodes that the breaker counts. Cases opened up
     to `ignored_before` do not count, because an operator closed the breaker while they were open. `opened` lists the
-    times at which the breaker opened within a day. `stays_open` is True if it opened too often within a day. It then
-    stays open until no node fails or an operator closes it.
+    times at which the breaker opened within a day. `stays_open` is True if the breaker opened too often within a day
+    (`BreakerLimit.openings`), and therefore stays open until no node fails or an operator closes it.
     """
 
     state: BreakerState

@@ -122,7 +122,7 @@ class ClusterConfig:
     def validated(self) -> ClusterConfig:
         """Check this cluster registration and return it.
 
-        A missing, unknown or unusable setting raises Rejected.
+        Raises Rejected if a required setting is missing, or if a setting is unknown or cannot be used.
         """
         unknown = [name for name in self.job_callbacks if name not in JOB_CALLBACKS]
         if unknown:

@@ -93,7 +93,8 @@ class Hold:
     def expired_since(self, time: datetime) -> bool:
         """Return whether the incident delays no repairs because it reached its maximum age at `time` or later.
 
-        A hold of an earlier version does not store when the incident expired. It counts as expired at any time.
+        A hold that an earlier version of Faultbridge stored has no `expired_at`. If it delays no repairs, the result is
+        True for any `time`.
         """
         return not self.holding and (self.expired_at is None or self.expired_at >= time)
 
@@ -117,8 +118,8 @@ class Incident:
     """One cluster incident: a shared cause of the faults of many nodes.
 
     `nodes` are the names of the affected nodes, `affected` is their number, and `of` is the number of all nodes of the
-    failure domain. `left` maps each node that became healthy to the time when it did, until its quiet period has
-    passed. `code` is the most frequent fault code. `subject` is the remote object, such as a switch or a file server,
+    failure domain. `left` maps each node that became healthy less than `CorrelationLimits.quiet` ago to the time when
+    it did. `code` is the most frequent fault code. `subject` is the remote object, such as a switch or a file server,
     that most of the faults name. Faults that started before `evidence_since` do not belong to the incident.
     """
 
