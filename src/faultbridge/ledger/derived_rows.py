@@ -48,7 +48,10 @@ class StreamFacts:
     serials: dict[Key, set[str]] = field(default_factory=dict)
 
     def add(self, parsed: ParsedEntry) -> None:
-        """Add to these facts what the next entry of the stream determines."""
+        """Update the status, cases, index rows and serial numbers from the next entry of the stream.
+
+        Entries must be added in the order of the stream, because a later status replaces an earlier one.
+        """
         entry, data = parsed.entry, parsed.data
         if entry.type in _STATUS_TYPES:
             self.status, self.status_event = data.get("to"), entry.event_id

@@ -59,7 +59,10 @@ def forms_of(page: Page) -> dict[PageFormat, FormattedPage]:
 
 
 def alarm_subject(page: Page) -> str:
-    """Return the subject of a CloudWatch alarm. It starts with the alarm state, which PagerDuty reads."""
+    """Return the subject of a page that is sent in the format of a CloudWatch alarm.
+
+    The subject starts with the alarm state, which PagerDuty reads, and has at most 100 characters.
+    """
     return f"{_alarm_state(page)}: {subject(page)}"[:100]
 
 

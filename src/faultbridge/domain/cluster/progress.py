@@ -44,11 +44,13 @@ class Progress:
 
         A job that continues from an earlier step (a rollback) repeats steps.
 
-        - A step above all earlier steps is an advance, and ends a rollback.
-        - A step below all earlier steps of a rollback, or the first lower step, starts a new rollback. It is no
-          advance.
-        - During a rollback, a step above all steps of the rollback is an advance.
-        - Any other step is no advance. Processes that hang at different steps repeat the same steps.
+        - A step above the highest step of the run is an advance, and ends a rollback.
+        - Outside a rollback, a step below the highest step of the run starts a rollback. It is no advance.
+        - During a rollback, a step below the lowest step of the rollback starts a new rollback. It is no advance.
+        - During a rollback, a step above the highest step of the rollback, but below the highest step of the run, is
+          an advance.
+        - Any other step was reported before, or lies between such steps. It is no advance, because processes that hang
+          at different steps report the same steps again and again.
         """
         seen = replace(self, seen_at=now)
         if step > self.step:

@@ -122,13 +122,14 @@ def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[in
 
 
 def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
-    """Return the ranks that caused a circle, in which ranks wait for each other.
+    """Return the ranks to blame for a circle, in which all of `ranks` wait for each other.
 
-    The result is the first of these sets that exists:
+    Each rank waits in its first pending call. A rank is absent from a call if it has not enqueued this call.
 
-    - The ranks that have not enqueued another rank's call, and whose own call all members of its group have enqueued.
-    - The ranks in the call with the fewest waiting ranks, because the ranks made their calls in different orders.
-    - All ranks, if several calls have the fewest waiting ranks, or if each rank has enqueued all calls of the circle.
+    - If no rank is absent from any of these calls, the result is all ranks.
+    - Otherwise, the result is the absent ranks whose own call has no absent rank, if there are such ranks.
+    - Otherwise, the ranks made their calls in different orders. The result is the ranks in the call with the fewest
+      waiting ranks, or all ranks if several calls have the fewest.
     """
     absent = {rank for one in ranks for rank in edges.absent[edges.calls[one]] & ranks}
     first = {rank for rank in absent if not edges.absent[edges.calls[rank]]}

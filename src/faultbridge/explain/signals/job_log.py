@@ -209,13 +209,14 @@ class JobLogReader:
         self._progress = (at, self._lines + 1 + piece.count(b"\n", 0, start))
 
     def _read_steps(self, piece: bytes) -> None:
-        """Read the training steps at the end of a piece, and store the last increasing ones without repetitions."""
+        """Read the training steps at the end of a piece, and also those at its start until a step was found."""
         if not self._steps:
             # Of the first steps, only that they are there is of use: it shows that the program prints at once.
             self._read_steps_of(piece, 0, min(_STEPS_TAIL, max(0, len(piece) - _STEPS_TAIL)))
         self._read_steps_of(piece, max(0, len(piece) - _STEPS_TAIL), len(piece))
 
     def _read_steps_of(self, piece: bytes, start: int, end: int) -> None:
+        """Add new step numbers to the current increasing series; a lower number starts a new series."""
         counted, line = start, self._lines + 1 + piece.count(b"\n", 0, start)
         for found in _STEP.finditer(piece, start, end):
             line, counted = line + piece.count(b"\n", counted, found.start()), found.start()
