@@ -242,7 +242,7 @@ def _with_recorded_id(state: NodeState, commit: Commit) -> NodeState:
 
 
 def _isolation_requested(state: NodeState) -> NodeState:
-    """Request the isolation of a node if its case requires it. In operation, Faultbridge also requests it at once."""
+    """Request the isolation of a node if its case requires it, because a back-test runs no isolation service."""
     case = state.live_case
     needed = case is not None and case.isolate and state.isolation is Isolation.NONE
     return replace(state, isolation=Isolation.REQUESTED) if needed else state

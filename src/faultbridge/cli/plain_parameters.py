@@ -20,7 +20,11 @@ _NAME = "build_runtime_param"
 
 @dataclass(frozen=True, slots=True)
 class PlainParameter:
-    """The conversion of one parameter; `convert` creates Typer's own conversion if it is needed."""
+    """Converts the values of one parameter in place of the object that Typer would create.
+
+    `descriptor` is Typer's description of the parameter. `convert` is the function of Typer that creates its own
+    conversion from the descriptor. It is called only for values that `coerce` does not handle itself.
+    """
 
     descriptor: Any
     convert: Callable[[Any], Any]

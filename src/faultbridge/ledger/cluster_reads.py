@@ -128,7 +128,7 @@ class ClusterReads:
         return self._rows(held, pk, prefix)
 
     def write(self, write: Write) -> None:
-        """Make one conditional write; see `Table`."""
+        """Make one conditional write, and discard the shared reads that it may change; see `Table`."""
         self._drop((write,))
         self.table.write(write)
 

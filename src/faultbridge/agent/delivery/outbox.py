@@ -60,8 +60,9 @@ class Outbox:
     def hold_in_memory(self, record: OutgoingRecord, on_safe: Callable[[], object] = _nothing) -> bool:
         """Keep a record in memory until the record is sent, permanently refused, or stored on disk.
 
-        `is_safe` tries to store the record on disk. Returns False, and does not keep the record, if memory already
-        contains the maximum number of records. `on_safe` is called once, when the record leaves memory.
+        Returns False, and does not keep the record, if memory already contains the maximum number of records. `on_safe`
+        is called once, when the record is sent, refused or stored. The caller must call `is_safe` repeatedly, because
+        only that method stores the record on disk.
         """
         with self._lock:
             if len(self._in_memory) >= MAX_IN_MEMORY:

@@ -31,5 +31,8 @@ class Rule:
 def rule(
     phrase: str, pattern: str, code: str, kind: ComponentType, *, ends: bool = False, corrected: str | None = None
 ) -> Rule:
-    """Return a rule with its compiled pattern, which must match at the start of a message."""
+    """Return a `Rule` whose pattern is compiled from text.
+
+    The pattern must match at the start of a message. `kind` is the rule's `type`; `Rule` explains the other arguments.
+    """
     return Rule(phrase, re.compile(pattern, re.DOTALL), code, kind, ends, corrected)

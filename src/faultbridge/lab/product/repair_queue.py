@@ -28,7 +28,10 @@ SMALL = 30
 
 
 class _Question(NamedTuple):
-    """The inputs that determine which cases admission gets; `changes` counts the changes of the queue."""
+    """The inputs from which the cases for admission are chosen. If none has changed, the earlier choice is used again.
+
+    `changes` is how often the queue has changed so far. `excluded` are the ids of cases that are not chosen.
+    """
 
     changes: int
     control: Control

@@ -42,9 +42,10 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
 
     The case is unchanged if
 
-    - the node has no fault of the incident's family, and the last attempt of its case did not fail;
-    - the case may not wait (`is_absorbable`);
-    - an operator keeps the case escalated, because a later release would page operators about their own decision.
+    - the node has no fault of the incident's family, and its next repair follows no failed attempt (`is_repeated`);
+    - the case is not allowed to wait (`is_absorbable`);
+    - the case is escalated, and an operator denied its approval or quarantined the node. After the incident, the case
+      would be escalated again, which would page operators about their own decision.
 
     An unanswered approval request is withdrawn. The isolation of the node does not change.
     """

@@ -168,12 +168,13 @@ class FakeProvider(FailingFake):
     `Misconfigured`. Failures set with `fail_next` are returned before real answers. With `probe_unknown` every probe
     returns `UNKNOWN`. `known_checks` are the checks of every running instance.
 
-    A test sets the answers about sources of capacity:
+    A test sets what `capacity` answers about each source:
 
-    - `capacities` maps a source to its answer.
-    - `known_capacity` is the answer of one source that has no entry there. This source is `on_demand` if the evidence
-      is `LAUNCH_FIRST`, else `own_reservation`. All other sources are ABSENT.
-    - With `reserved`, a reservation with as many instances as the fleet can still launch replaces `known_capacity`.
+    - `capacities` maps a source to its answer, which takes precedence.
+    - `known_capacity` is the answer of one source: of `on_demand` if the evidence in `known_capacity` is
+      `LAUNCH_FIRST`, otherwise of `own_reservation`. All other sources are ABSENT.
+    - If `reserved` is True, `known_capacity` is not used. The answer of `own_reservation` is then a reservation with
+      as many free instances as the fleet can still launch.
 
     `capacity_answers` lists the time, instance and answer of each query whose answer was not ABSENT.
     """
