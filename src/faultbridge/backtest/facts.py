@@ -29,10 +29,14 @@ _FAULTS = frozenset(one.value for one in FAULT_TYPES)
 class FactReader:
     """Rebuilds the conditions of nodes from entries; `policies` are the known policies by version.
 
-    An entry has the severity and the action of a fault after the policy rule that applied, not as they were reported.
-    If the rule sets a value, the catalog's value is assumed as reported. Otherwise, or if the policy is not known, the
-    reported value is that of the entry. `guessed` has the ids of the entries whose reported values are uncertain: their
-    rule sets a value, or their policy is not known.
+    An entry has the severity and the action of a fault after a policy rule was applied. The reported severity and the
+    reported action, from before the rule, are rebuilt:
+
+    - If the rule sets the value, the value of the catalog is assumed.
+    - If the rule does not set the value, or the policy is not known, the value of the entry is used.
+
+    `guessed` has the ids of the entries whose rule sets a value or whose policy is not known. Their reported values are
+    uncertain.
     """
 
     catalog: Catalog

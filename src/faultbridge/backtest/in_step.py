@@ -180,7 +180,7 @@ def replace_state(track: Track, state: NodeState) -> Track:
 
 
 def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> bool:
-    """Return whether the decision stages wrote a commit: after observations, a timer, or an order."""
+    """Return whether the decision stages wrote a commit: after `changes` of conditions, a timer, or an order."""
     recorded = list(recorded)
     if any(not _is_decided(one) and one["data"]["rule"] != "" for one in recorded):
         return False

@@ -17,9 +17,11 @@ RELAPSE_WITHIN = timedelta(days=7)
 class Judgment(StrEnum):
     """Whether later entries show that a recorded case needed its repair.
 
-    `right`: the fault is confirmed, by another fault of severity `fatal` before the first repair, by the same fault
-    within seven days after the case was closed, or by failed diagnostics. `needless`: diagnostics passed, and the fault
-    did not return within these seven days. `undetermined`: any other case.
+    - `right`: diagnostics failed; the node had another fault of severity `fatal` before the first repair, or before the
+      case was closed without a repair; the fault returned within seven days after the case was closed; or a later case
+      is recorded as a relapse of this case.
+    - `needless`: diagnostics passed, the entries cover these seven days, and the case is not `right`.
+    - `undetermined`: any other case.
     """
 
     RIGHT = "right"

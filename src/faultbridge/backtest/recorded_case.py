@@ -25,7 +25,7 @@ _PROVEN = frozenset({Resolution.RECOVERED, Resolution.REPAIRED, Resolution.REPLA
 def follow_case(state: NodeState, commit: Commit, limits: Limits, catalog: Catalog) -> NodeState:
     """Return a node with its case as a recorded commit changed it.
 
-    A verified repair also starts a probation of the node.
+    A verified repair also starts a probation of the node, of the length `limits.probation`.
     """
     for event in commit.of_type(EntryType.CASE_STATUS):
         state = replace(state, case=_moved(state.case, event))
@@ -99,10 +99,10 @@ def _new_case(event: Event) -> Case:
 
 
 def _answered(state: NodeState, event: Event) -> NodeState:
-    """Return a node after a recorded note about its approval request.
+    """Return a node after a recorded note about the approval request of its live case.
 
-    A note with the order `approved` grants the request. Any other note that ends the request removes it. All other
-    notes change nothing.
+    If the note ends the request, the order `approved` grants the request, and any other order removes the request. All
+    other notes change nothing.
     """
     case, facts = state.live_case, event["data"]["facts"]
     if case is None or event["data"].get("stage") != "over" or case.approval is None:

@@ -94,9 +94,10 @@ class _Run:
         self.alone.rejoin(track, commit.at)
 
     def _note_policy(self, commit: Commit) -> None:
-        """Store the breaker limits of the policy that a commit names, if this policy is known.
+        """Store the breaker limits of the policy that a commit names.
 
-        Entries about faults and cases name the policy that was in force.
+        Entries about faults and cases name the policy that was in force. If a commit names no policy, or a policy that
+        is not known, the limits that were stored before stay.
         """
         version = next((one["data"]["policy"] for one in commit.events if "policy" in one["data"]), None)
         policy = self.in_step.reader.policies.get(version or "")

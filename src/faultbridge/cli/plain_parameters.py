@@ -30,7 +30,11 @@ class PlainParameter:
     convert: Callable[[Any], Any]
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - as in Typer
-        """Return the value in the type of the parameter; Typer converts it only if it has another type."""
+        """Return the value in the type of the parameter.
+
+        A value that already has the type is returned, and Typer converts any other value. Typer also checks all paths
+        and files. None stays None, or becomes `()` if the parameter takes several values.
+        """
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         given = self.descriptor

@@ -96,7 +96,7 @@ def record_of_event(event: Mapping[str, Any]) -> CollectedRecord | None:
 def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
     """Yield the types of true conditions that no packaged mapping contains.
 
-    Types of a healthy state, which end in `Ready` or `Healthy`, are left out.
+    Types of a healthy state, which end in `Ready` or `Healthy`, and the checks of NVSentinel are left out.
     """
     known = members(mapping("conditions", {})["types"])
     for condition in objects_in(members(node.get("status")).get("conditions")):

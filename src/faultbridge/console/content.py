@@ -36,8 +36,9 @@ def entity_tag(version: str) -> str:
 class Content:
     """A response: its text, its media type, its status, and how long a browser may cache it.
 
-    Two texts with the same entity tag show the same state. Only the ages that they show may differ, by less than a
-    minute.
+    If `file_name` is set, the browser saves the text as a file of this name. `tag` is the entity tag; if it is empty,
+    the tag is derived from the text. Two texts with the same entity tag show the same state. Only the ages that they
+    show may differ, by less than a minute.
     """
 
     text: str

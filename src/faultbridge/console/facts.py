@@ -126,7 +126,7 @@ class Facts:
             return None
 
     def _entries(self, view: ClusterView, window: Window) -> tuple[tuple[Document, ...], bool]:
-        """Return the newest entries of a cluster's own stream in a time window, and whether it has older ones."""
+        """Return the newest entries of a cluster's own stream in a time window, and whether older ones exist."""
 
         def read(config: ClusterConfig) -> tuple[tuple[Document, ...], bool]:
             lines, older = self.timeline.window(config.cluster, None, view.state.head, window, MAX_CLUSTER_ENTRIES)
@@ -192,10 +192,7 @@ class Facts:
         return tuple(sorted(str(row["node"]) for row in rows if row["case"] and row["node"] != node))
 
     def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseDocuments, ...]]:
-        """Read a cluster, its newest entries and those of its nodes in a time window, and cases.
-
-        At most `limit` entries are read, and the last 20 cases that these entries name.
-        """
+        """Read a cluster, the newest `limit` entries of a time window, and the last 20 cases that they name."""
         query = TimelineQuery(cluster, since=window[0], until=window[1])
         lines, older = self.timeline.newest(query, limit)
         entries = _documents(lines)
@@ -221,7 +218,10 @@ class Facts:
         return StreamDocuments(incident_document(view), entries, older), nodes
 
     def _grid(self, config: ClusterConfig, rows: Iterable[Document]) -> tuple[GridNode, ...]:
-        """Return every node of a cluster with its status; placements may be up to 15 minutes old."""
+        """Return every node of a cluster with its status and placement.
+
+        A node without a row in `rows`, the unhealthy nodes, is healthy. Placements may be up to 15 minutes old.
+        """
         unhealthy = {str(row["node"]): row for row in rows}
         return tuple(
             GridNode(

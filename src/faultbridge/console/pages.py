@@ -40,7 +40,11 @@ MINUTE = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class PageData:
-    """The data of one page: a template with its values, the documents for JSON, and the entries for CSV."""
+    """The data of one page: a template with its values, the documents for JSON, and the entries for CSV.
+
+    `name` is the name of the JSON or CSV file, without its ending. `live` is True if the page changes often, for
+    example while a case is live.
+    """
 
     template: str
     values: dict[str, object]

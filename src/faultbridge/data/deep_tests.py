@@ -17,8 +17,8 @@ FOLDER = Path(__file__).parent / "verification"
 class DeepTest:
     """One test: its name, the lowest level at which it runs, its time limit in seconds, and its script.
 
-    At a level below `optional_below`, the test is left out if the instance lacks its tools. At any other level,
-    the test is then not verified.
+    If an instance lacks the tools of the test, the test neither passed nor failed. A test between two instances is then
+    left out at a level below `optional_below`. In all other cases, the verification does not pass.
     """
 
     name: str

@@ -36,7 +36,10 @@ def mechanism_schema() -> Mapping[str, Any]:
 
 @cache
 def explain_weights() -> Mapping[str, Any]:
-    """Return the points of each kind of evidence (`weights`) and the limits, each with its meaning."""
+    """Return the points of each kind of evidence (`weights`) and the limits of the rules of `faultbridge explain`.
+
+    Each point and each limit has a text (`meaning`) that explains it.
+    """
     return _read("weights.json")
 
 

@@ -73,9 +73,10 @@ def _wrap(cell: str, width: int) -> list[str]:
 
 
 def _fit(widths: Sequence[int], terminal: int) -> tuple[int, ...]:
-    """Return the width of each column.
+    """Return the widths of all columns: `widths`, and for the last column the width that is left.
 
-    On a narrow terminal, the widest column and the last column share the remaining width.
+    If less than `MIN_LAST_COLUMN` is left, the widest column becomes narrower: it and the last column share their width
+    equally, and each has at least `MIN_COLUMN`.
     """
     rest = terminal - sum(widths) - len(GAP) * len(widths)
     if rest >= MIN_LAST_COLUMN:

@@ -22,7 +22,7 @@ _INCARNATION = ("record_id", "instance_id", "boot_id")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What the caller provides: a catalog, and the cluster and node for input that names neither.
+    """What the caller provides: a catalog, the cluster, and the node for input that names no node.
 
     The catalog contains the severity and the action of each fault code.
     """

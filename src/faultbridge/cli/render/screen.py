@@ -53,7 +53,10 @@ def draw(screen: Screen, width: int, height: int) -> RenderableType:
 
 
 def run_screen(read: Callable[[], Screen | None], wait_for_quit: Callable[[], bool], console: Console) -> None:
-    """Draw the screen each time `read` returns a new one, until `wait_for_quit` returns True or Ctrl-C."""
+    """Draw the screen each time `read` returns a new one, until `wait_for_quit` returns True or Ctrl-C.
+
+    `read` returns None if the screen is unchanged. `wait_for_quit` waits before the next call of `read`.
+    """
     from rich.live import Live
 
     with Live(console=console, screen=True, auto_refresh=False) as live:
@@ -72,7 +75,7 @@ def run_screen(read: Callable[[], Screen | None], wait_for_quit: Callable[[], bo
 def quit_key(seconds: float, stream: int | None = None) -> Iterator[Callable[[], bool]]:
     """Yield a function that waits up to `seconds` and returns whether `q` was pressed.
 
-    At the end, the terminal gets its previous settings again.
+    Without a terminal, the function waits and returns False. At the end, the terminal gets its previous settings again.
     """
     import termios
     import tty

@@ -63,7 +63,7 @@ def fitting_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], termin
 
 
 def _min_width(lines: Sequence[Sequence[str]]) -> int:
-    """Return the smallest width of a table, if every column of several words is folded."""
+    """Return the width of a table in which every column that can fold is as narrow as possible."""
     return _sum(_min_widths(lines, MIN_FOLDED_WIDTH))
 
 

@@ -22,7 +22,8 @@ class _Problem(NamedTuple):
     def covers(self, other: _Problem) -> bool:
         """Return whether this problem includes another problem.
 
-        It does if both are equal, or if this is an unknown field that contains the field of the other problem.
+        An unknown field includes every problem of this field and of the fields in it. An unknown value includes only an
+        equal problem.
         """
         if self.value is None:
             return f"{other.field}.".startswith(f"{self.field}.")
@@ -56,7 +57,11 @@ def _in_all_types(problem: _Problem, by_type: list[list[_Problem]]) -> bool:
 
 
 def _problems(pattern: object, node: Mapping[str, Any], root: Mapping[str, Any], field: str) -> Iterator[_Problem]:
-    """Yield the problems of one part of a pattern; `node` is the schema of this part within `root`."""
+    """Yield the problems of one part of a pattern.
+
+    `node` is the schema of this part, `root` is the schema of the whole event with the definitions to which `node`
+    refers, and `field` is the path of the part, such as `detail.severity`.
+    """
     shapes = list(_shapes(node, root))
     if isinstance(pattern, list):
         yield from _value_problems(pattern, shapes, field)

@@ -66,7 +66,7 @@ def find_settings(
 
     For the embedded stack, the function also sets the AWS environment variables of this process. For a stack on AWS, it
     reads the outputs with the AWS clients that `clients` creates. `notify` prints a notice if an embedded stack of the
-    same name runs, but the command uses another endpoint.
+    same name runs, but the command uses another endpoint. `embedded_only` is as in `chosen_embedded_stack`.
     """
     chosen = chosen_embedded_stack(target, embedded_only=embedded_only)
     if chosen is not None:
@@ -89,7 +89,8 @@ def chosen_embedded_stack(target: Target, *, embedded_only: bool = False) -> Sta
     """Return the embedded stack if the command uses it, or None if the command uses a stack on AWS.
 
     A running embedded stack is used unless options or environment variables select AWS. Environment variables with the
-    values that `faultbridge env` prints for this stack do not select AWS.
+    values that `faultbridge env` prints for this stack do not select AWS. With `embedded_only`, a running embedded
+    stack is always used.
     """
     embedded = embedded_stack(target.stack)
     if embedded is None or embedded_only or not target.selects_aws:
@@ -107,7 +108,7 @@ def require_embedded_stack(stack: str) -> StackInfo:
 
 
 def _no_embedded_stack(stack: str) -> str:
-    """Return a text that an embedded stack is not running, with the names of those that are."""
+    """Return a text that an embedded stack is not running, with the names of the embedded stacks that are running."""
     from faultbridge.local import stack_names
 
     running = stack_names()

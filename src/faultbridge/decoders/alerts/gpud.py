@@ -127,8 +127,9 @@ def _events(component: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator
 def _fault(message: str, row: Mapping[str, Any], component: Mapping[str, Any]) -> Fault:
     """Return the fault that a message of a GPUd component reports.
 
-    The fault code is determined by the first of these that exists: an Xid or SXid in the message, a known text of the
-    mapping `gpud` in the message, the component.
+    `row` is the row of the mapping `gpud` for the component, with the code of the event if the message is of a known
+    event. The fault code is the first of these that exists: that of an Xid or SXid in the message, that of a known text
+    of `row` in the message, the code of `row`.
     """
     found = _XID_IN_TEXT.search(message)
     stated = _stated(message, row)
