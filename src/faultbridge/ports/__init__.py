@@ -20,8 +20,8 @@ Read in this order:
 - `extension`: what Faultbridge passes to an adapter from another Python package
 - `installation`: all ports of one installation
 
-A name is imported from its module at first use. Most functions need only two of these modules, and importing the others
-would delay their start.
+A name is imported from its module at first use. Most Lambda functions need only two of these modules, and the import of
+the others would delay the start of the function.
 """
 
 from __future__ import annotations

@@ -100,8 +100,12 @@ class InstanceChecks:
 class CapacityEvidence(StrEnum):
     """Evidence that capacity for a successor exists before an instance is released, strongest first.
 
-    `none`: only a launch can show whether the source has capacity. `absent`: the provider or the instance has no such
-    source, for example no reservation.
+    - `spare`: a verified spare is ready.
+    - `reservation`: another reservation than that of the instance has free instances.
+    - `own_reservation`: the instance runs in a reservation, to which its release returns capacity.
+    - `launch_first`: the successor is launched before the instance is released.
+    - `none`: only a launch can show whether the source has capacity.
+    - `absent`: the provider or the instance has no such source, for example no reservation.
     """
 
     SPARE = "spare"
@@ -131,8 +135,8 @@ class Capacity:
 class LaunchedInstance:
     """A launched instance that may become a successor or a spare and is not in the inventory yet.
 
-    Unlike `domain.instances.Instance`, it has a launch time: a successor is launched after the decision to replace.
-    `running` is False while the instance starts. `slot` is the provider's permanent id of the node that it backs.
+    `launched_at` shows whether the launch was after the decision to replace, as that of a successor is. `running` is
+    False while the instance starts. `slot` is the provider's permanent id of the node that the instance backs.
     """
 
     instance_id: str
@@ -152,10 +156,10 @@ class LaunchedInstance:
 
 
 class Provider(Protocol):
-    """Replaces instances. Each call uses the instance id of the committed decision, never a host name."""
+    """Replaces instances. Callers pass the instance id of the committed decision; a host name could be reused."""
 
     def replace(self, instance_id: str, token: str) -> CallResult:
-        """Terminate the instance so that its group launches a successor. A repeated call is harmless."""
+        """Terminate the instance; its group, or else a `Launcher`, launches a successor. Repeated calls are harmless."""
 
     def probe(self, instance_id: str) -> Presence:
         """Return whether the instance still exists at the provider."""
@@ -188,10 +192,7 @@ class LaunchRequest:
 
 
 class Launcher(Protocol):
-    """Launches the successor of an instance if its group does not launch one itself.
-
-    It uses the first instance type that has capacity.
-    """
+    """Launches successors, of the first instance type with capacity, for groups that launch none themselves."""
 
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
         """Return the live instances launched or taken for a case, oldest first, except the one to replace.
@@ -200,7 +201,7 @@ class Launcher(Protocol):
         """
 
     def launched_in(self, cluster: ClusterConfig) -> tuple[LaunchedInstance, ...]:
-        """Return a cluster's live instances that were launched for any case or spare, each with its `case`."""
+        """Return a cluster's live instances that were launched for a case or a spare; `case` names its owner."""
 
     def launch(self, launch_request: LaunchRequest) -> CallResult:
         """Launch an instance tagged with its case. A repeated call with the same token is harmless.

@@ -81,5 +81,6 @@ class Orchestrator(Protocol):
     def readiness(self, node: ClusterNode) -> CheckResult:
         """Return PASSED if the node is ready, FAILED if not, UNKNOWN if the orchestrator does not have it.
 
-        It changes nothing. Raises Transient without an answer, and Misconfigured without permission.
+        The call changes nothing. Raises Transient if the orchestrator does not respond, and Misconfigured if the
+        permission is missing.
         """

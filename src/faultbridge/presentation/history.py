@@ -36,9 +36,9 @@ def of_type(entries: Iterable[Document], *kinds: str) -> tuple[Document, ...]:
 
 
 def status_lane(name: str, entries: Iterable[Document], kind: str, tones: Mapping[str, Tone], span: Span) -> Lane:
-    """Return a lane with one bar for each status, from the entries that change the status.
+    """Return a lane with one bar for each status, from the entries of the type `kind`, which change the status.
 
-    The bar of the last status ends at the end of the span.
+    The bar of the last status ends at the end of the span. The status of an ended case gets a bar without length.
     """
     changes = of_type(entries, kind)
     bars = list(_first_bar(changes, tones, span))

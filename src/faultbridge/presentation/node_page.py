@@ -72,7 +72,7 @@ def node_page(
 ) -> NodePage:
     """Return the page of a node; `older` states that the span has earlier entries, which are not shown.
 
-    `followed` is the number of the node's jobs. `jobs` are the first of them in the order of their ids. `case` has the
+    `followed` is the number of the node's followed jobs. `jobs` are the first of these, sorted by id. `case` has the
     facts of the node's live case, or of its last case if none is live.
     """
     rows, live = entry_rows(entries), node["case"]

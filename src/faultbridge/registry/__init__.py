@@ -12,7 +12,7 @@ Reading order:
 - `provider_check`: records what the provider reports about a whole cluster, and how many nodes to expect.
 - `inventory_sync`: compares running instances with registered nodes, and updates the nodes.
 - `replacement_detection`: updates a node whose instance another controller changed or removed.
-- `verification`: cases that require a verification before an instance serves, and the peers that it may use.
+- `verification`: cases that require a verification before an instance serves, and peers for a test with a peer.
 - `event_origin`: the account and the HyperPod cluster that a provider's event names.
 - `inventory_events`: starts a sync when a provider event names an instance or a group.
 - `retirement`: removes a node from its cluster.

@@ -106,7 +106,10 @@ def unassigned_members(members: Mapping[str, GroupMember], assigned: set[str]) -
 
 
 def vacancy_of(row: Item, state: NodeState, gone: Collection[str]) -> VacantNode:
-    """Return a node without a serving instance, in the form that `pair` needs to assign an instance."""
+    """Return a node without a serving instance, in the form that `pair` needs to assign an instance.
+
+    `row` is the node's roster row. `gone` has the ids of instances that are terminated or unknown to the provider.
+    """
     instance = row.get("instance")
     return VacantNode(
         node=str(row["node"]),

@@ -125,11 +125,11 @@ def _resolved(case: Case, now: datetime) -> Case:
 
 
 def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now: datetime) -> bool:
-    """Return whether an update of a group has put other nodes in the place of its vacant nodes, if it has any.
+    """Return whether an update of a group has replaced the group's vacant nodes, if there are any, by other nodes.
 
-    The result is True if the group has an update hold, the provider reports the group as complete, and no instance of
-    the group is without a node. A vacant node, which lost its instance, then gets no new one. While an instance is
-    without a node, the result is False, because that instance may still be attached to a vacant node.
+    A vacant node has no serving instance. The result is True if the group has an update hold, the provider reports the
+    group as complete, and each serving instance of the group has a node. A vacant node then gets no new instance. While
+    an instance has no node, the result is False, because the instance may still be attached to a vacant node.
     """
     reported = status.groups.get(group.name)
     updated = config.update_hold(group.name, now) is not None
@@ -145,9 +145,9 @@ class RetireReplaced:
     def __call__(
         self, config: ClusterConfig, group: Group, vacancies: Iterable[VacantNode], result: SyncResult
     ) -> None:
-        """Retire each node whose instance is gone.
+        """Retire each vacant node whose instance is gone, and add its name to `result.retired`.
 
-        A node whose repair has passed its intent (the point of no return) is kept.
+        A node that a repair attempt controls is kept.
         """
         former = {str(row["node"]): row.get("instance") for row in group.missing}
         for vacancy in vacancies:

@@ -192,7 +192,10 @@ def escalate_queued(state: NodeState, case_id: str, reason: str, now: datetime) 
 def resolve_dry_run(
     state: NodeState, case_id: str, repair_action: RepairAction | None, reason: str, now: datetime
 ) -> Transition:
-    """Resolve a queued case of a dry run, with a note that names the suppressed repair action."""
+    """Resolve a queued case of a dry run, with a note that names the suppressed repair action.
+
+    If `repair_action` is None, the note states that the case would have been escalated to an operator.
+    """
     case = state.live_case
     if case is None or not _is_queued(case, case_id):
         return Transition(state)

@@ -29,7 +29,7 @@ Results = Mapping[str, IsolationResult]
 class IsolateMany:
     """Isolates many nodes of a cluster.
 
-    Nodes are isolated in groups if Faultbridge repairs the cluster and it has no orchestrator, otherwise one by one.
+    Nodes of a cluster that Faultbridge repairs and that has no orchestrator are isolated in groups, others one by one.
     """
 
     isolate: Isolate

@@ -66,7 +66,10 @@ def schedule_call(state: NodeState, at: datetime, limits: Limits) -> NodeState:
 
 
 def page_overdue(state: NodeState, at: datetime, text: str, failure: str = "TIMEOUT") -> Transition:
-    """Page an operator because the orchestrator has not isolated the node for too long."""
+    """Page an operator because the orchestrator has not isolated the node for too long.
+
+    `text` is the text of the note that triggers the page, and `failure` the failure code in the note.
+    """
     draft = isolation_note(state, text, at, failure, stage="overdue")
     return Transition(replace(state, isolation_overdue=True), (draft,))
 
@@ -87,7 +90,10 @@ def end_backoff(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draft,
 
 
 def isolation_note(state: NodeState, text: str, at: datetime, failure: str = "", stage: str | None = None) -> Draft:
-    """Draft a note about a node's isolation. The stage `overdue` triggers a page, `over` resolves it."""
+    """Draft a note about a node's isolation. The stage `overdue` triggers a page, `over` resolves the page.
+
+    `failure` is the code of the failed orchestrator call, or "" if the note is about no failed call.
+    """
     case = state.live_case
     facts = {"failure": failure} if failure else {}
     case_id = case.id if case else None

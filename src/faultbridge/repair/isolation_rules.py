@@ -38,7 +38,8 @@ def needs_isolation(state: NodeState, *, ordered: bool) -> bool:
 def waits_out_of_service(state: NodeState) -> bool:
     """Return whether a node out of service waits for its case while nothing confirms that it is cordoned.
 
-    A new instance is such a node until its verification is admitted. An attempt cordons its node itself.
+    For example, a node with a new instance waits until its verification is admitted. A node in a repair attempt does
+    not count, because the attempt itself cordons the node.
     """
     case = state.live_case
     waits = case is not None and case.status is not CaseStatus.IN_PROGRESS

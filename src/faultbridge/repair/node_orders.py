@@ -151,8 +151,8 @@ def _keep_out(transition: Transition, reason: str, now: datetime) -> Transition:
 def _requeue_escalated(transition: Transition, repair_action: RepairAction, now: datetime, reason: str) -> Transition:
     """Queue an escalated case again. Its earlier attempts no longer count; the node stays out of service.
 
-    An open case that will be escalated is queued too, while it waits for the check whether an incident explains its
-    fault. In any other status, the case does not change.
+    An open case that is going to be escalated unless an incident explains its fault is queued too. In any other status,
+    the case does not change.
     """
     state, case = transition.state, transition.state.live_case
     if case is None or not (case.status is CaseStatus.ESCALATED or case.awaits_correlation):

@@ -73,8 +73,10 @@ def assign_times(
 
     `received_at` is a time of AWS's clock. `sent_at` is the sending time by the sender's clock.
 
-    The attributes of faults and clears state a changed time. `time_source` is `sent` or `received` for a time that was
-    missing, and `shifted` for a shifted time. `time_claimed` is the original time, if any.
+    If the time of a fault or a clear changed, its attributes state that:
+
+    - `time_source` is `sent` or `received` for a time that was missing, and `shifted` for a time that was changed.
+    - `time_claimed` is the original time. For a missing time, it is the sending time, if that was implausible.
     """
     clock = _Clock(received_at, sent_at)
     return tuple(clock.with_time(observation) for observation in observations)
@@ -94,7 +96,7 @@ class _Clock:
     def with_time(self, observation: _AnyObservation) -> _AnyObservation:
         """Return an observation with its time shifted to AWS's clock, or with a default time if it has none.
 
-        A fault or a clear whose time changed keeps its original time, if any, in the attribute `time_claimed`.
+        A fault or a clear whose time changed gets the attributes that `assign_times` describes.
         """
         if isinstance(observation, Snapshot):
             present = tuple(self.with_time(fault) for fault in observation.present)
@@ -129,8 +131,9 @@ class _Clock:
 def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timedelta:
     """Return by how much the node's heartbeats report its clock to be behind; zero if they report no delay.
 
-    `observations` come from the records that are being processed. If they contain a heartbeat that reports a wrong
-    clock, it is used, because it is newer than the node's state. Otherwise the node's active conditions are used.
+    `observations` come from the records that are being processed. If a heartbeat among them reports a wrong clock, this
+    heartbeat decides, because it is newer than the node's state. Otherwise, the node's active `host.clock` conditions
+    that have a heartbeat as reporter decide.
     """
     snapshots = (one for one in observations if isinstance(one, Snapshot) and one.source == HEARTBEAT)
     reports = [fault.attributes for one in snapshots for fault in one.present if fault.code == CLOCK]
@@ -159,7 +162,10 @@ def _behind(seconds_off: str) -> timedelta:
 
 
 def correct_record(record: RawRecord, slow: timedelta) -> RawRecord:
-    """Return the record of a node whose clock is behind, with a corrected sending time."""
+    """Return the record of a node whose clock is behind by `slow`, with a corrected sending time.
+
+    The sending times of earlier records in its `last_sent` are moved by the same time.
+    """
     sent_at = _corrected(record.sent_at, record, slow)
     if sent_at == record.sent_at:
         return record
@@ -186,12 +192,12 @@ def correct_observation(observation: _AnyObservation, record: RawRecord, slow: t
 
 
 def _corrected(at: datetime, record: RawRecord, slow: timedelta) -> datetime:
-    """Return a time of the node's slow clock, moved forward by the clock's delay, but not past the receipt.
+    """Return `at`, a time of the node's slow clock, moved forward by the clock's delay, but not past the receipt.
 
-    - `slow` is the delay that heartbeats report. If it is zero, the time is not changed.
-    - If the record was received more than `slow` after its sending time, the time is moved by that longer delay.
+    - `slow` is the delay that heartbeats report. If `slow` is zero, `at` is not changed.
+    - If the record was received more than `slow` after its sending time, `at` is moved by that longer time instead.
     - At the receipt, the slow clock shows the time of receipt minus `slow`. If `at` is later than that by more than
-      `TOLERANCE`, another clock gave it, and it is not changed.
+      `TOLERANCE`, `at` comes from another clock and is not changed.
     """
     age = record.received_at - at
     if not slow or age < slow - TOLERANCE:

@@ -1,4 +1,4 @@
-"""Cases: the content of the page of a case: its answers, its phases and its course.
+"""Cases: the content of the page of a case: answers to questions, phases, attempts and entries.
 
 Read in this order:
 

@@ -1,6 +1,6 @@
 """Attempts: sentences about what each repair attempt of a case did.
 
-Attempts with the same course share one sentence.
+Successive attempts with the same repair action and the same results of their steps share one sentence.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STEP_TEXTS = {
 
 
 def attempt_sentences(steps: Sequence[Document]) -> Iterator[str]:
-    """Yield one sentence for each attempt; successive attempts with the same course share a sentence."""
+    """Yield one sentence for each attempt, or for successive attempts with the same action and the same results."""
     courses = [
         _course(number, of) for number, of in groupby(steps, key=lambda one: int(one["data"].get("attempt") or 0))
     ]

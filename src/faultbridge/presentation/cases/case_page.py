@@ -89,7 +89,11 @@ class CasePage:
 
 
 def case_page(facts: CaseFacts, pages: Sequence[Document], now: datetime, *, older: bool) -> CasePage:
-    """Return the page of a case; `older` states that the case has earlier entries, which are not shown."""
+    """Return the page of a case.
+
+    `pages` are the notifications that operators got about the case. `older` states that the case has earlier entries,
+    which are not shown.
+    """
     case, rows = facts.case, entry_rows(facts.entries)
     closed = from_text(str(case["closed_at"])) if case["closed_at"] else None
     end = closed or max([now, *(row.at for row in rows)])

@@ -85,7 +85,7 @@ def _breaker_end(facts: CaseFacts) -> tuple[str, str]:
 
 
 def _slots(facts: CaseFacts) -> str:
-    """Return a text with the number of occupied repair slots, the policy's limits, and the cases in them."""
+    """Return a text with the number of occupied repair slots, the policy's limits, and the cases that have slots."""
     holders = list(facts.cluster["holders"])
     limits = facts.policy.limits if facts.policy else None
     most = f" of {limits.concurrent} permitted at a time, {limits.per_hour} permitted in an hour" if limits else ""

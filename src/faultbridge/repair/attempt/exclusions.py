@@ -15,7 +15,7 @@ from faultbridge.repair.attempt.step_contract import StepResult
 
 
 def stop_for_update(context: StepContext) -> StepResult | None:
-    """End the attempt while the owner of the node's group updates it; return None otherwise."""
+    """End the attempt if the node's group has an update hold; return None otherwise."""
     hold = context.rules.config.update_hold(context.state.placement.group, context.now)
     if hold is None or not context.case.repair_action.needs_slot:
         return None

@@ -65,10 +65,11 @@ def commit_intent(
 ) -> StepContext:
     """Record the intent, the point of no return, unless something forbids the repair now.
 
-    A canceled case, a pause, an exclusion, an incident, or a new fault whose rule requires an approval forbids it. So
-    does `permits`, if it returns False for the cluster's controls. The attempt in the returned context then has no
-    intent. If the controls change before the commit, the commit fails, and the decision is made again. `spare` and
-    `instance_types` are stored for the successor.
+    - The repair is forbidden by a canceled case, a pause, an exclusion, an incident, a new fault whose rule requires an
+      approval, or `permits`, if it returns False for the cluster's controls.
+    - If the repair is forbidden, the attempt in the returned context has no intent.
+    - If the controls change before the commit, the commit fails, and the decision is made again.
+    - `spare` and `instance_types` are stored for the successor. `facts` and `reason` are recorded in the entry.
 
     The incidents are updated first, because a fault of a node that is already out of service does not update them.
     """
@@ -219,7 +220,7 @@ def _stop_for_stronger_action(context: StepContext) -> StepResult | None:
 
 
 def _stop_for_approval(context: StepContext) -> StepResult | None:
-    """End the attempt if the rule of a new fault requires an approval that the attempt does not have."""
+    """End the attempt if the rule of a new fault requires an approval that it lacks; return None otherwise."""
     asking = _rule_to_ask(context, context.state)
     if asking is None:
         return None

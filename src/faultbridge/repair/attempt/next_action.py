@@ -14,7 +14,10 @@ from faultbridge.repair.attempt.step_contract import StepResult
 
 
 def fail_step(context: StepContext, step: str, outcome: str, reason: str, failure: str) -> StepResult:
-    """Record that a step failed, end the attempt, and continue with the next repair action."""
+    """Record that a step failed, end the attempt, and continue with the next repair action.
+
+    `failure` is the failure code that is recorded with the reason, such as `TIMEOUT`.
+    """
     attempt = context.attempt
     draft = entry_builder.step(
         context.case,

@@ -137,7 +137,10 @@ class RecoverAttempts:
         return RecoveryResult.RECOVERED
 
     def _append(self, state: NodeState, case: Case, revise: Callable[[NodeState, datetime], Transition]) -> NodeState:
-        """Change the node with `revise`, unless its attempt has ended or was replaced by a newer one."""
+        """Change the node with `revise`, and return its state.
+
+        If the attempt has ended or was replaced by a newer one, the node is not changed.
+        """
 
         def unless_moved(now: NodeState, at: datetime) -> Transition:
             current = now.live_case

@@ -182,8 +182,9 @@ class StepContext:
     ) -> StepResult:
         """End the attempt and queue the case again.
 
-        `repair_action` is for the next attempt; None keeps the case's. With `delay`, the case waits before it, longer
-        after each attempt. With `counts=False`, the attempt does not count against the limit of the policy.
+        `repair_action` is the action of the next attempt; None keeps that of the case. With `delay`, the next attempt
+        starts after a delay that grows with each attempt. With `counts=False`, the ended attempt does not count against
+        the number of attempts that the policy permits.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:

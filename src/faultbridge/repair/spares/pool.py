@@ -74,7 +74,8 @@ class SparePool:
     ) -> str | None:
         """Take a verified spare for a case, and return its instance id; None if no spare fits.
 
-        The spare must have as many GPUs as `instance_type`, and `fits` must return True for its instance id.
+        The spare must have as many GPUs as `instance_type`, the type of the case's node; if that number is unknown,
+        any number is accepted. The spare must serve `group`, and `fits` must return True for its instance id.
         """
         now = self.clock.now()
         for spare in self.spares(cluster):

@@ -164,7 +164,7 @@ class _SpareReconciler:
         )
 
     def start_verification(self, instance: str) -> str:
-        """Start a verification, and return its id. Discards an instance that the verifier cannot verify."""
+        """Start a verification and return its id; if that raises Unverifiable, discard the instance."""
         try:
             return self.verifier.start(instance, f"{self.spare.owner}-{self.spare.verifications}")
         except Unverifiable as error:

@@ -53,7 +53,7 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     - If the drain could not start, the case is queued again, or escalated after the last permitted attempt. This is
       so even for a fatal fault, because the jobs had no time to leave.
     - If the drain started and the fault is fatal, the repair continues, because no work can run on the node.
-    - In every other case, it is queued again or escalated.
+    - In every other situation, the case is queued again, or escalated after the last permitted attempt.
     """
     if context.state.orchestrator_lost_at is not None:
         return _hold(context, reason)

@@ -151,7 +151,7 @@ def _start(context: StepContext, instance_id: str) -> StepResult:
 
 
 def _requeue_if_gone(context: StepContext) -> StepResult | None:
-    """End the attempt if another controller terminated the instance. The next attempt awaits a successor."""
+    """End the attempt if the instance is gone, so that the next one awaits a successor; return None otherwise."""
     if not is_gone(context):
         return None
     reason = gone_reason(context)

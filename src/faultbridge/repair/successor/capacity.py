@@ -103,9 +103,9 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
     - If sources exist, and each of them reports that it has none, the case is queued again and waits.
     - If the answer of a source is unknown, or no source exists, an operator must approve the release.
 
-    This approval is not needed if the fault is fatal or the node never served, and all policy rules of the repair have
-    `release_without_capacity`. If no source exists and the policy does not list `on_demand`, it is always needed,
-    because such a policy demands a reservation.
+    The approval is not needed if the fault is fatal or the node never served, and all policy rules of the repair have
+    `release_without_capacity`. But it is always needed if no source exists and the policy does not list `on_demand`,
+    because a policy without `on_demand` demands a reservation.
     """
     found = CapacityCheck(ask_sources(context, instance_id, group))
     if found.used:
