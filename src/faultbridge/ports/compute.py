@@ -159,7 +159,7 @@ class Provider(Protocol):
     """Replaces instances. Callers pass the instance id of the committed decision; a host name could be reused."""
 
     def replace(self, instance_id: str, token: str) -> CallResult:
-        """Terminate the instance; its group, or else a `Launcher`, launches a successor. Repeated calls are harmless."""
+        """Terminate the instance; its group, or else a `Launcher`, launches a successor. Calls may be repeated."""
 
     def probe(self, instance_id: str) -> Presence:
         """Return whether the instance still exists at the provider."""

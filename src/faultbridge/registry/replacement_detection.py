@@ -206,7 +206,7 @@ def _apply_opt_out(state: NodeState, instance: Instance, now: datetime) -> tuple
 def _alias_change(state: NodeState, instance: Instance, since: datetime, former: str | None) -> AliasChange:
     """Return the alias changes when an instance starts to back the node or gets another name.
 
-    The new aliases are valid from `since`. `former` is the id of the former instance, or None if the instance stays the same.
+    The new aliases are valid from `since`. `former` is the id of the former instance, or None if the instance stays.
     """
     added = usable_names(instance.names, state.key.node)
     return AliasChange(state.key, instance.instance_id, since, added, state.placement.host_names, former)
