@@ -14,8 +14,8 @@ def result_of(
 ) -> CallResult:
     """Run a call that changes something, and return its result; an error becomes a failed result.
 
-    A Transient error becomes TIMEOUT with `no_response` set. For any other error, the failure of the result is the one
-    that `failure_of` returns.
+    A Transient error becomes TIMEOUT with `no_response` set. `failure_of` returns the failure for any other error; by
+    default, this failure is PERMISSION_DENIED.
     """
     try:
         return action()

@@ -1,4 +1,4 @@
-"""Configure the logger, and print metrics in CloudWatch's embedded metric format, one line per call.
+"""Configure the logger, and print metrics in CloudWatch's embedded metric format.
 
 Powertools formats log lines. It is imported when a process logs its first line: the import takes several percent of a
 cold start, and the first invocation of most processes logs no line.
@@ -62,7 +62,7 @@ LOGGER.addHandler(_FirstLine())
 def emit(counts: Mapping[str, int], **metadata: Any) -> None:  # noqa: ANN401 - any JSON value is allowed as metadata
     """Print counts as metrics of this stack and service.
 
-    `metadata` is added to the same log line.
+    A line contains at most 100 metrics. `metadata` is added to each line, but is no metric.
     """
     _print(counts, {}, {}, metadata)
 
@@ -70,9 +70,10 @@ def emit(counts: Mapping[str, int], **metadata: Any) -> None:  # noqa: ANN401 - 
 def emit_for_cluster(
     cluster: str, counts: Mapping[str, int], durations: Mapping[str, Sequence[int]] | None = None, **metadata: str
 ) -> None:
-    """Print the metrics of one cluster.
+    """Print counts and durations as metrics with the dimension `cluster`.
 
-    `durations` are in milliseconds; only the first 99 values of each name are printed.
+    `counts` and `durations` are keyed by the name of the metric. `durations` are in milliseconds; only the first 99
+    values of each name are printed. `metadata` is added to each line, but is no metric.
     """
     _print(counts, durations or {}, {"cluster": cluster}, metadata)
 

@@ -38,7 +38,7 @@ class InterfaceStatistics:
 
 
 class _Round:
-    """One round over all interfaces: those that remain, the output so far, and the failures so far."""
+    """One round of `ethtool -S`: the interfaces that remain, the output so far, and the failures so far."""
 
     def __init__(self, statistics: InterfaceStatistics) -> None:
         self._statistics = statistics
@@ -50,9 +50,9 @@ class _Round:
         self._absent = False
 
     def poll(self) -> ProbeResult | None:
-        """Check the running program, or start the next one. Returns the result after the last interface.
+        """Check the running program, or start the next one. Returns the result of the round when the round has ended.
 
-        The result is None until then.
+        Returns None while interfaces remain.
         """
         while self._left:
             result = self._start() if self._running is None else self._check(self._running)

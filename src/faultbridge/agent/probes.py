@@ -37,10 +37,12 @@ _CODES_AND_MESSAGES = {
 class Probe:
     """One probe: how to start it, how often it runs, its timeout, and how its output is recognized.
 
-    `source` is the source of the records with the output. Output is sent only if it starts with `expected_prefix` (an
-    empty prefix allows every output), or contains one of `known_errors`, error texts that the decoder of `source` also
-    reads. If `second_source` is not None, the same output is sent as a second record with this source. `code_prefix` is
-    the first part of the fault codes that report a failure of the probe itself.
+    - `source` is the source of the records that contain the output.
+    - `expected_prefix` is the text with which the output must start to be sent. An empty prefix allows every output.
+    - `known_errors` are error texts that the decoder of `source` also reads. Output that contains one of them is sent
+      without the expected prefix too.
+    - `second_source`, if it is not None, is the source of a second record with the same output.
+    - `code_prefix` is the first part of the fault codes that report a failure of the probe itself.
     """
 
     name: str

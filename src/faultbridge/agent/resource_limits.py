@@ -58,9 +58,12 @@ def cpu_seconds() -> float:
 class CpuBudget:
     """Computes the pauses that keep CPU use below a share of one core.
 
-    `started_at` is the time at which the limit starts, and `used_at_start` the CPU time used by then. `now` and `used`
-    are the present values of both. Times are seconds of a monotonic clock, CPU times are seconds. `share` is the
-    allowed share of one core. `burst` is additional CPU time that may be used without a pause.
+    - `started_at` is the time at which the limit starts; the methods receive the present time as `now`.
+    - `used_at_start` is the CPU time used until `started_at`; the methods receive the CPU time until `now` as `used`.
+    - `share` is the allowed share of one core, from 0 to 1.
+    - `burst` is additional CPU time that may be used without a pause.
+
+    Times are seconds of a monotonic clock. CPU times are seconds.
     """
 
     started_at: float

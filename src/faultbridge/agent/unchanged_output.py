@@ -3,10 +3,11 @@
 AWS charges for each record. Temperatures, loads and clocks change all the time, and no decoder reads them. Unchanged
 output is sent again after ten minutes by default, and after twice this time for a source that reports only counters.
 
-Ingest divides the increase of a counter by the time between two samples. When a counter changes after samples that were
-not sent, the last unsent sample is therefore sent too, with its own time. Ingest does not store a sample again if its
-values equal those of the sample before. So that ingest still knows the time of the latest such sample, each record
-states when the previous values were last sent (`value_log`).
+Ingest divides the increase of a counter by the time between two samples, so it needs the times of both:
+
+- If a counter changes after samples that were not sent, the last unsent sample is sent too, with its own time.
+- Ingest does not store a sample whose values equal those of the sample before. Each record therefore states when the
+  previous values were last sent (`value_log`).
 """
 
 from __future__ import annotations

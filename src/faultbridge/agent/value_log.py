@@ -31,9 +31,9 @@ class ValueLog:
     def add(self, source: str, digest: str, at: datetime) -> SentValues:
         """Log that a set of values is sent now; return its digest and when earlier sets were sent.
 
-        Ingest stores equal samples at most every five minutes, so a set that is sent again within that time keeps its
-        earlier time. If the log cannot be stored on disk, a restarted agent would not know when the set was sent. The
-        result then has no digest, and ingest stores the samples.
+        Ingest stores equal samples at most every five minutes. If a set is sent again within five minutes, the log
+        therefore keeps the time at which the set was sent before. If the log cannot be stored on disk, the result has
+        no digest, and ingest stores the samples, because a restarted agent would not know when the set was sent.
         """
         digest, before = digest[:DIGEST_LENGTH], self._read(source)
         sent_at = before.get(digest)

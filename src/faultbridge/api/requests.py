@@ -32,7 +32,10 @@ class Caller:
     clusters: frozenset[str] | None = None
 
     def check(self, cluster: str | None) -> None:
-        """Raise `Rejected` (`forbidden`) if the caller may not access a cluster; None means all clusters."""
+        """Raise `Rejected` (`forbidden`) if the caller may not access a cluster.
+
+        If `cluster` is None, the caller must have access to all clusters.
+        """
         required = ALL_CLUSTERS if cluster is None else cluster
         if self.clusters is not None and not {required, ALL_CLUSTERS} & self.clusters:
             raise Rejected("forbidden", "the token does not allow this cluster")
@@ -79,7 +82,10 @@ class Request:
         return values
 
     def flag(self, name: str) -> bool:
-        """Return a parameter that must be `true` or `false`; the default is False."""
+        """Return a parameter that is `true` or `false`, or False if the request does not have it.
+
+        Another value raises `Rejected` (`bad_parameter`).
+        """
         text = self.text(name) or "false"
         if text not in {"true", "false"}:
             raise Rejected("bad_parameter", f"invalid {name}: {text[:40]!r}; allowed: true, false")

@@ -1,7 +1,7 @@
 """Anchor: stores the last hash of every stream of a cluster in a bucket of locked objects, every hour.
 
-This bucket is the vault. The first version of an anchor stays locked there until its retention ends, so a principal
-that can write the table cannot change it.
+This bucket is the vault. The first version of an anchor stays locked in the vault until its retention ends, so a
+principal that can write the table cannot change the anchor.
 """
 
 from __future__ import annotations

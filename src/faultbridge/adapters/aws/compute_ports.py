@@ -123,7 +123,7 @@ class ComputePorts:
 
     @cached_property
     def restarters(self) -> Mapping[str, Restarter]:
-        """Return the adapters that reset GPUs and reboot nodes, by name."""
+        """Return the adapters that reset GPUs and reboot nodes, by the restarter name in a cluster's registration."""
         from faultbridge.adapters.compute.hyperpod_restart import HyperPodRestarter
         from faultbridge.adapters.compute.ssm_restart import SsmRestarter
 
@@ -160,7 +160,7 @@ class ComputePorts:
 
     @cached_property
     def verifiers(self) -> Mapping[str, Verifier]:
-        """Return the adapters that run diagnostics on instances, by name."""
+        """Return the adapters that run diagnostics on instances, by the verifier name in a cluster's registration."""
         from faultbridge.adapters.compute.dcgm_verifier import OutputBucket, SsmDcgmVerifier
         from faultbridge.adapters.compute.hyperpod_verifier import HyperPodVerifier
         from faultbridge.adapters.verification.ec2_peers import Ec2Peers

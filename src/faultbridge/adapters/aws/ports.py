@@ -87,7 +87,10 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def job_callbacks(self) -> Mapping[str, JobCallback]:
-        """Return the callbacks by name; a callback notifies a customer's system that a job may resume."""
+        """Return the callbacks, by the callback name in a cluster's registration.
+
+        A callback notifies a system of the customer, such as a scheduler, that a job may resume.
+        """
         from faultbridge.adapters.aws.stack import StackSecret
         from faultbridge.adapters.callbacks.job_annotation import JobAnnotation
         from faultbridge.adapters.callbacks.job_topic import JobTopic
@@ -120,7 +123,7 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def orchestrators(self) -> Mapping[str, Orchestrator]:
-        """Return the adapters that cordon and drain nodes, by name."""
+        """Return the adapters that cordon and drain nodes, by the orchestrator name in a cluster's registration."""
         from faultbridge.adapters.aws.stack import StackSecret
         from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator, NoOrchestrator
         from faultbridge.adapters.slurm.access import connections

@@ -58,10 +58,13 @@ class Ec2Capacity:
     def _own(self, instance: Mapping[str, Any], *, is_block: bool) -> Capacity:
         """Return the capacity of the reservation or capacity block in which the instance runs.
 
-        `is_block` is True for a capacity block. If the instance runs in the other kind of reservation, or in none, the
-        result is `ABSENT`. If EC2 refuses the read of the reservation, the evidence of the result is `NONE`, with one
-        exception: for a reservation that is not a block, if only the permission is missing and `frees_slot` is True,
-        the evidence is `OWN_RESERVATION`, because the release of the instance makes room in its reservation.
+        If `is_block` is True, only a capacity block counts, else only a reservation that is not a block. The evidence
+        of the result is:
+
+        - `ABSENT` if the instance runs in no reservation, or in one that does not count.
+        - `NONE` if the reservation does not exist, or if EC2 refuses to describe it.
+        - `OWN_RESERVATION` in all other cases. It is also the evidence if EC2 refuses only because the permission is
+          missing, `is_block` is False and the old instance is released first (`frees_slot`). Its release makes room.
         """
         reservation = instance.get("CapacityReservationId")
         if not reservation:

@@ -141,7 +141,10 @@ class SsmDcgmVerifier:
             return sent or self._send(instance_id, token, level or self._level)
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the status of the verification; `unknown` when the report is missing or inconclusive."""
+        """Return the status of the verification that the SSM command `operation` runs.
+
+        The verdict is `unknown` if the report is missing or inconclusive.
+        """
         with translated(f"reading the verification of {instance_id}"):
             answer = ssm_commands.invocation(self._clients.ssm, instance_id, operation)
         if answer is None:
@@ -157,7 +160,7 @@ class SsmDcgmVerifier:
         return self._judge(level or self._level, report, instance_id)
 
     def _refuse(self, instance_id: str, level: int) -> None:
-        """Raise Unverifiable if this instance type can never pass, to avoid diagnostics of up to two hours."""
+        """Raise Unverifiable if an instance of this type can never pass, to save up to two hours of diagnostics."""
         if self._deep is None or not self._deep.script(level):
             return
         instance_type = hardware_of(self._clients, instance_id).instance_type
@@ -180,7 +183,7 @@ class SsmDcgmVerifier:
             raise
 
     def _report(self, answer: Mapping[str, Any], instance_id: str, operation: str) -> bytes:
-        """Return the command's output with the DCGM report, from the output bucket if SSM truncated it."""
+        """Return the command's output from `answer`, SSM's invocation, or from the output bucket if SSM cut it."""
         text = str(answer.get("StandardOutputContent", ""))
         if self._output is None or len(text) < OUTPUT_CHARACTERS:
             return text.encode()
@@ -207,8 +210,8 @@ def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
     """Return the verdict for the tests of a DCGM report.
 
     Any hardware failure means FAILED. PASSED requires that every device passed a test. Any other report is UNKNOWN.
-    Deployment checks (libraries, permissions, modes) do not test hardware. They therefore count only at level 1, which
-    has no other checks.
+    Above level 1, a passed deployment check (libraries, permissions, modes) does not count, because it shows nothing
+    about the hardware. Level 1 has only deployment checks.
     """
     if any(test.outcome == "fail" and test.hardware for test in tests):
         return Verdict.FAILED

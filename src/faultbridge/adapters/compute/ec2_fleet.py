@@ -81,7 +81,7 @@ class FleetLauncher:
     def assign(self, instance_id: str, case: str) -> CallResult:
         """Tag a spare instance with the case that takes it.
 
-        The tag replaces the id of the spare slot for which the instance was launched.
+        Before, the value of the tag was the id of the spare slot for which the instance was launched.
         """
         try:
             self._clients.ec2.create_tags(Resources=[instance_id], Tags=[{"Key": CASE_TAG, "Value": case}])

@@ -104,10 +104,10 @@ class Ec2Inventory:
         return frozenset(one["InstanceId"] for one in tagged)
 
     def repairs_nodes(self, config: ClusterConfig) -> RepairSetting | None:
-        """Return the setting of the EKS node groups in which EKS itself repairs nodes; None if there is none.
+        """Return the setting by which EKS repairs nodes of the cluster; None if EKS repairs none of them.
 
-        Auto Scaling always replaces instances that fail its health checks. That is not a setting, so it is not reported
-        here.
+        EKS repairs the nodes of a managed node group if its node auto repair is on. Auto Scaling also replaces
+        instances that fail its health checks; this is no setting of EKS, so it is not reported here.
         """
         if not config.eks_cluster:
             return None

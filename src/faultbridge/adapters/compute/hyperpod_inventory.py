@@ -84,8 +84,8 @@ class HyperPodInventory:
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the given instances that no longer exist or are shutting down.
 
-        An instance that the cluster neither lists nor describes no longer exists. To limit the calls to SageMaker, only
-        the first 100 instances that are not listed are described, in order of id. All others count as existing.
+        An instance that the cluster neither lists nor describes no longer exists. To limit the calls to SageMaker, at
+        most 100 unlisted instances are described, in order of id; further unlisted instances count as existing.
         """
         listed = {one["InstanceId"]: _is_leaving(one) for one in self._nodes(config) if one.get("InstanceId")}
         unlisted, cluster = sorted(set(instances) - set(listed))[:MAX_DESCRIBED], self._cluster(config)
@@ -95,7 +95,7 @@ class HyperPodInventory:
     def opted_out(self, config: ClusterConfig) -> frozenset[str]:
         """Return no instances: a HyperPod node has no EC2 tag that could exclude it from repairs.
 
-        On EKS, a label of the Kubernetes node excludes it.
+        On EKS, a label of the Kubernetes node excludes the node instead.
         """
         del config
         return frozenset()

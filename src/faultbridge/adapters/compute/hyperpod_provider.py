@@ -36,8 +36,8 @@ class HyperPodProvider:
     def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
         """Request the replacement of a node; returns CONFLICT while HyperPod recovers nodes on its own.
 
-        If HyperPod does not find the instance, the call succeeds only if the list of nodes confirms that the instance
-        is gone.
+        If HyperPod does not find the instance, `probe` decides: the call succeeds if the instance is gone, else it
+        returns AMBIGUOUS.
         """
         if self._cluster.recovers_nodes():
             return CallResult(ProviderFailure.CONFLICT, f"HyperPod recovers the nodes of {self._cluster.name} itself")

@@ -59,7 +59,8 @@ class LaunchTemplateProvider:
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a template has no capacity data
         """Return the capacity that a source, such as a reservation, has for the successor of an instance.
 
-        On-demand capacity is `LAUNCH_FIRST`: the successor starts before the old instance is released.
+        For on-demand capacity, the evidence is `LAUNCH_FIRST`, without a call to EC2, because the successor starts
+        before the old instance is released.
         """
         if source is CapacitySource.ON_DEMAND:
             return Capacity(CapacityEvidence.LAUNCH_FIRST, reason="the successor starts before the release")

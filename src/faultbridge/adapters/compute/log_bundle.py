@@ -92,8 +92,11 @@ class SsmLogCollector:
 def script(url: str) -> tuple[str, ...]:
     """Return the lines of the shell script that collects logs and uploads them to a URL.
 
-    If a host lacks one of the programs that write logs, the bundle is collected without its output: the file for the
-    output contains an error text. If the program is `nvidia-bug-report.sh`, the bundle does not have the file.
+    A missing program on the host does not stop the collection:
+
+    - Without `nvidia-bug-report.sh`, the bundle does not contain its report.
+    - Without `journalctl`, the kernel log comes from `dmesg`.
+    - Without one of the other programs, its file in the bundle contains an error text.
     """
     return (
         "set -u",

@@ -24,9 +24,9 @@ PATCH_RETRY = Retry(3, first_seconds=0)
 class NodeClient:
     """Finds and patches the Kubernetes nodes of one cluster.
 
-    A Kubernetes node is used only if its `spec.providerID`, or on HyperPod its name, contains the id of the wanted
-    instance, because its name can be that of another instance. Without an instance id, the name decides. A node is
-    first read by its probable names, to avoid a list of all nodes.
+    The caller gives the instance id of the wanted node. A Kubernetes node is used only if its `spec.providerID`, or on
+    HyperPod its name, contains this id. Other names prove nothing, because another instance may have the same name. If
+    the instance id is not known, the name decides. Probable names are read first, to avoid a list of all nodes.
     """
 
     api: Kubernetes

@@ -29,9 +29,10 @@ def node_groups(clients: Clients, cluster: str) -> tuple[Mapping[str, Any], ...]
 
 
 def repair_setting(cluster: str, groups: Collection[Mapping[str, Any]]) -> RepairSetting | None:
-    """Return the setting of the node groups in which EKS repairs nodes; None if there is no such group.
+    """Return the setting by which EKS repairs nodes of the given node groups; None if EKS repairs none of them.
 
-    Node groups that have only instance types without accelerators are ignored.
+    The setting names the node groups, and the command that turns node auto repair off. Node groups that have only
+    instance types without accelerators are ignored.
     """
     repairing = [str(one["nodegroupName"]) for one in groups if _repairs(one)]
     if not repairing:

@@ -38,9 +38,10 @@ class EksOrchestrator:
         return result_of(lambda: self._cordon(node), failure_of)
 
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Undo the cordon of the node, unless it was already cordoned before Faultbridge isolated it.
+        """Remove Faultbridge's isolation, and make the node schedulable.
 
-        In that case, the node stays cordoned, and the reason in the result states this.
+        A node that was already cordoned before Faultbridge isolated it stays cordoned. The reason in the result states
+        this.
         """
         return result_of(lambda: self._uncordon(node), failure_of)
 

@@ -46,9 +46,10 @@ class EventBridgeBus:
     def put(self, events: Sequence[BusEvent]) -> tuple[FailedEvent, ...]:
         """Publish the events, at most ten and 1 MB per call; returns the events that were not accepted.
 
-        If a call fails temporarily, all its events are returned with `permanent` False. If EventBridge rejects events
-        because of the deployment, such as a missing permission, the call raises Misconfigured, even if earlier events
-        were accepted.
+        - Events that EventBridge can never accept are not sent, and are returned with `permanent` True.
+        - If a call to EventBridge fails temporarily, all events of this call are returned with `permanent` False.
+        - If EventBridge rejects events because of the deployment, such as a missing permission, Misconfigured is
+          raised, even if other events were accepted before.
         """
         defects = {event.event_id: self.defect_of(event) for event in events}
         invalid = (FailedEvent(event_id, defect, permanent=True) for event_id, defect in defects.items() if defect)

@@ -40,8 +40,9 @@ class SqsQueue:
     def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
         """Send (message group, body) pairs; returns the bodies that were not accepted.
 
-        One call sends at most ten messages and 256 KiB. Raises Transient only if the first call fails, so that the
-        caller always knows which bodies were accepted.
+        One call to SQS sends at most ten messages and 256 KiB; a message above 256 KiB is not sent. If the first call
+        fails temporarily, Transient is raised. If a later call fails temporarily, all bodies of this call are returned.
+        After a temporary failure, the caller therefore knows which bodies were accepted.
         """
         fitting = [message for message in messages if _size(message) <= CALL_BYTES]
         unsent = [message[1] for message in messages if _size(message) > CALL_BYTES]

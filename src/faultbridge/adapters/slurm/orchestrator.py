@@ -174,7 +174,8 @@ def _is_drained(found: SlurmNode) -> bool:
 def _drained_for(found: SlurmNode, node: ClusterNode) -> bool:
     """Return whether the reason of a drain names Faultbridge and the instance that backs the node.
 
-    For a node without an instance, the reason must state that there is no instance, in the present or the former form.
+    For a node without an instance, the reason must contain `no-instance` in place of the instance id.
+    FORMER_REASON, which earlier versions of Faultbridge wrote, also counts.
     """
     if node.instance_id is None and found.reason == FORMER_REASON:
         return True

@@ -31,9 +31,9 @@ class Peer:
 class Ec2Peers:
     """Finds the peers of an instance, which run no work.
 
-    A peer has the same cluster, instance type, number of EFA interfaces, zone and VPC as the instance. `known`
-    names the cluster of an instance, verified spares, and instances without work. `stack` is the value of the tag
-    `faultbridge:stack`; SSM refuses commands to instances without this tag.
+    A peer has the same cluster, instance type, number of EFA interfaces, zone and VPC as the instance. `known` reads
+    from the table which cluster an instance belongs to, which spares are verified, and whether an instance runs work.
+    `stack` is the value that the tag `faultbridge:stack` of a peer must have; SSM refuses commands to other instances.
     """
 
     clients: Clients

@@ -108,10 +108,11 @@ class SsmPairVerifier:
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
         """Return the status of the verification.
 
-        Until the deep verification has passed, and at levels below 4, its status is returned. After that, at levels 4
-        and 5, the tests with peers decide. If they cannot decide because no other peer is free, the result is `unknown`
-        after a failed test with one peer. Without a failed test, the instance passes at level 4, and the result is
-        `unknown` at level 5.
+        Until the deep verification has passed, its status is returned. At levels below 4, no tests with a peer follow,
+        so its status is always returned. At levels 4 and 5, the tests with peers decide. If no other peer is left:
+
+        - After failed tests with one peer, the result is `unknown`, because either instance may be faulty.
+        - Without failed tests, the instance passes at level 4, and the result is `unknown` at level 5.
         """
         found, asked = self._deep.status(instance_id, operation, level), level or self._level
         if found.verdict is not Verdict.PASSED or asked < DEEP_LEVEL:
@@ -171,9 +172,10 @@ class SsmPairVerifier:
     def _begin(
         self, instance_id: str, operation: str, hardware: InstanceHardware, tried: set[str], refused: list[str]
     ) -> bool:
-        """Start the tests with another peer, or wait for a peer in use; returns False if no peer is left.
+        """Start the tests with a peer that is not in `tried`; returns False if no such peer is left.
 
-        If SSM refuses the command to a peer, the peer and the error are added to `refused`.
+        Returns True if tests were started or may already have been started, or if a remaining peer is in use; a later
+        call then continues. If SSM refuses the command to a peer, the peer and the error are added to `refused`.
         """
         peers = [peer for peer in self._peers.of(instance_id, hardware) if peer.instance_id not in tried]
         holders = [self._leases.holder(peer.instance_id) for peer in peers]

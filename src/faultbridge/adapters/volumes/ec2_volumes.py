@@ -31,7 +31,8 @@ FREE, UNKNOWN_ZONES = "detached", frozenset[str]()
 class Ec2Volumes:
     """A Volumes adapter, which detaches and attaches the EBS volumes of EC2 instances.
 
-    `of_groups` means that the groups are Auto Scaling groups, whose zones can be read before a launch.
+    If `of_groups` is True, the groups of nodes are Auto Scaling groups, whose zones can be read before a launch. If
+    `of_groups` is False, they are launch templates, whose zones are known only after a launch.
     """
 
     def __init__(self, clients: Clients, *, of_groups: bool = False) -> None:

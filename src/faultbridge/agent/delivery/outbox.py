@@ -134,7 +134,11 @@ class Outbox:
                 self.spool.remove(name)
 
     def _announce(self, wait: Wait) -> None:
-        """Wake up the sender thread at once for an urgent record, or soon for changed probe output."""
+        """Notify the sender thread of a new record.
+
+        An urgent record (`Wait.NONE`) wakes up the thread. For changed probe output (`Wait.SHORT`), only the event
+        `changed` is set, which the thread checks each time it wakes up. Other records set no event.
+        """
         if wait is Wait.NONE:
             self.urgent.set()
             self.new_records.set()

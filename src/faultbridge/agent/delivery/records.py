@@ -44,10 +44,12 @@ class Wait(Enum):
 class OutgoingRecord:
     """One encoded message for the queue.
 
-    `group` is the SQS message group, and `text` the message. A body above the message limit is in `object_body`. It is
-    written to the bucket under the key `object_key` before the message is sent. `cursor` is the position of the log
-    after the lines of the record; None for other records, and for all but the last record of divided lines. `wait` is
-    not stored on disk: after a restart, every record is sent at once.
+    - `group` is the SQS message group, and `text` is the message.
+    - `object_body` is a body above the message limit. The sender writes it to the bucket under the key `object_key`
+      before it sends the message.
+    - `cursor` is the read position in the log after the lines of the record. It is None for records that contain no log
+      lines. If lines are divided into several records, only the last record has the cursor.
+    - `wait` is not stored on disk: after a restart, every record is sent at once.
     """
 
     record_id: str

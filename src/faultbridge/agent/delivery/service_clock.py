@@ -29,7 +29,8 @@ class ServiceClock:
     def correct(self, date: str | None) -> bool:
         """Correct the clock by a `Date` header. Returns whether the clock was corrected.
 
-        The result is False if the header is missing or not valid, or if the clock differs from it by at most 60 s.
+        The clock is not corrected if the header is missing or not valid, or if the time in the header differs from the
+        time of this clock by at most 60 s.
         """
         try:
             served = parsedate_to_datetime(date or "")

@@ -3,8 +3,9 @@
 It uses only the standard library, because the agent may use at most 64 MB of memory: importing botocore takes 26 MB and
 a botocore client 40 MB (measured).
 
-Web identities (IRSA) are deliberately not supported. The session name proves to the queue which instance sent a record,
-and the caller of a web identity can choose its session name. Source: AWS, "Create a signed AWS API request".
+Web identities (IRSA) are deliberately not supported. The session name of the credentials proves which instance sent a
+record, but a process with a web identity can choose any session name, so its name would prove nothing. The signature
+follows the AWS documentation page "Create a signed AWS API request".
 """
 
 from __future__ import annotations

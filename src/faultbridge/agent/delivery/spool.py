@@ -31,11 +31,12 @@ def _nothing() -> None:
 class Spool:
     """A folder with one file per record. Records are sent in the order of the file names.
 
-    The main loop and the sender thread may use the spool at the same time. A record file is written under a temporary
-    name and then renamed, so a crash leaves a complete record or none. A record also contains the cursor of its log, so
-    a log line and the position after it are stored together. The file and the folder are synchronized to disk, so a
-    stored record survives a power failure. A record in quarantine is kept and not sent; the next start of the agent
-    sends it again.
+    - The main loop and the sender thread may use the spool at the same time.
+    - A record file is written under a temporary name and then renamed, so a crash leaves a complete record or none.
+    - A record of log lines also contains the cursor of the log, so the lines and the position after them are stored
+      together.
+    - The file and the folder are synchronized to disk, so a stored record survives a power failure.
+    - A record in quarantine is kept and not sent. After the next start of the agent, the record is sent again.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:

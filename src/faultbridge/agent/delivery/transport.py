@@ -130,10 +130,12 @@ def _ids(messages: Iterable[Sequence[OutgoingRecord]]) -> set[str]:
 def _refuses_content(response: HttpResponse, service: str) -> bool:
     """Return whether a service refused a call because of the content of the call.
 
-    Calls with other content may then succeed, so the agent continues with other records. The result is False for HTTP
-    429, and for every status that is not a client error. Each other client error of S3 counts as a refusal of the
-    content, because an S3 call concerns only the one record that needs the object. A client error of SQS counts as a
-    refusal unless its error code names another cause, such as a missing permission or throttling.
+    After such a refusal, calls with other content may succeed, so the agent continues with other records.
+
+    - HTTP 429, and every status that is not a client error (4xx), is no refusal of the content.
+    - Each other client error of S3 is a refusal, because an S3 call concerns only the one record that needs the object.
+    - Each other client error of SQS is a refusal, unless its error code names another cause, such as a missing
+      permission or throttling.
     """
     if response.status not in HTTP_CLIENT_ERRORS or response.status == HTTP_TOO_MANY_REQUESTS:
         return False
