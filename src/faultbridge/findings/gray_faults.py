@@ -42,7 +42,7 @@ def acting_detectors(detectors: Iterable[Detector], findings: Iterable[Finding],
 
 
 def began(finding: Finding) -> Arrival:
-    """Return the fault that begins on a node when a finding opens, in the form that can be recorded."""
+    """Return the arrival that starts the fault of a finding on its node when the finding opens."""
     fault = Fault(
         SOURCE,
         fault_code(finding.detector),

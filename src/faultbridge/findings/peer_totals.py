@@ -42,7 +42,8 @@ def read_totals(
 ) -> Iterator[Total]:
     """Yield the counter sums of the nodes in service, for each detector.
 
-    A node is left out for a detector if its source has not reported these counters in the last 30 minutes.
+    A node is left out for a detector if the detector's source reported no such counters of the current instance, or
+    reported them too long ago (`_reported_at`).
     """
     serving = [state for state in states if state.status is not None and state.status.in_service and state.incarnation]
     by_source: dict[str, list[Detector]] = {}

@@ -45,7 +45,7 @@ class WebhookRequest:
     def is_signed(self) -> bool:
         """Return whether the post must have a valid signature.
 
-        It must if it contains a signature or a timestamp, or if it contains no credentials at all.
+        A post with a signature or a timestamp must have a valid signature, and so must a post without any credentials.
         """
         return bool(self.signature or self.timestamp or not self.authorization)
 

@@ -62,8 +62,9 @@ class IncidentChanges:
     ) -> tuple[IncidentChange, ...]:
         """Compute and commit changes of a cluster's incidents with `decide`, and return them.
 
-        Raises Conflict after 20 conflicts with other writers. `waiting` returns the number of cases that wait for an
-        incident. If `affected` is given, a commit also removes the ended holds that cover none of these nodes.
+        At most `MAX_CHANGES` are committed; the next run makes the others. Raises Conflict after 20 conflicts with other
+        writers. `waiting` returns the number of cases that wait for an incident. If `affected` is given, a commit also
+        removes the holds that are no longer needed (`_is_used`).
         """
         committed: tuple[IncidentChange, ...] = ()
 
@@ -94,8 +95,8 @@ def _is_used(hold: Hold, affected: Iterable[AffectedNode], now: datetime) -> boo
     """Return whether a hold, which delays repairs because of an incident, is still needed.
 
     A hold is needed until it ends, and for `VERIFICATION_TIME` after its end, because the incident may explain the
-    failure of a verification that started earlier. Later it is needed only while a fault that it explains is still
-    active.
+    failure of a verification that started earlier. Later, a hold is needed only while a node in `affected` has a fault
+    that the incident explains.
     """
     if hold.ended_at is None or now < hold.ended_at + VERIFICATION_TIME:
         return True

@@ -90,8 +90,8 @@ class Correlate:
     def _hold_and_release(self, control: Control, rows: Sequence[Item], rules: Rules, now: datetime) -> None:
         """Let the cases of nodes with an open incident wait, and release the cases whose incident ended.
 
-        A later run continues an interrupted one. Afterwards, cases that need an operator and belong to no incident are
-        escalated.
+        The cases that need an operator and belong to no open incident are escalated last. If a run is interrupted, the
+        next run does the rest.
         """
         held, incidents = self.held.rows(rules), {}
         if held or control.holds:

@@ -28,8 +28,8 @@ class Intake:
     def silent_nodes(self, cluster: str, all_nodes: Iterable[str]) -> tuple[str, ...]:
         """Return the nodes of a cluster that count as silent because the intake has failed.
 
-        These are the nodes with overdue heartbeats, or all nodes if no heartbeat is overdue. While the intake works,
-        the result is empty.
+        These are the nodes of the cluster with overdue heartbeats. If there are none, these are `all_nodes`, because
+        nothing is known about any node. While the intake works, the result is empty.
         """
         if not self.failed:
             return ()

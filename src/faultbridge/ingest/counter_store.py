@@ -1,8 +1,8 @@
 """Counter store: keeps the last counters of each component, for comparison with the next sample.
 
 - Samples that cause a fault are written with that fault. Other samples are written alone, at most every five minutes.
-- Samples with the stored values are written only every two hours, if the agent states when it last sent these values.
-  That time replaces the time of the stored samples in the next comparison.
+- Samples whose values equal the stored ones are written only every two hours, if the agent states when it last sent
+  these values. The stated time then replaces the time of the stored samples in the next comparison.
 - If a comparison with samples that were read together with the node finds a fault, the samples are read and compared
   again, because another writer may have committed the fault since then.
 - Counters of an earlier instance or boot are never compared.
@@ -81,9 +81,9 @@ class CounterStore:
     ) -> ComparedSamples:
         """Compare new counter samples with the stored ones, oldest first.
 
-        Samples that are no newer than the stored ones are skipped. `values` maps each record id to the digest of the
-        values in the record, and the times at which the agent last sent which values. `read` may contain the stored
-        samples, read together with the node's state.
+        Samples that are no newer than the stored ones are skipped. `values` maps each record id to what its agent
+        states: the digest of the values in the record, and for earlier digests the time at which it last sent these
+        values. `read` may contain the stored samples, read together with the node's state.
         """
         by_source: dict[str, list[Arrival]] = {}
         for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
@@ -195,7 +195,7 @@ def _seen_again(
     is at least `SAMPLE_INTERVAL` later.
 
     - `times` are the times of the arrived samples, oldest first. `stated` is what the record of each sample states.
-    - A sample is new if it is later than the stored ones, except with their digest and before the latest stated time.
+    - A sample later than the stored ones is new, unless it has their digest and is before the latest stated time.
     - If no sample is new, the first one counts as new.
     """
     if stored is None or stored.digest is None:
@@ -215,7 +215,7 @@ def _seen_again(
 
 
 def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values: ValuesByRecord) -> str | None:
-    """Return the digest that the one record of these samples states; None for several records, or without a digest."""
+    """Return the digest of these samples if all are from one record that states a digest, else None."""
     sources = {records.get(name) for name in ports}
     record = sources.pop() if len(sources) == 1 else None
     stated = values.get(record) if record is not None else None
@@ -223,10 +223,10 @@ def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values:
 
 
 def _need_not_be_stored(after: SampleSet, stored: SampleSet | None, digests: Collection[str | None]) -> bool:
-    """Return whether samples need no write, because the same or equal samples are stored.
+    """Return whether the samples `after` need no write, because the same samples or equal values are stored.
 
-    Equal samples must be less than two hours newer, and all new records must state the digest of the stored ones. These
-    records then also state when the agent last sent these values.
+    Values are equal if `after` and all new records (`digests`) have the digest of the stored samples. They need a write
+    only if they are at least two hours newer: until then, the agent states in later records when it last sent them.
     """
     if stored is None or after == stored:
         return after == stored

@@ -67,7 +67,7 @@ class ClusterHeartbeats:
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
 
     def to_check_again(self, number: int) -> dict[NodeKey, datetime]:
-        """Return this minute's share of the silent nodes, at most `number`; one may serve again without heartbeats."""
+        """Return up to `number` silent nodes to check this minute: a node may be in service again without heartbeat."""
         silent = sorted(self.silent & self.last.keys())
         turns = max(-(-len(silent) // number), 1)
         mine = silent[int(self.read_at.timestamp()) // 60 % turns :: turns]
@@ -226,9 +226,9 @@ def read_snapshots(
     deliveries: Mapping[NodeKey, Sequence[Delivery]],
     result: IngestResult,
 ) -> Mapping[NodeKey, SnapshotTimes]:
-    """Return, by node, the times of health snapshots that were stored with heartbeats since `oldest`.
+    """Return the times of health snapshots that were stored with heartbeats since each node's time in `oldest`.
 
-    A node whose snapshots cannot be read is not included.
+    A node whose snapshots cannot be read is not included in the result; its `deliveries` go back to the queue.
     """
 
     def read(nodes: Sequence[NodeKey]) -> Iterator[tuple[NodeKey, SnapshotTimes]]:

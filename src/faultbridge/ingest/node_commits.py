@@ -48,7 +48,11 @@ class NodeCommits:
             self._commit(group)
 
     def _drafts(self, by_node: PartsByNode) -> Iterator[DraftedBatch]:
-        """Yield the planned commit of each node that can be processed."""
+        """Yield the planned commit of each node that can be processed.
+
+        If the commit of a node cannot be planned, each of its records is committed separately, or the records go back
+        to the queue.
+        """
         for node, (config, parts) in by_node.items():
             try:
                 batch = self._batch(config, parts, node)

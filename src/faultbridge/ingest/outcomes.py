@@ -178,7 +178,7 @@ def process_isolated(
     process: Callable[[Sequence[Item]], Iterable[Done]],
     fail: Callable[[Sequence[Item], Exception], None],
 ) -> list[Done]:
-    """Process all items in one call and, after an unexpected error, each item alone.
+    """Process all items in one call and, after an unexpected error, each item alone; return the results of `process`.
 
     `fail` receives the items that were not processed and their error. After a Transient error these are all items: the
     dependency does not respond, and single tries would only take time.

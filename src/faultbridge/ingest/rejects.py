@@ -152,7 +152,10 @@ class Rejects:
         return found is not None and int(str(found["n"])) >= MAX_PER_HOUR
 
     def _message(self, reject: Reject) -> tuple[str, str]:
-        """Return the queue message that sends a rejected record again: its group and its text."""
+        """Return the message group and the text of the queue message that sends a rejected record again.
+
+        Raises Rejected `raw_gone` if the bytes of the record no longer exist.
+        """
         raw = self.raw(reject)
         if raw is None:
             detail = f"the bytes of the record no longer exist: {reject.record_id}; send it again from its source"
@@ -170,8 +173,8 @@ class Rejects:
 def _is_counted_by_sender(reject: Reject) -> bool:
     """Return whether the hourly limit counts all rejects of a sender together, instead of by node and source.
 
-    This is so for a sender that is an instance, and for reasons in `COUNTED_BY_SENDER`. Otherwise such a sender could
-    avoid the limit, because its records can name any number of nodes and clusters.
+    The result is True for a sender that is an instance, and for reasons in `COUNTED_BY_SENDER`. Limits by node would
+    not stop such a sender, because its records can name any number of nodes and clusters.
     """
     return reject.reason in COUNTED_BY_SENDER or instance_of(reject.sender) is not None
 

@@ -79,11 +79,11 @@ class Jobs:
     ) -> Job:
         """Record that a job starts on nodes, which are given by node name, other alias or instance id.
 
-        `ranks` maps these names to global ranks, such as `0-7`. An ended job may start again, because schedulers
-        requeue jobs. If the job already runs on these nodes, only its name, ranks and stall limit are updated, if
-        given. If it runs on other nodes and `again` is True, that run is ended first. Raises Rejected `unknown_node`
-        for a name without a node in the cluster, `bad_ranks` for ranks of a node that is not listed or for a rank on
-        two nodes, and `job_runs` if the job already runs on other nodes or since another time.
+        `ranks` maps these names to global ranks, such as `0-7`. `at` is the start; None means now. An ended job may
+        start again. If the job already runs on these nodes, only the given name, ranks and stall limit are stored. If
+        it runs on other nodes and `again` is True, that run is ended first. Raises Rejected `unknown_node` for a name
+        without a node in the cluster, `bad_ranks` for ranks of a node that is not listed or for a rank on two nodes,
+        and `job_runs` if the job runs since another time than `at`, or on other nodes and `again` is False.
         """
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)

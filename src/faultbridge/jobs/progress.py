@@ -59,9 +59,13 @@ class JobProgress:
     def check(self, key: Key) -> None:
         """Record that a job is stalled if its step has not advanced within its stall limit.
 
-        `key` is the key of the job's timer, which is due. If the job is not stalled, nothing is recorded and the timer
-        stays. If the job has ended, or if the timer belongs to an earlier run, nothing is recorded. In this case, and
-        after a stall is recorded, the timer is deleted.
+        `key` is the key of the job's timer, which is due.
+
+        - If the job is stalled, the stall is recorded and the timer is deleted.
+        - If the job runs and is not stalled, nothing is recorded and the timer stays.
+        - If the job has ended, or if the timer belongs to an earlier run, nothing is recorded and the timer is deleted.
+
+        If a heartbeat arrives meanwhile, the timer stays.
         """
         cluster, job_id = stored.job_of(key.pk)
         job = self.jobs.find(cluster, job_id)

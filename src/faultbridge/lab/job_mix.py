@@ -74,7 +74,7 @@ class JobLosses:
 
     @property
     def job_nodes(self) -> int:
-        """The number of nodes that all jobs together need."""
+        """Return the number of nodes that all jobs together need."""
         return sum(job.size for job in self._jobs)
 
     def _down(self, outage: Outage) -> None:

@@ -27,8 +27,8 @@ class State(StrEnum):
 class Finding:
     """A rank that other ranks wait for, and the operation that shows this: its group, number and name.
 
-    `waiting` lists the other ranks whose first pending operation is that operation. If there are none, it lists all
-    ranks that wait for `rank`.
+    `waiting` lists the other ranks whose first pending operation is that operation. If there are no such ranks,
+    `waiting` lists all ranks that wait for `rank`. `file` is the dump of `rank`, or None if it has no dump.
     """
 
     rank: int
@@ -103,9 +103,11 @@ def _blamed_calls(found: Iterable[Finding]) -> set[Call]:
 
 
 def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[int, State]:
-    """Return the ranks at the ends of the wait-for graph, with the reason why others wait for them.
+    """Return the ranks to blame at the ends of the wait-for graph, each with the reason why others wait for it.
 
-    These ranks wait for no other rank, or wait for each other in a circle.
+    - A rank that waits for no other rank is an end. The ranks in `hanging` (see `unfinished`) are left out.
+    - Ranks that wait for each other in a circle, and for no rank outside the circle, are an end. `_circle` selects the
+      ranks to blame.
     """
     graph: dict[Hashable, list[Hashable]] = {rank: [call] for rank, call in edges.calls.items()}
     for call in edges.absent:

@@ -14,10 +14,13 @@ _EQUAL_SHAPES = ("all_reduce", "allreduce", "_all_gather_base", "_reduce_scatter
 def mismatched(job: Job, group: Group) -> dict[int, Operation]:
     """Return the ranks whose pending call differs from the usual call, each with its call.
 
-    Pending calls with the same sequence number are compared. Only the first sequence number with different calls is
-    used. The usual call is the most frequent of them. If two are equally frequent, the usual call is the one that
-    groups with the same description make most often. If that is equal too, all ranks with a pending call of this number
-    are returned.
+    Only the first sequence number for which the pending calls of the ranks differ is examined. If there is none, the
+    result is empty. The usual call is chosen as follows:
+
+    - It is the call that most ranks made with this number.
+    - If several calls are equally frequent, it is the one that groups with the same description make most often.
+    - If these calls are equally frequent there too, no call is usual, and all ranks with a pending call of this number
+      are returned.
     """
     calls = _calls(job, group)
     for sequence in sorted(calls):

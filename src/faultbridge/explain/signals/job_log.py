@@ -72,7 +72,7 @@ class _Run:
 
 
 class JobLogReader:
-    """Reads one job log in pieces. It reads up to 8,192 characters on each side of a pattern's text."""
+    """Reads one job log in pieces. Of a long line, it reads only 16 KiB around the fixed text of a pattern."""
 
     def __init__(self, file: str, context: JobContext, node: str | None = None) -> None:
         """Store the name of the file, the context and, if it is known, the node that wrote the file."""
@@ -209,7 +209,7 @@ class JobLogReader:
         self._progress = (at, self._lines + 1 + piece.count(b"\n", 0, start))
 
     def _read_steps(self, piece: bytes) -> None:
-        """Read the training steps at the end of a piece, and also those at its start until a step was found."""
+        """Read the training steps in the last 16 KiB of a piece; also in its first 16 KiB if none was found yet."""
         if not self._steps:
             # Of the first steps, only that they are there is of use: it shows that the program prints at once.
             self._read_steps_of(piece, 0, min(_STEPS_TAIL, max(0, len(piece) - _STEPS_TAIL)))

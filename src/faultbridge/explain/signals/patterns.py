@@ -37,12 +37,13 @@ HEDGES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LogPattern:
-    """One pattern of a signal, with example lines that it must and must not match.
+    """One pattern of a signal, with example lines that it must match (`cases`) and must not match (`not_cases`).
 
-    With `classes`, the line must also name an exception whose class matches one of these globs. A glob with a dot is
-    compared with the full name. With `frames`, one of the innermost frames of the traceback must be in a file whose
-    path contains one of these texts. If `is_fallback` is True, the pattern counts only in a line that no other pattern
-    matches.
+    - If `classes` is not empty, the line must also name an exception whose class matches one of these globs. A glob
+      with a dot is compared with the full name, which includes the module.
+    - If `frames` is not empty, one of the six innermost frames of the traceback must be in a file whose path contains
+      one of these texts.
+    - If `is_fallback` is True, the pattern counts only in a line that no pattern with `is_fallback` False matches.
     """
 
     name: str

@@ -94,10 +94,10 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
 
 
 def _received_at(heads: Iterable[bytes], received_at: datetime | None) -> datetime | None:
-    """Return a time after which no line of the files was written.
+    """Return a time after which no line of the files was written, which determines the year of lines without a year.
 
-    This is the time of receipt, but at most half a year after the latest time with a year in the files. It determines
-    the year of lines that state no year.
+    The result is the time of receipt, but at most half a year after the latest time with a year in `heads` (the starts
+    of the files), because a file may be read years after it was written. It is None if `received_at` is None.
     """
     dated = [one for head in heads if (one := latest_date_of(head)) is not None]
     return min(received_at, max(dated) + _HALF_A_YEAR) if received_at and dated else received_at

@@ -31,11 +31,14 @@ class Trust(StrEnum):
 class Signal:
     """One fact about a job, with the file and the line that state it.
 
-    `kind` generalizes a fault, such as `fault.gpu.fatal`, and `device` is its GPU, if any. `count` is the number of
-    equal signals within ten minutes, of which this is the first. `last_at` and `last_line` are the time and the line of
-    the last of them. `said` is the matched text of the line without its numbers; it shows whether several ranks report
-    the same error. `handled` states how the process continued after the error, such as `retried`, and is empty if the
-    log does not show that it continued. `is_chained` is True if the error was raised while another error was handled.
+    - `kind` generalizes the name of a fault, such as `fault.gpu.fatal`. `device` is the GPU that has the fault, if any.
+    - `count`: equal signals within ten minutes are kept as one signal, the first of them. `count` is their number.
+      `last_at` and `last_line` are the time and the line of the last of them.
+    - `said` is the text of the line from the match on, with 0 for each number. Ranks whose signals have the same name
+      and `said` report the same error.
+    - `handled` states how the process continued after the error, such as `retried`. It is empty if the log does not
+      show that the process continued.
+    - `is_chained` is True if the error was raised while another error was handled.
     """
 
     name: str
@@ -65,10 +68,11 @@ class Signal:
 class LogSpan:
     """What one log file covers: how far it is trusted, its node, and the times of its lines.
 
-    `progress_at` and `progress_line` are the time and line at which the job last made progress. `steps_at` and
-    `steps_line` are the time and line of the last training step but one. An error before that step ended no rank.
-    `first_step_line` is the line of the first step. `steps` is a minimum for the number of steps in one attempt of the
-    job.
+    - `progress_at` and `progress_line` are the time and line at which the job last made progress.
+    - `steps_at` and `steps_line` are the time and line of the second to last training step. An error before that step
+      ended no rank, because the job continued for at least two steps.
+    - `first_step_line` is the line of the first training step.
+    - `steps` is the number of steps that one attempt of the job made at least.
     """
 
     file: str

@@ -45,8 +45,7 @@ class _KeyPositions:
     def of(self, text: bytes, limit: int) -> Iterator[int]:
         """Yield the position of `text` in each line that contains it.
 
-        If more than `limit` lines contain the text, only positions in some of the first and of the last of these lines
-        are yielded.
+        If more than `limit` lines contain the text, lines between the first and the last of them may be skipped.
         """
         key = self._keys[text]
         few = None if key is None else self._few[key]
@@ -77,7 +76,8 @@ def _few(piece: bytes, key: bytes) -> list[int] | None:
 def lines_with(piece: bytes, text: bytes, limit: int) -> Iterator[int]:
     """Yield the position of `text` in each line of `piece` that contains it.
 
-    If more than `limit` lines contain the text, only positions in the first and the last of these lines are yielded.
+    If more than `limit` lines contain the text, only the first `limit - EACH_END` and the last `EACH_END` of them are
+    used.
     """
     position, number = piece.find(text), 0
     while position >= 0 and number < limit - EACH_END:

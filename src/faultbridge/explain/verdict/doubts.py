@@ -113,8 +113,9 @@ def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> b
     - A hang. If `lead` had caused the hang, `lead` would have come minutes before the hang was reported.
     - For an interrupt: any failure except a lost connection, because launchers interrupt the ranks of a failed job.
     - For a cancellation: most failures, because users cancel a failed job.
-    - On the same rank: a loss of peers, or an error during whose handling `lead` was raised. The latter does not count
-      if it is itself a sign of a mechanism with the outlook STOP.
+    - A loss of peers on the same rank.
+    - An error on the same rank, if `lead` was raised while that error was handled, and if that error is no sign of a
+      mechanism with the outlook STOP.
     """
     if earlier.name == HANG:
         return True

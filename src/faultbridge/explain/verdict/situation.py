@@ -88,9 +88,9 @@ def is_in_teardown(situation: Situation, one: Signal) -> bool:
 
 
 def is_same_attempt(situation: Situation, ended: Signal, one: Signal) -> bool:
-    """Return whether an earlier failure and a later line of a file are of the same attempt of the job.
+    """Return whether the earlier failure `ended` and the later signal `one` are of the same attempt of the job.
 
-    They are of different attempts if the job made progress between them.
+    They are of different attempts if both are in one file and the job made its last progress between their lines.
     """
     progress = max((each.progress_line or 0 for each in situation.spans if each.file == one.file), default=0)
     return not (ended.file == one.file and (ended.line or 0) < progress <= (one.line or 0))

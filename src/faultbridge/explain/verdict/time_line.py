@@ -128,8 +128,8 @@ def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
     """Return whether the job reported two more training steps after an error, so the error ended no rank.
 
     If the lines have no times, the steps may be older than the error, because a program may buffer its output. The
-    steps then count only if the log also has steps before the error, or if a line after the steps shows a hang or
-    another start of a failure.
+    steps then count only if the log also has steps before the error, or if the log shows a hang or another start of a
+    failure after the first of the two steps. `last_sign` is the last line that shows one.
     """
     if span.steps_line is None or one.line is None or one.line >= span.steps_line:
         return False
@@ -141,7 +141,8 @@ def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
 def _is_survived(one: Signal, ending: Signal | None, limits: Mapping[str, int]) -> bool:
     """Return whether a process survived an error: it handled the error and continued.
 
-    If it retried after the error until shortly before the job failed, it did not survive the error.
+    A process that retried did not survive an error that last occurred at most `recovered_seconds` (in `limits`) before
+    `ending`, the first failure that no process handled.
     """
     if not one.handled or ending is None:
         return bool(one.handled)

@@ -99,11 +99,12 @@ def decide(
 
 
 def _cause(situation: Situation, ranked: Sequence[Hypothesis]) -> Hypothesis | None:
-    """Return the likeliest hypothesis about the cause that has enough points, or None.
+    """Return the hypothesis about the cause of the failure, or None if no hypothesis has enough points.
 
-    A program can print any error, and any message of a scheduler. A decisive fault that a node itself reported while
-    the job failed therefore takes precedence over the likeliest hypothesis, except in two cases: a node itself shows
-    this hypothesis, or it leaves nodes out of the restart and is reported by more than a scheduler.
+    The likeliest hypothesis is the cause if a node itself shows it, or if it leaves nodes out of the restart and not
+    only a scheduler reports it. Otherwise a program may have printed it, and these hypotheses take precedence: that of
+    a decisive fault which a node itself reported while the job failed; then, over a report of a scheduler, one which a
+    node itself shows and which can cause this report.
     """
     first = ranked[0] if ranked and ranked[0].score >= situation.weights.limits["named"] else None
     if first is None:
@@ -150,8 +151,7 @@ def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
 def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return two groups of nodes with signs of the cause: from trusted signals, then from other signals.
 
-    A trusted signal comes from the node itself, at a time that fits the failure, or from a source that the cause
-    trusts.
+    A trusted signal comes from the node itself at a time that fits the failure, or from a source that the cause trusts.
     """
     mechanism = cause.mechanism
     signs = [one for one in situation.line.signals if one.node and mechanism.strength(one) is not None]
@@ -182,7 +182,7 @@ def _without_dump(situation: Situation, cause: Hypothesis | None) -> set[str]:
 def _checks(
     situation: Situation, cause: Hypothesis | None, check: Sequence[str], faults: Sequence[Signal]
 ) -> Iterator[Signal]:
-    """Yield the first signal of each node that must be tested: the signal that shows why."""
+    """Yield, for each node in `check`, the first signal that shows why the node must be tested, if there is one."""
     for node in check:
         signs = (one for one in situation.line.signals if one.node == node)
         of_cause = (

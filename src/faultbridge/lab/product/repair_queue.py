@@ -1,9 +1,14 @@
 """Repair queue: the queued cases of a fleet in memory; admission gets only the cases that it needs.
 
 The cases in one class differ only in their position in the queue. Admission picks the first cases of a class, and
-refuses all others of the class for the same reason. It therefore gets only the first cases of each class: as many as
-may start now, and one more. While a refusal of these cases is not recorded yet, admission also gets as many further
-cases of each class as one run can record refusals.
+refuses all others of the class for the same reason. Admission therefore gets only the first cases of each class:
+
+- as many cases as may start now, and one more, whose refusal shows the reason for all others
+- `MAX_PICKS` further cases if their repair action needs no slot
+- `MAX_REFUSALS` further cases while a refusal of the cases above is not recorded yet, because one run records so many
+- all cases of a rule that only reports (`dry_run`), because one run of dispatch ends all of them
+
+A queue of up to 30 cases is passed to admission completely.
 """
 
 from __future__ import annotations
