@@ -42,8 +42,8 @@ class FormattedPage:
 class PageMessage:
     """One page: a notification that is sent to operators.
 
-    `subject` has at most 100 ASCII characters. `bodies` has the text for each SNS protocol. By `attributes`,
-    subscriptions select the pages that they receive. `forms` has the page in the formats of particular services.
+    `subject` has at most 100 ASCII characters. `bodies` maps each SNS protocol to its text. SNS subscriptions filter
+    pages by `attributes`. `forms` has the page in the formats of particular services.
     """
 
     key: str

@@ -51,7 +51,10 @@ class ControlRow:
 
 @dataclass(frozen=True, slots=True)
 class RepairTimes:
-    """How long repairs took: number of cases, median duration, and the mean and share of each phase."""
+    """How long repairs took: number of cases, median duration of a case, and the phases.
+
+    Each phase has a name, its mean duration per case as text, and its share of the total time from 0 to 1.
+    """
 
     count: int
     median: str

@@ -127,7 +127,7 @@ def incident_page(
 def _parts(incident: Document, nodes: Sequence[GridNode]) -> tuple[DomainPart, ...]:
     """Return the parts of the failure domain in the order of their names.
 
-    A large domain lists only nodes that are affected or have a waiting case.
+    A large domain lists only nodes that are affected or have a waiting case. A part without such nodes is left out.
     """
     affected, held = set(incident["nodes"]), incident["held_cases"]
     whole, of = str(incident["domain"]["name"]), {one.node: one.domain for one in nodes}

@@ -37,7 +37,7 @@ def collect_logs(context: StepContext) -> tuple[StepContext, StepResult | None]:
     """Collect the logs of the instance, for at most five minutes.
 
     Returns the context with the node as last written. The second value is the result `waiting` while the logs are being
-    collected, and None when the attempt may continue.
+    collected, and None when the attempt may continue. A failed or late collection does not stop the attempt.
     """
     instance_id = context.instance_id
     if NAME in context.attempt.steps or instance_id is None:

@@ -42,7 +42,8 @@ class _FaultAfterVerification(Exception):  # noqa: N818 - an expected situation,
 def close_case(context: StepContext) -> StepResult:
     """Resolve the case of a node that was verified and returned to service.
 
-    If a fault was observed since the verification started, cordon the node again and fail the verification.
+    If a fault was observed since the verification started, cordon the node again and fail the verification. If the node
+    was not returned to service, escalate the case to an operator.
     """
     if context.attempt.steps.get(return_to_service.NAME) != StepOutcome.DONE:
         return context.escalate_to_operator("close was requested before the node returned to service")
