@@ -60,11 +60,10 @@ class IncidentChanges:
         actor: Actor = Actor.CORRELATE,
         affected: Iterable[AffectedNode] | None = None,
     ) -> tuple[IncidentChange, ...]:
-        """Compute and commit changes of a cluster's incidents with `decide`, and return them.
+        """Compute and commit up to `MAX_CHANGES` changes of a cluster's incidents with `decide`, and return them.
 
-        At most `MAX_CHANGES` are committed; the next run makes the others. Raises Conflict after 20 conflicts with other
-        writers. `waiting` returns the number of cases that wait for an incident. If `affected` is given, a commit also
-        removes the holds that are no longer needed (`_is_used`).
+        Raises Conflict after 20 conflicts with other writers. `waiting` returns the number of cases that wait for an
+        incident. If `affected` is given, a commit also removes holds that are no longer needed (`_is_used`).
         """
         committed: tuple[IncidentChange, ...] = ()
 
