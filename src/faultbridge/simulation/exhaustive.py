@@ -1,8 +1,10 @@
 """Exhaustive orderings: runs a small scenario with every ordering of a few faults or operator orders.
 
-A scenario first runs without a fault. It then runs with each fault at each side effect, and then with each second fault
-at each later side effect of those runs, and so on. A later fault therefore meets the state that the earlier faults
-left.
+A side effect is a call of a worker that changes something, such as a table write or the replacement of an instance.
+
+A scenario first runs without a fault. It then runs once for each kind of fault at each side effect. Each of these runs
+is repeated with a second fault at each later side effect, and so on. The second fault thus occurs in the state that the
+first fault left.
 """
 
 from __future__ import annotations
@@ -50,11 +52,11 @@ KINDS: tuple[Event, ...] = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, Fault
 class ScriptedInjector(FaultInjector):
     """Injects scripted events: `faults` maps the number of a side effect to the event that occurs there.
 
-    An event is a fault, or an operator's order. A fault makes the call fail. An order is carried out right before the
-    side effect, by the function `give`, which the caller sets as soon as the simulated system exists.
+    An event is a fault, or an operator's order. A fault makes the call with the side effect fail. An order is carried
+    out right before this call by the function `give`, which the caller sets as soon as the simulated system exists.
 
-    Side effects are counted from the first call named `first_call`, or from the start if this name is empty. `points`
-    lists the counted side effects.
+    Side effects are numbered from 1, starting at the first call named `first_call`, or at the first side effect if this
+    name is empty. `points` lists the numbered side effects.
     """
 
     faults: dict[int, Event] = field(default_factory=dict)
@@ -63,7 +65,11 @@ class ScriptedInjector(FaultInjector):
     points: list[str] = field(default_factory=list)
 
     def before(self, call: Call) -> FaultKind | None:
-        """Count a side effect, and inject the fault or give the order that is scripted for it."""
+        """Number the call if it has a side effect, and inject the fault or give the order scripted for this number.
+
+        A fault that occurs before the call is raised. A fault that occurs after the call has taken effect is returned,
+        and the caller raises it then. In all other cases, the result is None and the call continues.
+        """
         if not self.enabled or not self.workers or call.name not in EFFECTS:
             return None
         if not self.points and self.first_call and call.name != self.first_call:
@@ -91,9 +97,13 @@ class ScriptedInjector(FaultInjector):
 class Scenario:
     """A small scenario: one node, one record that it sends, and the faults or orders that may occur.
 
-    `repaired` states whether Faultbridge repairs the node. `kinds` are the faults and orders that occur. Side effects
-    are numbered from the first call named `first_call`, or from the start if the name is empty. `asks` makes the policy
-    require an operator's approval. `scheduler` gives the cluster an orchestrator.
+    - `sample` is the name of the record's sample.
+    - `repaired` states whether Faultbridge repairs the node.
+    - `scheduler` gives the cluster an orchestrator.
+    - `first_call` is the name of the call at which the side effects begin to be numbered; if it is empty, they are
+      numbered from the start.
+    - `asks` makes the policy require an operator's approval of a replacement.
+    - `kinds` are the faults and orders that may occur.
     """
 
     name: str

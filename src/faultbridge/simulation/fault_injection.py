@@ -116,7 +116,7 @@ class FaultInjector:
     """Makes calls of workers fail at random; a call can fail only while `enabled` is True and a worker runs.
 
     The injected faults are numbered. A fault whose number is in `without` is skipped, which helps to find a smaller
-    failing run. `workers` names the running workers; the last one started last, and makes the current call.
+    failing run. `workers` names the running workers in the order of their start; the last one makes the current call.
     """
 
     profile: FaultProfile

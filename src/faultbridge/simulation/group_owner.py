@@ -32,8 +32,9 @@ class ObservedUpdate:
     def holds(self, at: datetime, *, after: timedelta = timedelta()) -> bool:
         """Return whether the update holds repairs at a time, which means that they must wait for it.
 
-        Repairs wait from `seen` plus `after` until 15 minutes after the end of the update. The wait ends at the latest
-        6 hours after the start of the update.
+        Repairs wait from the time `seen` until 15 minutes after the end of the update, but at the latest until 6 hours
+        after its start. `after` delays the start of the wait, because a function that read the registration before
+        `seen` may still act on it for some minutes. An update that no inventory run has read holds nothing.
         """
         if self.seen is None:
             return False
@@ -45,8 +46,8 @@ class ObservedUpdate:
 class GroupOwner:
     """Updates one group in the fake inventory, and records what inventory runs have read about the group.
 
-    `unnamed` has one text for each inventory run after which the cluster's state was wrong about whether the provider
-    repairs nodes itself.
+    `unnamed` lists errors of the product. It has one text for each inventory run after which the stored state of the
+    cluster was wrong about whether the provider repairs nodes itself.
     """
 
     inventory: FakeInventory

@@ -11,7 +11,10 @@ _OFFSETS = (0.0, 0.0, -100.0, -300.0, -2700.0, -3 * _HOUR, -26 * _HOUR, -5 * _DA
 
 
 class NodeClocks:
-    """The clock error of each instance in one run; with `wrong`, the error is drawn for each instance.
+    """The clock error of each instance in one run.
+
+    If `wrong` is True, each instance has a constant error, which is drawn from the seed. If `wrong` is False, no
+    instance has a constant error.
 
     `observed` maps the id of a record to the true time of its observations and the number of seconds by which the
     sender's clock is ahead.

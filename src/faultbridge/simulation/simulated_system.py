@@ -66,8 +66,8 @@ class SimulatedSystem:
     """All parts of one run; Faultbridge runs from its real composition root, on fake ports.
 
     `node_names` maps an instance to the node name under which it was registered. `stopped_agents` contains the
-    instances whose agent was stopped, `externally_terminated` the instances that Faultbridge did not terminate. `racks`
-    maps each rack to the names of its nodes.
+    instances whose agent was stopped. `externally_terminated` contains the instances that were terminated, but not by
+    Faultbridge. `racks` maps each rack to the names of its nodes.
     """
 
     def __init__(self, seed: int, profile: FaultProfile, *, make_injector: MakeInjector = FaultInjector) -> None:
@@ -112,9 +112,9 @@ class SimulatedSystem:
     def build(
         self, *, nodes: int, watched: int, scheduler: bool, followed: int = 0, nodes_in_rack: int | None = None
     ) -> None:
-        """Register each cluster that has nodes, each node with a running instance; `nodes` are those of `REPAIRED`.
+        """Register each cluster that has nodes; `nodes` (in racks of `nodes_in_rack`, unless None) are in `REPAIRED`.
 
-        With `scheduler`, repaired nodes have an orchestrator. `nodes_in_rack` is the size of racks; None: no racks.
+        Each node has a running instance. With `scheduler`, `REPAIRED` and `FOLLOWED` have an orchestrator.
         """
         orchestrator = SCHEDULER if scheduler else NO_SCHEDULER
         repaired = ClusterConfig(
@@ -198,19 +198,19 @@ class SimulatedSystem:
         return self.checks.activity != before
 
     def _reported(self) -> tuple[object, ...]:
-        """Return the reported inputs of the inventory sync: expected size, running update, provider repair."""
+        """Return the inputs of the inventory sync: the expected number of nodes, and `GroupOwner.reported`."""
         stored = next(iter(self.ports.table.items_at(*keys.cluster_config(REPAIRED))), None)
         return items.read_config(stored).expected if stored else 0, *self.owner.reported(self.clock.now())
 
     def _was_read(self) -> None:
-        """Compare what a completed inventory run read about updates and provider repair with the true state."""
+        """Record what a completed inventory run has read about updates and about the provider's own repair."""
         self.owner.was_read(self.clock.now(), next(self.ports.table.items_at(*keys.cluster_state(REPAIRED))))
 
     def _next_timer(self) -> datetime | None:
         """Return the time of the earliest future timer, or None if no timer is set.
 
-        Besides the timers of nodes, these are timers: the next full hour, in which unused instances are terminated, if
-        a launched instance backs no node; and a minute from now, if an incident is unfinished.
+        Besides the timers of nodes, two times count as timers: the next full hour if a launched instance backs no node,
+        because unused instances are terminated then; and a minute from now if an incident is unfinished.
         """
         now, nodes = self.clock.now(), SystemView(self).nodes
         due = [state.due_at for state in nodes if state.due_at is not None and state.due_at > now]

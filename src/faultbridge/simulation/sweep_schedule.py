@@ -45,7 +45,10 @@ class SweepSchedule:
         self.schedule.after(seconds, SWEEP, lambda: self._run(number))
 
     def _run(self, number: int) -> None:
-        """Run the sweep and schedule the next one, unless an earlier sweep has replaced the scheduled call `number`."""
+        """Run the sweep and schedule the next one; `number` is the number of the scheduled call.
+
+        Do nothing if the sweep was scheduled again since, for an earlier time.
+        """
         if number != self._number:
             return  # an earlier sweep has replaced this one
         self._at = None

@@ -105,7 +105,7 @@ def load(kind: type[T], value: Mapping[str, Any]) -> T:
 
 
 def wrap_codec(kinds: Iterable[type], wrap_load: Callable[[_Load], _Load], wrap_dump: Callable[[_Dump], _Dump]) -> None:
-    """Wrap the loaders and dumpers of these types. List a type after the types of its fields: it uses their loaders."""
+    """Wrap the loaders and dumpers of these types; a type must follow its fields' types, whose loaders it calls."""
     _LOADERS.clear()
     _DUMPERS.clear()
     for kind in kinds:
@@ -184,7 +184,7 @@ def _fields_loader(kind: Any) -> _Load:
 
 
 def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
-    """Return a function that makes (), {} or None for a missing field of such a type; None if it has a default."""
+    """Return a function that makes the empty value of a missing field: (), {} or None; None if none is needed."""
     if is_dataclass(kind):
         field = next(field for field in fields(kind) if field.name == name)
         if field.default is not MISSING or field.default_factory is not MISSING:

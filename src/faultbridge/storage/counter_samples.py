@@ -34,8 +34,8 @@ class SampleSet:
     """The last samples of one source on one node, by component.
 
     `instance` and `boot` are the numbers of the node's instance and boot that the samples belong to. If all samples
-    come from one record, `digest` identifies the values of this record, as the node agent states them; else it is None.
-    A later record with an equal digest need not be stored.
+    come from one record, `digest` is the digest of its values, which the node agent sends with the record; else it is
+    None. A later record with an equal digest need not be stored.
     """
 
     at: datetime

@@ -50,7 +50,12 @@ def component_of(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def is_of_device(data: Mapping[str, Any], device: str) -> bool:
-    """Return whether an entry is about this device. Two GPUs with one serial number differ by UUID."""
+    """Return whether an entry that the device index lists for a device is really about this device.
+
+    `device` is a serial number or a UUID. The index lists entries by serial number, which two GPUs can share. For a
+    UUID, the result is therefore False if the entry names another UUID. An entry without a UUID counts as about the
+    device.
+    """
     component = component_of(data)
     uuid = component.get("uuid")
     return uuid is None or device in {uuid, component.get("serial")}
@@ -89,7 +94,10 @@ def linked_devices(components: Iterable[Mapping[str, Any]]) -> Iterator[tuple[st
 
 
 def sighting_keys(stream: str, seen: Mapping[str, Any]) -> Iterator[Key]:
-    """Yield the key of the sighting row of each device in a row that lists the devices of an entry."""
+    """Yield the keys of the sighting rows to which the row `seen` leads, one for each device of an entry.
+
+    `seen` is a row that lists the devices of one entry. `stream` is the name of the entry's stream.
+    """
     position = (str(seen["recorded_at"]), int(seen["epoch"]), int(seen["sequence"]))
     yield from (_sighting_key(stream, position, one) for one in seen["devices"])
 

@@ -100,7 +100,10 @@ def last_key(cluster: str, shard: int) -> Key:
 
 
 def last_put(cluster: str, heartbeats: LastHeartbeats, now: datetime) -> Put:
-    """Return the write of the last heartbeats of one shard; it fails if another sweep wrote them."""
+    """Return the write of the last heartbeats of one shard.
+
+    The write fails if another sweep has written the item since the caller read it.
+    """
     times = {node: to_milliseconds(at) for node, at in sorted(heartbeats.last.items())}
     content = {
         "version": heartbeats.version + 1,

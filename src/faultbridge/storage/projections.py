@@ -103,9 +103,10 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
 
 
 def _incident(state: NodeState) -> str | None:
-    """Return the id of the cluster incident for which a node's live case waits, or waited before; otherwise None.
+    """Return the id of the cluster incident that explains why a node is unhealthy, or None.
 
-    After the wait has ended, the id is returned only while no active condition of the node requires a case.
+    While the live case waits for the incident, its id is returned. After the wait has ended, the id is returned only
+    while no active condition of the node requires a case, because the incident does not explain such a condition.
     """
     case = state.live_case
     if case is None or case.incident is None:

@@ -84,8 +84,10 @@ def read(row: Mapping[str, Any]) -> Reject:
 def counter(reject: Reject, now: datetime, *, by_sender: bool) -> Key:
     """Return the key of the counter that a rejected record increases: by hour, sender and reason.
 
-    Without `by_sender`, the key also contains the node and the source that the record states. With `by_sender`, the
-    record counts for its cluster only if the reason shows that the cluster is registered, else for the cluster `-`.
+    - Without `by_sender`, the key also contains the node and the source that the record states, and the counter is
+      stored with the rejects of the record's cluster.
+    - With `by_sender`, the counter is stored with the rejects of the record's cluster only if the reason shows that the
+      cluster is registered. Otherwise, and for a canary, it is stored with those of the cluster `-`.
     """
     message = reject.message
     is_registered = reject.reason in OF_REGISTERED and message.source != CANARY

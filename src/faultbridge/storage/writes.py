@@ -167,7 +167,8 @@ class Work(Enum):
     def row(self, cluster: str, shard: int, name: str, since: str) -> dict[str, str]:
         """Return the attributes that list an item as waiting work in the index `WORK`.
 
-        `shard` is the shard of the item's node in the cluster, and `since` the time by which the work is sorted.
+        `shard` is the shard of the item's node in the cluster. `name` spreads the items of one shard over several
+        partitions. `since` is the time by which the items of a partition are sorted.
         """
         number = shard_of(cluster, len(NUMBERS)) + USED_BY_SHARD * shard + shard_of(name, USED_BY_SHARD)
         return {"gsi4pk": self.partition(number % len(NUMBERS)), "gsi4sk": since}

@@ -112,7 +112,7 @@ def ask_sources(context: StepContext, instance_id: str, group: str) -> tuple[Sou
     Returns the answers in the order of the queries. Only the last answer can permit the release.
 
     If the case already has a spare or a launched successor, no source is queried, and the result is one answer about
-    this instance. A query could find no free instance, because the case itself has taken the last one.
+    this instance. A query could wrongly find no free instance, because the case itself may have taken the last one.
     """
     present = _present(context, instance_id, group)
     if present is not None:
@@ -163,10 +163,11 @@ def _fits(context: StepContext, spare: str, zones: frozenset[str]) -> bool:
 
 
 def _spare(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
-    """Take a spare for the case, and return the answer of the spare pool.
+    """Take a spare for the case if one is suitable, and return the answer of the spare pool.
 
-    If EBS volumes move from the old instance `instance_id`, the spare must be in the zone of these volumes. The answer
-    is ABSENT if the cluster keeps no spares.
+    If EBS volumes move from the old instance `instance_id`, the spare must be in the zone of these volumes. If the
+    cluster keeps spares but none is suitable, the answer states that none is free. If the cluster keeps no spares, the
+    answer is ABSENT.
     """
     if context.launcher is None or not context.rules.config.spares:
         found = Capacity(CapacityEvidence.ABSENT, reason="the cluster keeps no spares")

@@ -24,7 +24,10 @@ from faultbridge.storage import keys
 
 
 def end_for_case(context: StepContext) -> None:
-    """Terminate the instances that were launched for a case that closes and that never backed a node."""
+    """Terminate the instances that were launched for the case and never backed a node; runs when the case closes.
+
+    If EC2 does not answer, this is only logged, and `EndUnusedLaunches` terminates the instances later.
+    """
     launcher, group = context.launcher, context.state.placement.group
     if launcher is None or group is None:
         return
@@ -40,7 +43,8 @@ def end_for_case(context: StepContext) -> None:
 class EndUnusedLaunches:
     """Terminates the unused instances of a cluster's closed cases. A repeated call has no further effect.
 
-    It reads the case of each launched instance. To limit these reads, it works only in the first minute of each hour.
+    A call reads the case of each launched instance. To limit these reads, a call does nothing outside the first minute
+    of an hour. It also does nothing for a cluster in which Faultbridge does not act.
     """
 
     tools: StepTools

@@ -2,10 +2,10 @@
 
 Read in this order:
 
-- `detach`: before the intent, the attempt's point of no return, records the volumes and detaches them.
+- `detach`: records the volumes and detaches them. This happens before the intent, so the old instance still exists.
 - `zones`: refuses a repair if the successor could not attach the volumes.
 - `escalation`: escalates the case to an operator if volumes cannot move.
-- `attach`: before the node returns to service, attaches the volumes to its instance.
+- `attach`: attaches the volumes to the node's current instance before the node returns to service.
 
 `NodeState.moving_volumes` is written before the first call that detaches a volume, so that no volume is lost in a
 crash. Each step reads the current attachments before it acts.

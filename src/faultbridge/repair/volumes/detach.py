@@ -45,7 +45,7 @@ def detach_volumes(context: StepContext, instance_id: str, spare: str | None) ->
 
 
 def refuse_unmovable(context: StepContext) -> StepResult | None:
-    """Escalate the case if the repair moves volumes, but no adapter can move volumes of the cluster's provider.
+    """Escalate the case if volumes must move, but no adapter can move volumes between the provider's instances.
 
     Returns the result of the step, or None if the repair may continue.
     """
@@ -76,7 +76,10 @@ def waits_for_volumes(context: StepContext) -> bool:
 
 
 def _held_by_driver(context: StepContext) -> tuple[str, ...]:
-    """Return the volumes that the orchestrator's storage driver has not detached from the node."""
+    """Return the volumes that the orchestrator's storage driver has not detached from the node.
+
+    The result is empty if Faultbridge has no adapter for a storage driver of this orchestrator.
+    """
     attachments = context.tools.volume_attachments.get(context.rules.config.orchestrator)
     return attachments.remaining(context.member) if attachments else ()
 
@@ -114,9 +117,9 @@ def _moving(volume: Volume, instance_id: str) -> MovingVolume:
 
 
 def _not_recorded(state: NodeState, found: tuple[MovingVolume, ...]) -> tuple[MovingVolume, ...]:
-    """Return the volumes that are not yet recorded as moving from this instance.
+    """Return those of the `found` volumes that are not yet recorded as moving from their current instance.
 
-    If a volume is recorded as moving from an earlier instance, it counts as not recorded.
+    A volume that is recorded as moving from an earlier instance counts as not recorded.
     """
     known = {(one.volume_id, one.instance_id) for one in state.moving_volumes}
     return tuple(one for one in found if (one.volume_id, one.instance_id) not in known)

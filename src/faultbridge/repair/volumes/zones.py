@@ -14,11 +14,12 @@ from faultbridge.repair.successor.launch import launch_request
 def refusal(context: StepContext, moving: tuple[MovingVolume, ...], spare: str | None) -> str | None:
     """Return why a successor could not attach the moving volumes, or None if no reason is known.
 
-    The old instance is not released yet.
+    This function is called before the old instance is released.
 
     - If the successor is known (`spare`, or an instance that is already launched), it must be in the zone of the
       volumes.
-    - If not, every zone in which the group may launch a successor must be the zone of the volumes.
+    - If the successor is not known, the group must not be able to launch one in any other zone than that of the
+      volumes.
     """
     group = context.state.placement.group
     if not moving or group is None:
@@ -45,7 +46,8 @@ def volume_zones(context: StepContext, instance_id: str) -> frozenset[str]:
 def in_zones(context: StepContext, instance_id: str, zones: frozenset[str]) -> bool:
     """Return whether an instance is in the zone of all volumes, so that they can be attached to it.
 
-    `zones` are the zones of the volumes. The result is True if the zone of the instance is not known.
+    `zones` are the zones of the volumes; if there are several, the result is False. If the zone of the instance is not
+    known, the result is True.
     """
     zone = context.volumes.zone_of(instance_id)
     return zone is None or zones == {zone}
@@ -62,9 +64,9 @@ def zone_refusal(context: StepContext, moving: tuple[MovingVolume, ...], instanc
 
 
 def refuse_release(context: StepContext) -> CallResult | None:
-    """Return a failure if the old instance must stay, or None if it may be released.
+    """Return a failure if the old instance must not be released, or None if it may be released.
 
-    It must stay if an instance was already launched as its successor in another zone than the volumes that move.
+    It must not be released if a successor was already launched in another zone than that of the volumes that move.
     """
     moving, group = context.state.moving_volumes, context.state.placement.group
     launched = _launched(context, group) if moving and group else ()

@@ -17,7 +17,7 @@ from faultbridge.simulation.environment.samples import SAMPLES
 class ExternalAction:
     """One external action: its kind, its parameters, and the seconds since the previous action (`gap`).
 
-    What the parameters mean depends on the kind. `subject` names a sample, which is a kind of record, or a port.
+    What the parameters mean depends on the kind. `subject` is the name of a sample (a kind of record) or of a port.
     `selector` is a number that selects one of several objects or variants, usually by its remainder. `fraction` is a
     number from 0 to 1 that sets a duration or an amount, or decides something with a given probability.
     """

@@ -133,7 +133,7 @@ class CloudActions(Actions):
         self.system.injector.outages.append(Outage(action.subject, start, end))
 
     def _days_pass(self, action: ExternalAction) -> None:
-        """Advance the clock by 1 to 18 days without any other action."""
+        """Let 1 to 18 simulated days pass: scheduled calls run, but no other external action happens."""
         days = 1 + action.selector % 18
         self._log(f"{days} days pass")
         self.system.pass_time(timedelta(days=days))
@@ -146,7 +146,7 @@ def _is_being_repaired(state: NodeState) -> bool:
 def _takes_effect(failure: ProviderFailure, action: ExternalAction) -> bool:
     """Return whether a call that fails still has its effect.
 
-    This is so for half of the calls with an ambiguous failure or a timeout. Calls with another failure have no effect.
+    Half of the calls that fail with AMBIGUOUS or TIMEOUT have their effect. Calls with another failure have no effect.
     """
     uncertain = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT}
     return uncertain and action.fraction < 0.5  # noqa: PLR2004 - half of them

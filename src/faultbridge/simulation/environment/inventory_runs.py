@@ -13,7 +13,7 @@ from faultbridge.simulation.fault_injection import Crash
 
 @dataclass(slots=True)
 class InventoryRuns:
-    """Runs `sync`, the inventory sync, when its inputs have changed.
+    """Runs `sync`, the inventory sync, until a run changes nothing, and again when its inputs have changed.
 
     The inputs are the running instances of `groups` and the values that `reported` returns, such as whether an update
     of the group runs. `was_read` is called after a sync that read every source without an error, if the inputs did not
@@ -28,7 +28,10 @@ class InventoryRuns:
     _synced: tuple[object, ...] | None = None
 
     def run_if_changed(self) -> None:
-        """Run a sync, unless its inputs are the same as at the last sync that changed nothing."""
+        """Run a sync, unless its inputs are the same as at the last sync that changed nothing.
+
+        Without `groups`, no sync runs. If a sync crashes or a call fails, the next call of this method repeats it.
+        """
         if not self.groups:
             return
         now = self._now()

@@ -81,7 +81,7 @@ class FakeFleet:
             self._launch_pending()
 
     def remove(self, instance_id: str) -> None:
-        """Terminate an instance whose successor an update has launched already, so that none is launched now."""
+        """Terminate an instance without launching a successor, for example because an update has launched one."""
         self.instances[instance_id] = replace(self.instances[instance_id], alive=False)
 
     def is_alive(self, instance_id: str) -> bool:

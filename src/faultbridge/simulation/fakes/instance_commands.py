@@ -29,7 +29,7 @@ DEFAULT_LEVEL = 3
 
 
 class FakeRestarter(FailingFake):
-    """Implements `Restarter` (fake) on a `FakeFleet`: each token starts one restart, for `duration`.
+    """Implements `Restarter` (fake) on a `FakeFleet`: each token starts one restart, which takes `duration`.
 
     Failures set with `fail_next` are returned first. `results` maps an instance to the status of its restarts after
     `duration`; the default is DONE. `on_restart` is called for each restart, so that a test can repair the instance.

@@ -66,7 +66,7 @@ class TaskFailed(Exception):  # noqa: N818 - the error name in Amazon States Lan
 
 
 class FakeStateMachine:
-    """Implements `Workflow` (fake): executes the definition at once; `handler` is the Lambda function."""
+    """Implements `Workflow` (fake): runs each state immediately; `handler` is the Lambda function of the tasks."""
 
     def __init__(self, clock: Clock, *, seam: Seam | None = None) -> None:
         self.clock = clock

@@ -128,15 +128,15 @@ def repairs_over_budget(bodies: Iterable[Body], concurrent: int, per_hour: int) 
 def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> Iterator[str]:
     """Yield each repair of a node that started, or recorded its intent, without a required approval.
 
-    An approval is valid for one repair action of one attempt. It is required if the rule of one of these faults
-    requires it:
+    An approval is valid for one repair action of one attempt. It is required if the policy rule of any of these faults
+    requires it for the repair action:
 
     - the active faults that require the repair action or a stronger one; if there are none, all active faults;
-    - the faults of the case's earlier attempts, because a reboot ends faults without fixing their cause;
-    - without any of these, the fault that opened the case, or the worse fault that joined the case last.
+    - the faults that counted at earlier steps of the case, because a reboot ends faults without fixing their cause;
+    - if there is no such fault: the worse fault that joined the case last, or else the fault that opened the case.
 
-    `bodies` are the entries of one node in order. `asking` has the code patterns of each policy rule, and the repair
-    actions that need an approval under it; the first rule that matches a fault's code applies.
+    `bodies` are the entries of one node in order. `asking` has, for each policy rule, its patterns of fault codes and
+    the repair actions that need an approval. The first rule with a pattern that matches a fault's code applies.
     """
     causes: dict[str, str] = {}
     asked: dict[tuple[str, int], str] = {}

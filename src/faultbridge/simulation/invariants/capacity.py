@@ -1,4 +1,4 @@
-"""Checks that an instance is released only with the evidence of capacity that its rule requires.
+"""Checks that an instance is released only with the evidence of capacity that the policy rule of its repair requires.
 
 The evidence is what the fakes answered when the product queried the capacity.
 """
@@ -33,7 +33,7 @@ def _without_capacity(view: SystemView) -> Iterator[str]:
 def _has_successor(view: SystemView, intent: Body, at: datetime) -> bool:
     """Return whether a successor was launched for the case before the intent to release the old instance.
 
-    Such a release needs no other evidence of capacity.
+    The intent must also name this launch as its evidence of capacity. Such a release needs no other evidence.
     """
     fleet, data = view.ports.fleet, intent["data"]
     case, old = intent["metadata"]["case_id"], data["old_instance"]

@@ -111,12 +111,15 @@ def _missing_cases(view: SystemView) -> Iterator[str]:
 
 
 def _actionable_faults(bodies: Iterable[Mapping[str, Any]]) -> dict[FaultKey, str]:
-    """Return the faults that require a case, with the time at which each began.
+    """Return the faults of a node that were reported in time to act on them, with the time at which each began.
 
-    A fault that was reported too late to act on is omitted. If heartbeats have shown that the node's clock is behind,
-    the delay of a report is first reduced by this error. The function also omits faults that were reported before an
-    operator canceled the case, or returned or retired the node. A fault that was cleared begins again at its next
-    report.
+    These reports do not count:
+
+    - Reports of a fault that was cleared later. If the fault is reported again, it begins again.
+    - Reports that were recorded `ACT_WITHIN` or more after the observation. If heartbeats have shown that the node's
+      clock is behind, this delay is first reduced by the clock's error.
+    - Reports before an operator canceled the case, or returned or retired the node.
+    - Reports that may be about a former instance of the node.
     """
     lasting: dict[FaultKey, str] = {}
     behind = timedelta(0)

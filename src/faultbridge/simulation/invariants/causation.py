@@ -107,7 +107,7 @@ def _ancestors(body: Body, stream: Sequence[Body], known: Mapping[str, Body]) ->
 
 
 def _before(body: Body, stream: Sequence[Body]) -> Body | None:
-    """Return the previous entry of the same case in the stream, or None; entries of faults do not count."""
+    """Return the previous entry of the same case in the stream, or None; entries about faults are skipped."""
     case, event = body["metadata"]["case_id"], body["metadata"]["event_id"]
     later = iter(reversed(stream))
     if case is None or all(one["metadata"]["event_id"] != event for one in later):

@@ -35,11 +35,11 @@ class CommitChecks:
     """Checks every change of the table and every call to a port, and records violations in the journal.
 
     - `has_scheduler`: the cluster has an orchestrator. `dead_instances`: EC2 reports these instances as impaired.
-    - `followed`: the group and the nodes that the provider repairs. `limits`: every policy limit set so far.
-    - `incidents`: checks the incidents. `domain_faults`: checks the faults of failure domains, such as racks.
-    - `released`: the instances of all replace calls.
-    - `activity`: counts the changes of table items. Changes of most cluster items do not count, because they also occur
-      in an idle system.
+    - `followed`: the names of the nodes that the provider repairs, and of their group.
+    - `limits`: the limits of every policy set so far. `released`: the instances that replace calls named.
+    - `incidents` and `domain_faults`: further checks, of incidents and of faults of failure domains such as racks.
+    - `activity`: the number of changes of table items. Changes of most cluster items do not count, because they also
+      occur in an idle system.
     """
 
     def __init__(self, ports: SimulatedPorts, journal: Journal) -> None:
@@ -106,7 +106,7 @@ class CommitChecks:
             self._journal.add_violation("a commit has at most 90 writes", f"{number}")
 
     def _check_version(self, record: StreamRecord) -> None:
-        """Check that a state is never deleted, and that each commit increases its version by one."""
+        """Check that a state is never deleted, has at most 200 KB, and gets the next version at each commit."""
         if record.new is None:
             self._journal.add_violation("a state is never deleted", record.key.pk)
         elif max_bytes(record.new) > MAX_STATE_BYTES and item_bytes(record.new) > MAX_STATE_BYTES:
@@ -116,7 +116,7 @@ class CommitChecks:
             self._journal.add_violation("each commit of a state increases its version by one", versions)
 
     def _check_slots(self, record: StreamRecord) -> None:
-        """Check that the repairs of a cluster, which occupy its repair slots, are within the policy's limits."""
+        """Check that repairs at the same time (each has a slot) and repairs an hour are within the policy's limits."""
         new, old = record.new or {}, record.old or {}
         holders, before = _holders(new), _holders(old)
         if _version(new) <= _version(old) and old:
@@ -131,7 +131,7 @@ class CommitChecks:
             self._journal.add_violation("repairs an hour never exceed the policy limit", f"{len(recent)}")
 
     def _check_release(self, instance: str, token: str) -> None:
-        """Check that a replaced instance is cordoned or dead, and that its replacement was recorded first."""
+        """Check that a released instance is cordoned or dead, backs its node, and that the intent names it."""
         self.released.append(instance)
         self._check_not_followed(instance)
         cordoned = not self.has_scheduler or instance in self._ports.orchestrator.cordoned_instances
@@ -171,7 +171,7 @@ class CommitChecks:
             )
 
     def _check_termination(self, instance: str) -> None:
-        """Check that an instance that is terminated as a spare has never backed a node."""
+        """Check that an instance that Faultbridge launched and now terminates has never backed a node."""
         if self._ports.table.get(keys.claim(instance)) is not None and self._ports.fleet.is_alive(instance):
             self._journal.add_violation("a spare is terminated only if it never backed a node", instance)
 
@@ -189,7 +189,7 @@ class CommitChecks:
             self._journal.add_violation(FOLLOWED_ONLY, instance)
 
     def _check_restart(self, repair_action: RepairAction, instance: str, token: str) -> None:
-        """Check that the restart of an instance was recorded first, as the intent of the current attempt."""
+        """Check that the intent of the current attempt names this restart before the instance is restarted."""
         self._check_not_followed(instance)
         intended = ((one.repair_action, one.instance_id, one.token) for _, one in self._intents())
         if (repair_action, instance, token) not in intended:

@@ -59,7 +59,7 @@ class LostLinks:
 
 @dataclass(slots=True)
 class _Node:
-    """The state of one node as its entries show it; `faults` maps code and component to action and start.
+    """The state of one node, by its entries; `faults` maps a fault (code, component) to repair action and start.
 
     `absorbed_at` is when its case began to wait for an incident. `repaired_in` is the case of its last repair intent.
     """
@@ -82,9 +82,9 @@ class _Node:
 class DomainFaultChecks:
     """Checks intents and waiting cases of one cluster against the faults that the environment caused.
 
-    The environment writes `lost`, the links that nodes lost in a fault of their domain, and `members`, the nodes of
-    each domain. `swept_at` is when the last complete sweep ran, because only a sweep ends an incident by its age.
-    `reached` counts what a run has tested: node statuses when a domain fault became known, and intents during it.
+    The environment sets `lost`, the links that nodes lost in a fault of their domain, and `members`, the nodes of each
+    domain. `swept_at` is when the last complete sweep ran; only a sweep ends an incident that is too old. `reached`
+    counts what a run tested: the affected nodes by status when a domain fault became known, and repairs begun in it.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -156,7 +156,7 @@ class DomainFaultChecks:
     def _follow_links(self, now: datetime) -> None:
         """Update when the fault of each domain became known, and since when many nodes have links down.
 
-        A node whose repair has begun no longer counts. Of two losses that overlap, the entries show only the first.
+        A node whose repair began no longer counts. The loss of links that are already down does not count either.
         """
         if self._none_since is not None and now >= self._none_since + QUIET:
             self._many_since = None
@@ -183,7 +183,7 @@ class DomainFaultChecks:
         return any(len(known & one) * 100 >= enough and len(one) < size for one in self.members.values())
 
     def _check_intent(self, name: str, data: dict[str, Any], now: datetime) -> None:
-        """Report an intent to repair a node that should wait for a known, recent fault of its domain."""
+        """Report the second repair during a known fault of a domain, and a late one of a node without own fault."""
         node, since = self._nodes[name], self._many_since
         if node.link_down_since() is None or since is None or now >= since + MAX_AGE:
             return
@@ -198,7 +198,7 @@ class DomainFaultChecks:
                 self._journal.add_violation(GIVEN_UP, text)
 
     def _check_repeated(self, name: str, node: _Node, case: str, data: dict[str, Any], now: datetime) -> None:
-        """Check that a case does not repeat its repair while a fault of the node's domain is known."""
+        """Report a second repair of the same case while a fault of the node's failure domain is known."""
         repeated, node.repaired_in = node.repaired_in == case, case
         if not repeated or (since := self._many_since) is None or now >= since + MAX_AGE:
             return

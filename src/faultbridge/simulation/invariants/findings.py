@@ -17,7 +17,7 @@ def _about(body: Mapping[str, Any]) -> str | None:
 
 
 def _with_effects(view: SystemView) -> Iterator[str]:
-    """Find notes about findings that had effects: entries of another kind that name the note as cause.
+    """Find entries that name a note about a finding as their cause, although a finding must have no effect.
 
     Only another note about a finding may name such a note as its cause.
     """

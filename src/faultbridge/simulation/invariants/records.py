@@ -50,9 +50,11 @@ INVARIANTS = (
 def _replay_differences(view: SystemView) -> Iterator[str]:
     """Compare the conditions of the nodes in the watched cluster with a replay of their records in order.
 
-    Only the watched cluster is compared. In the other clusters, repairs end conditions at times that depend on chance.
-    If the result differs, the replay is repeated without the records whose effect depends on the delivery order by
-    design.
+    - Only the watched cluster is compared. In other clusters, repairs end conditions at times that depend on chance.
+    - A node is not compared if one of its records was rejected or is a stale snapshot, or if the order of its records
+      is undefined.
+    - If the conditions differ, the replay is repeated without the records whose effect depends on the delivery order by
+      design. If they still differ, this is a violation.
     """
     parts = _delivered(view)
     unclear = _with_outcome(view, Outcome.REJECTED) | _stale_snapshots(view, parts)
@@ -100,11 +102,11 @@ def _effective(view: SystemView) -> set[str]:
 
 
 def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the ids of records whose fault is older than a health snapshot of another source.
+    """Return the ids of records whose fault had no effect and is older than a health snapshot of another source.
 
     The snapshot covers the code of the fault. The effect of such a record depends on the delivery order. If the fault
     arrives after the snapshot, it opens no condition. If the fault arrives first, it opens a condition, which the later
-    snapshot does not end, because another source reported it.
+    snapshot does not end, because another source reported the fault.
     """
     canonical = data.load_catalog().canonical
     snapshots = [
@@ -127,9 +129,12 @@ def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
 def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
     """Return the ids of healthy snapshots that were not stored, so that the order of deliveries matters.
 
-    Each is up to ten minutes newer than a snapshot with faults of the same reporter. In the order of time, the healthy
-    snapshot ends the conditions of the older one. If the older one arrives last, only a worker that still has the
-    healthy snapshot in its cache ignores it, because the table does not have the healthy snapshot.
+    Each healthy snapshot is up to ten minutes newer than a snapshot of the same reporter that contains faults. Its
+    effect depends on which of the two arrives first:
+
+    - If the faulty snapshot arrives first, the healthy one ends the conditions, as in a replay in the order of time.
+    - If the healthy snapshot arrives first, the faulty one opens conditions. Only a worker that still has the healthy
+      snapshot in its cache ignores the faulty one, because the table does not have the healthy snapshot.
     """
     snapshots = [
         (part.record.record_id, one.reporter_key, _time_of(part, one), bool(one.present))

@@ -129,7 +129,10 @@ def join_records(texts: Sequence[str]) -> str:
 
 
 def unpacked_bytes(text: str) -> int | None:
-    """Return the unpacked body size of an encoded message; None if it needs a queue message of its own."""
+    """Return the unpacked body size of an encoded message, or None if the message must not share a queue message.
+
+    The result is None if the body is in the object store, or if the text is not valid JSON.
+    """
     try:
         return unpacked_size(json.loads(text))
     except (ValueError, RecursionError):
