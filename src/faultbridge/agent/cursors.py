@@ -51,7 +51,7 @@ class CursorFile:
     def advance(self, cursor: Cursor) -> bool:
         """Store a cursor if its number is higher than the number of the current cursor; otherwise do nothing.
 
-        Returns False if the write failed, and counts the failure in `failures`.
+        Returns False, and increases `failures`, if the write failed; returns True in all other cases.
         """
         if cursor.number <= self.cursor.number:
             return True

@@ -55,7 +55,10 @@ _Part = TypeVar("_Part", HardwareHandlers, JobHandlers)
 
 
 def _of(part: Callable[[Handlers], _Part], method: Callable[[_Part, Request], Document]) -> Handler:
-    """Return a route handler that calls a method of `Handlers.hardware` or `Handlers.jobs`."""
+    """Return a route handler that calls a method of `Handlers.hardware` or `Handlers.jobs`.
+
+    `part` returns one of these two objects, and `method` is the method of its class that handles the request.
+    """
 
     @wraps(method)
     def handle(handlers: Handlers, request: Request) -> Document:

@@ -188,7 +188,7 @@ def result_for(answer: Mapping[str, Any], instance_id: str, operation: str) -> C
     """Return the result for one instance from the response to a batch request.
 
     A batch request can fail for some instances only. If the response does not name the instance, the outcome is
-    unknown, so the result is AMBIGUOUS. `operation` is the text that a successful result has as its operation.
+    unknown, so the result is AMBIGUOUS. `operation` is copied to a successful result.
     """
     for failed in answer.get("Failed") or ():
         if failed["NodeId"] == instance_id:

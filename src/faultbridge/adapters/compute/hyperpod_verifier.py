@@ -4,10 +4,12 @@ Level 1, the default, reads the basic health checks that HyperPod runs on each n
 the deep health check `InstanceStress` (GPU and NVLink count, DCGM diagnostics level 4, EFA); from level 4, also
 `InstanceConnectivity` (NCCL).
 
-When a deep check fails, HyperPod reboots or replaces the node. A node that runs again after that has not passed. A node
-passes only if it returns from the check to `Running` directly, without another status in between and without a warning.
-The label of a node's last deep check stays until the next check sets it. The label therefore counts only after the node
-was seen in the requested check and has left it.
+When a deep check fails, HyperPod reboots or replaces the node, so a node that runs again has not necessarily passed:
+
+- A node passes only if its status changes from the check to `Running` directly, without another status in between and
+  without a warning.
+- The label with the result of a node's last deep check stays until the next deep check sets it. The label therefore
+  counts only after the verifier has seen that the node was in the requested check and has left it.
 """
 
 from __future__ import annotations

@@ -126,10 +126,12 @@ def _presence(clients: Clients, instance_id: str) -> Presence:
 def domains_by_instance(clients: Clients, described: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """Return the failure domains in EC2's topology of instances, by instance id and kind of domain.
 
-    One call reads up to 100 instances of one type, because EC2 rejects the whole call if one type has no topology. An
-    instance of a type without topology has no domains. An instance also has no domains if the permission to read
-    topologies is missing. After a temporary error, the instances of the call are left out of the result, so that a
-    later call can read them.
+    One call to EC2 reads up to 100 instances of one type, because EC2 rejects the whole call if one type has no
+    topology.
+
+    - If the type has no topology, or the permission to read topologies is missing, each instance of the call has an
+      empty dictionary.
+    - After a temporary error, the instances of the call are left out of the result, so the caller can read them later.
     """
     by_type: dict[str, list[str]] = {}
     for one in described:

@@ -40,8 +40,8 @@ class EksOrchestrator:
     def uncordon(self, node: ClusterNode) -> CallResult:
         """Remove Faultbridge's isolation, and make the node schedulable.
 
-        A node that was already cordoned before Faultbridge isolated it stays cordoned. The reason in the result states
-        this.
+        A node that was already cordoned before Faultbridge isolated it stays cordoned, and the reason in the result
+        states this. A node that Faultbridge did not isolate does not change.
         """
         return result_of(lambda: self._uncordon(node), failure_of)
 

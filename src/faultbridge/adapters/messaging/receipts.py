@@ -114,8 +114,8 @@ class LogReceipts:
     def _pages(self, group: str, since: int) -> Iterator[Sequence[Any]]:
         """Yield the events of a log group in pages.
 
-        A full page without a token for the next page may not be the last page. The next page is then read from the
-        time of the last event, so events with this time can be yielded twice.
+        If a full page has no token for the next page, more events may still exist. The next page is then read from the
+        time of the last event of the full page, so events with this time can be yielded twice.
         """
         where: dict[str, Any] = {"startTime": since}
         while True:

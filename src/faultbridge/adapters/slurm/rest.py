@@ -161,9 +161,11 @@ class SlurmRest:
 def usable_version(ask: Ask) -> int:
     """Return the number N of the API version `v0.0.N` to use, among those that slurmrestd offers.
 
-    The newest offered version up to NEWEST_RUN is used, because NEWEST_RUN is the newest version that was tested. If
-    slurmrestd offers no version from OLDEST to NEWEST_RUN, the newest offered version up to NEWEST is used. Raises
-    Misconfigured if no offered version is between OLDEST and NEWEST, and Transient if the versions cannot be read.
+    Versions from OLDEST to NEWEST are usable. NEWEST_RUN, between them, is the newest version that was tested.
+
+    - If slurmrestd offers usable versions up to NEWEST_RUN, the newest of these is used.
+    - If it offers only newer usable versions, the newest of those is used.
+    - If it offers no usable version, Misconfigured is raised. If the versions cannot be read, Transient is raised.
     """
     answer = ask("GET", DESCRIPTION)
     if rest_answers.is_unauthenticated(answer):

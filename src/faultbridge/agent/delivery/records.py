@@ -106,10 +106,11 @@ class RecordPacker:
     ) -> OutgoingRecord | None:
         """Encode a body as an outgoing record. Returns None if the body is too large to send.
 
-        A body above the message limit is written to the bucket; without a bucket, it is too large to send. `at` is the
-        time by the clock of the host. The record contains this time, corrected by the measured offset of that clock.
-        `cursor` is the position of a log after the body. `values` states when the counter values in the body were last
-        sent; None for a source whose values ingest does not store.
+        A body above the message limit is sent through the bucket; without a bucket, it is too large to send.
+
+        - `at` is the time by the clock of the host; it is corrected in the record by the measured offset of the clock.
+        - `cursor`, if it is not None, is the read position in the log after the body.
+        - `values` states when the counter values in the body were last sent; None if ingest does not store them.
         """
         offset = self.clock_offset()
         if values is not None and offset:
