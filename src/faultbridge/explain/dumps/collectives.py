@@ -28,7 +28,7 @@ class Finding:
     """A rank that other ranks wait for, and the operation that shows this: its group, number and name.
 
     `waiting` lists the other ranks whose first pending operation is that operation. If there are no such ranks,
-    `waiting` lists all ranks that wait for `rank`. `file` is the dump of `rank`, or None if it has no dump.
+    `waiting` lists all ranks that wait for `rank`. `file` is the dump file of `rank`, or None if there is none.
     """
 
     rank: int
