@@ -45,7 +45,8 @@ class Trace:
     def part(self, number: int, of: int) -> Trace:
         """Return one of `of` parts of equal duration; `number` counts the parts from 0.
 
-        A fault belongs to the part in which it starts. A number out of range raises `Rejected` (`no_such_part`).
+        A fault belongs to the part in which it starts, and its start then counts from the start of the part. A number
+        out of range raises `Rejected` (`no_such_part`).
         """
         if not 0 <= number < of:
             raise Rejected("no_such_part", f"part {number} of {of} does not exist; parts are 0 to {of - 1}")
@@ -66,7 +67,8 @@ class Trace:
     def return_gaps(self, within: float) -> list[float]:
         """Return the times between the end of a fault and the next fault of the same server, in seconds.
 
-        The gaps are sorted. Gaps longer than `within` are omitted.
+        The gaps are sorted. Gaps longer than `within` are omitted, and so is a fault that starts before the previous
+        fault has ended, or exactly when it ends.
         """
         gaps = (
             later.start - earlier.start - earlier.repair
@@ -98,9 +100,10 @@ def read_trace(text: str, servers: int | None = None) -> Trace:
 
 
 def read_part(text: str, servers: int | None, part: str | None) -> Trace:
-    """Parse a trace and return one part of it; `part` is a text such as `2/4`, counted from 1.
+    """Parse a trace and return one part of it, or the whole trace if `part` is None.
 
-    None returns the whole trace. A part that does not exist raises `Rejected` (`no_such_part`).
+    `part` is a text such as `2/4`: the second of four parts of equal duration. A part that does not exist raises
+    `Rejected` (`no_such_part`). `servers` is the number of servers that were observed, as in `read_trace`.
     """
     trace = read_trace(text, servers)
     if part is None:

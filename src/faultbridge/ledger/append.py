@@ -173,7 +173,7 @@ class Append:
 
 
 def group_commits(drafts: Iterable[D]) -> Iterator[list[D]]:
-    """Group drafts into transactions, so that the drafts of a group never write the same item.
+    """Group drafts into transactions: the drafts of a group never write the same item, and fit into one transaction.
 
     A draft with one write is a group of its own, because the same write costs twice as much in a transaction.
     """

@@ -53,7 +53,11 @@ class _Held:
 
 @dataclass(slots=True)
 class ClusterReads:
-    """A `Table` that shares the reads of one cluster within `once`, and forwards every other call."""
+    """A `Table` that reads the items of one cluster once for all calls in a context of `once`.
+
+    The items are kept for at most five seconds (`MAX_AGE`). Calls outside of such a context, and calls for other items,
+    go to `table` directly.
+    """
 
     table: Table
     clock: Clock
@@ -63,9 +67,9 @@ class ClusterReads:
     def once(self, cluster: str, *, policy: bool = True) -> Iterator[None]:
         """Share the reads of a cluster among the calls in this context.
 
-        A context within another context makes its own reads, and the outer context continues with its earlier reads. If
-        `policy` is True, the current policy and the counter baselines of detectors are read together with the other
-        items.
+        The registration, controls and state of the cluster are read together. If `policy` is True, the current policy
+        and the counter baselines of detectors are read with them. A context within another context makes its own reads.
+        When it ends, the outer context continues with its earlier reads.
         """
         outer, self._held = self._held, _Held(_shared(cluster, policy=policy), f"{keys.cluster_partition(cluster)}#")
         try:
@@ -110,7 +114,8 @@ class ClusterReads:
     ) -> Page:
         """Return one page of a partition; see `Table`.
 
-        Within `once`, the first query of waiting work reads all such rows of the shard. Later queries use these rows.
+        Within `once`, the first query for one kind of waiting work (`WORK_ROWS`, such as unhealthy nodes) reads the
+        rows of all kinds in the shard. Later queries use these rows. All other queries read the table.
         """
         held = self._held
         is_part = after or up_to or limit or start or index or newest_first
@@ -133,12 +138,15 @@ class ClusterReads:
         self.table.write(write)
 
     def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
-        """Make several writes, all or none; see `Table`."""
+        """Make several writes, all or none, and discard the shared reads that they may change; see `Table`."""
         self._drop(writes)
         self.table.transact(writes, token)
 
     def _items(self, held: _Held, wanted: frozenset[Key] = frozenset()) -> Mapping[Key, Item | None]:
-        """Return the shared items; all are read again if a wanted item is missing or too old."""
+        """Return the shared items of a cluster.
+
+        All of them are read again if they are older than `MAX_AGE`, or if a write discarded an item in `wanted`.
+        """
         now = self.clock.now()
         if held.read_at is None or now - held.read_at > MAX_AGE or not held.items.keys() >= wanted:
             held.forget()
@@ -165,9 +173,9 @@ class ClusterReads:
 
 
 def _shared(cluster: str, *, policy: bool) -> frozenset[Key]:
-    """Return the keys of the items that one call reads together.
+    """Return the keys of the items of a cluster that are read together: its registration, controls and state.
 
-    `policy` adds the current policy and the counter baselines of detectors.
+    If `policy` is True, the current policy and the counter baselines of detectors are added.
     """
     own = keys.cluster_config(cluster), keys.cluster_control(cluster), keys.cluster_state(cluster)
     from faultbridge.storage import findings  # only services that decide read it

@@ -28,7 +28,10 @@ _ENTRY = "entry"
 
 
 def table_form(shard: int) -> StoredForm:
-    """Return the function that computes the attributes that an entry has in the table, for one shard."""
+    """Return the function that computes the attributes that an entry has in the table.
+
+    `shard` is the part of the cluster's index that contains the entry's node.
+    """
 
     def build(entry: Entry, stored: Mapping[str, Any]) -> Mapping[str, Any]:
         return items.entry_item(entry, partition(entry.stream), shard, stored.get("instance_id"))

@@ -23,8 +23,12 @@ BEFORE_START = timedelta(minutes=5)
 def job_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Found:
     """Return the entries of a job and of the nodes whose faults affected it, with their positions.
 
-    Entries of an affected node start five minutes before the start of the job's latest run. They end when the job may
-    resume, or else a week after its end.
+    The entries of an affected node start five minutes before the start of the job's latest run. They end
+
+    - when it was recorded that the ended job may resume,
+    - or, if this was never recorded, a week after the end of the job.
+
+    While the job runs, they have no end.
     """
     own = own_entries(table, cluster, job_id, order)
     job = find_job(table, cluster, job_id)
@@ -44,7 +48,7 @@ def own_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Fo
 
 
 def _of_node(table: Table, job: Job, node: str, order: ReadOrder) -> Found:
-    """Return one node's entries from shortly before a job's start until the job may resume."""
+    """Return one affected node's entries in the time that `job_entries` describes."""
     key = NodeKey(job.cluster, node)
     partition, since = keys.node_partition(key), job.started_at - BEFORE_START
     if order.after is not None:

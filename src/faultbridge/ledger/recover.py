@@ -34,7 +34,11 @@ TEXT = "restored from a backup: entries after epoch {epoch}, entry {sequence} ar
 
 @dataclass(slots=True)
 class RecoveredTable:
-    """The result of a recovery: the new epoch, and how many streams started it now or earlier."""
+    """The result of a recovery: the new epoch, and the names of the clusters in the table.
+
+    `streams` counts the streams in which this run started the epoch. `already` counts those that had it before, from an
+    interrupted run.
+    """
 
     epoch: int
     streams: int = 0
@@ -69,7 +73,10 @@ class RecoverTable:
         return recovered
 
     def _claim(self, clusters: list[ClusterConfig]) -> int:
-        """Claim an epoch number that this stack has not used: record it in the vault, a locked S3 bucket."""
+        """Claim an epoch number: record it in the vault, a locked S3 bucket, and return it.
+
+        The number is above all that the vault records as claimed and all in the streams of `clusters`.
+        """
         used = [int(key.removeprefix(layout.EPOCHS)[:4]) for key in self.vault.list(layout.EPOCHS)]
         for config in clusters:
             used += [head.epoch for head in heads_of(self.table, self.stack, config).values()]

@@ -29,7 +29,8 @@ class AnchoredHashes:
 
     The vault is a locked S3 bucket. `known` holds the hashes from anchors (hourly records of where each stream ends)
     and sealed manifests (lists of the entries of a day), `sealed` only those from sealed manifests. `recovered` holds
-    the epochs that `faultbridge recover` started. `breaks` holds the defects of the objects in the vault.
+    the epochs that `faultbridge recover` started. `breaks` holds the defects of the objects in the vault. `anchors` is
+    the number of anchors and sealed manifests that were read.
     """
 
     known: Mapping[str, KnownHashes] = field(default_factory=dict)
@@ -51,7 +52,11 @@ def row_break(stream: str, key: Key, detail: str) -> Break:
 
 @dataclass(slots=True)
 class StreamVerification:
-    """Verifies one stream of entries; `entries` is the number of entries read."""
+    """Verifies one stream of entries; `entries` is the number of entries read.
+
+    `anchored` holds the hashes in the vault with which the entries are compared. If it is None, only the table is
+    checked.
+    """
 
     table: Table
     stream: Stream

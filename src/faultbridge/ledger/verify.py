@@ -54,7 +54,8 @@ class Verify:
     def __call__(self, cluster: str, node: str | None = None, anchored: AnchoredHashes | None = None) -> Verified:
         """Verify one node's stream, or all streams of a cluster if no node is given.
 
-        Raises Rejected `unknown_cluster`, and `unknown_node` if the given node is not registered.
+        `anchored` holds the hashes in the vault with which the entries are compared. If it is None, only the table is
+        checked. Raises Rejected `unknown_cluster`, and `unknown_node` if the given node is not registered.
         """
         verified = Verified()
         for _ in self.stream_by_stream(cluster, node, verified, anchored):
@@ -64,7 +65,10 @@ class Verify:
     def stream_by_stream(
         self, cluster: str, node: str | None, verified: Verified, anchored: AnchoredHashes | None = None
     ) -> Iterator[str]:
-        """Verify each stream, add its result to `verified`, and yield the name of the finished stream."""
+        """Verify each stream, add its result to `verified`, and yield the name of the finished stream.
+
+        The other arguments are those of `__call__`.
+        """
         key = keys.cluster_config(cluster)
         stored = self.table.get(key)
         if stored is None:

@@ -84,8 +84,8 @@ def set_command_output(
 ) -> None:
     """Set the result of all later commands on an instance, except restarts and uploads of log bundles.
 
-    `endpoint` is the URL of the compute plane. `until` is the restart (`reset` or `reboot`) that removes this injected
-    result.
+    `endpoint` is the URL of the compute plane. `heal_instance` removes the injected result. The restart (`reset` or
+    `reboot`) in `until` removes it too; if `until` is None, no restart does.
     """
     body = {"instance_id": instance_id, "exit_code": exit_code, "stdout": stdout, "until": until}
     http_call(f"{endpoint}/faultbridge/command-output", body)
@@ -94,7 +94,8 @@ def set_command_output(
 def break_diagnostics(endpoint: str, instance_id: str, *, until: str | None = None) -> None:
     """Make all later diagnostics of an instance fail.
 
-    `heal_instance` ends this, and so does the restart (`reset` or `reboot`) in `until`.
+    `heal_instance` makes them pass again. The restart (`reset` or `reboot`) in `until` does so too; if `until` is None,
+    no restart does.
     """
     set_command_output(endpoint, instance_id, exit_code=DIAGNOSTICS_FAILED, stdout=failed_diagnostics(), until=until)
 

@@ -6,7 +6,7 @@ Read in this order:
 - `sweep`: each minute, performs due work, and work that was interrupted or whose trigger was lost.
 - `sweep_plan`: chooses the clusters and the partitions of waiting work that one sweep reads, and their order.
 - `cluster_steps`: the steps of a sweep for one cluster, in their order.
-- `tick_node`: ends the waiting periods, delays and conditions of a node whose time is over.
+- `tick_node`: ends the waiting periods, approval requests and conditions of a node that are due to end by time.
 - `sweep_result`: the result and the failures of a sweep, and the time limit of each of its parts.
 - `missing_heartbeats`: reports overdue heartbeats, unless no records arrive at all.
 - `silent_instances`: probes whether the instance of a node without heartbeats still exists.

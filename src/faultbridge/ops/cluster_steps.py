@@ -93,7 +93,9 @@ class ClusterSteps:
     def _isolate(self, cluster: str, control: Control | None, failures: Failures, limit: TimeLimit) -> None:
         """Isolate nodes that are still in service although their case requires isolation.
 
-        Also withdraw requested isolations that are no longer needed.
+        Also withdraw requested isolations that are no longer needed. `control` holds the cluster's breakers, which may
+        keep a node in service, or is None if they could not be updated. Once `limit` is over, no further node is
+        isolated.
         """
         config = rules_of(self.tick_node.rulebook, cluster).config
         rows = shard_rows(self.table, config, UNHEALTHY)

@@ -46,8 +46,10 @@ NODE_PREFIX = "NODE#"
 class Sweep:
     """Performs one sweep, which is the due and unfinished work of one minute.
 
-    `publish`, `retry_reject` and `check_progress` receive the keys of waiting items. A reject is a stored record that
-    ingest did not accept.
+    - `publish` sends the entries with these keys to the event bus.
+    - `retry_reject` puts the reject with this key, a raw record that could not be used, on the queue again.
+    - `check_progress` records that a job is stalled, if it is; the key is that of the job's due timer.
+    - `deliver_callbacks` delivers the job callbacks of a cluster, until the given time.
     """
 
     table: ClusterReads
@@ -91,7 +93,10 @@ class Sweep:
                     result.published += len(waiting)
 
     def _due_timers(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """End waiting periods, recover attempts and report stalled jobs whose timers are due."""
+        """Process the nodes and jobs whose timers are due.
+
+        For nodes, end waiting periods and recover attempts. For jobs, record those that are stalled.
+        """
         for key in self._due(plan.partitions(Work.TIMER)):
             if limit.is_over():
                 return

@@ -17,9 +17,10 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 
 @dataclass(frozen=True, slots=True)
 class TickNode:
-    """Ends the waiting periods, approval requests and quiet conditions of a node whose time is over.
+    """Ends the waiting periods, approval requests and conditions of a node that are due to end by time.
 
-    It also recovers the node's repair attempt if the Step Functions execution of the attempt was lost.
+    A condition is due to end if it was not observed during its quiet period. `TickNode` also recovers the node's repair
+    attempt if the Step Functions execution of the attempt was lost.
     """
 
     append: Append
@@ -27,7 +28,7 @@ class TickNode:
     recover_attempts: RecoverAttempts
 
     def __call__(self, key: NodeKey, result: SweepResult) -> None:
-        """End the waiting periods, approval requests and quiet conditions of one node whose time is over.
+        """End the waiting periods, approval requests and conditions of one node that are due to end by time.
 
         Also recover the node's repair attempt if its execution was lost, and count the node in `result`.
         """

@@ -66,7 +66,10 @@ class NotificationLog:
     clock: Clock
 
     def start(self, event: Mapping[str, Any], rule: PageRule) -> SendStart:
-        """Record that a page is being sent. If the page must not be sent, return the reason as its outcome."""
+        """Record that a page is being sent. If the page must not be sent, return the reason as its outcome.
+
+        After five conflicts with other writers, the page is sent without a record.
+        """
         key, position = _record_key(rule.key(event)), _position(event["metadata"])
         for _ in range(MAX_TRIES):
             record = self.table.get(key)

@@ -27,7 +27,7 @@ Condition = Mapping[str, frozenset[str | None]]
 class PageRule:
     """The events that either trigger or resolve one kind of page (`state`), and the texts of that page.
 
-    `kind` is the last part of the page key. `when` maps fields of `data` in the event to the allowed values. If
+    `kind` names the kind of page in the page key. `when` maps fields of `data` in the event to the allowed values. If
     `by_operator` is True, the rule applies only to events that an operator's order caused, if False only to other
     events, and if None to all. Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), and the
     name of each scalar field of `data` and of its `facts`.
@@ -54,7 +54,13 @@ class PageRule:
         return same_type and all(data.get(field) in allowed for field, allowed in self.when.items())
 
     def key(self, event: Mapping[str, Any]) -> str:
-        """Return the page key. A trigger, its repetitions and its resolve have the same key."""
+        """Return the page key. A trigger, its repetitions and its resolve have the same key.
+
+        - Change of a breaker or of another limit of repairs: cluster, `kind` in the event's data, and failure domain if
+          there is one.
+        - Incident: cluster, kind of page, incident id.
+        - Any other page: case id (the stream if there is no case), kind of page.
+        """
         metadata, data = event["metadata"], event["data"]
         match self.event_type:
             case EntryType.CLUSTER_SAFETY:

@@ -95,10 +95,11 @@ class Remind:
     def _summarize(
         self, cluster: str, urgency: PageUrgency, withheld: Sequence[OpenPage], before: OpenPage | None
     ) -> bool:
-        """Send or resolve the summary of withheld pages. Returns whether a summary was sent.
+        """Send or resolve the summary of withheld pages. Returns whether a summary or its resolve was sent.
 
-        `before` is the open summary, or None. New withheld pages are listed every five minutes. Without new ones, the
-        summary is repeated as a reminder. When no withheld page is left, the summary is resolved.
+        `before` is the open summary, or None. Withheld pages that no summary has listed yet are sent in a summary at
+        most every five minutes. Without such pages, the summary is repeated as a reminder. When no withheld page is
+        left, the summary is resolved.
         """
         if not withheld:
             return before is not None and self._resolve(before.page)

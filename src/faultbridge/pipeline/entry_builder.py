@@ -1,7 +1,6 @@
 """Entry builder: build the draft entries of faults, node and case transitions, notes and repair steps.
 
-Each `data` has the shape of a published event schema (docs/events.md). Operators read the texts on the timeline, in
-pages and in tickets.
+`data` has the shape of an event schema (docs/events.md). Operators read the texts on timelines, in pages and tickets.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def placement_data(placement: Placement) -> dict[str, Any]:
 
 
 def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy) -> Draft:
-    """Draft the timeline entry of a change: a fault entry, or a note if the change has no condition."""
+    """Draft the entry of a change (a note if it has no condition); `catalog` is the version of the fault catalog."""
     if change.condition is None:
         return note(
             kind=_NOTE_KINDS[change.kind],
@@ -109,7 +108,7 @@ def _condition_data(condition: Condition, state: NodeState, policy: Policy) -> d
 
 
 def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: str, case_id: str | None = None) -> Draft:
-    """Draft the timeline entry that records the new status of a node."""
+    """Draft the timeline entry that records a node's new status; `case_id` is by default that of its live case."""
     return Draft(
         type=EntryType.NODE_STATUS,
         occurred_at=at,
@@ -227,7 +226,10 @@ def step(
     facts: Mapping[str, Any] | None = None,
     evidence: str = "",
 ) -> Draft:
-    """Draft the timeline entry of one step of a repair attempt and its outcome."""
+    """Draft the timeline entry of one step of a repair attempt and its outcome.
+
+    `failure` is the failure reason, or None if the step succeeded. `operation` is the provider's id of the operation.
+    """
     return Draft(
         type=EntryType.REPLACEMENT_STEP,
         occurred_at=at,

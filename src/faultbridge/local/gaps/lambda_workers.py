@@ -49,7 +49,11 @@ Detect = Callable[[str], tuple[str, str]]
 
 
 def _waits_for_lines() -> bool:
-    """Return whether the emulator still waits for log lines and its worker script fits this patch."""
+    """Return whether the patch `log_lines` is still necessary and still applicable.
+
+    It is necessary while the emulator waits 50 ms for the first line. It is applicable while the emulator's worker
+    script ends with `_TAIL`, which the patch replaces.
+    """
     timeout = inspect.signature(patching.resolve(DRAIN)).parameters["first_line_wait"].default
     return bool(timeout == _EMULATOR_TIMEOUT_SECONDS) and patching.resolve(DETECT)("python3.11")[1].endswith(_TAIL)
 

@@ -42,8 +42,8 @@ class InjectedOutput:
 class ComputeFaults:
     """The injected faults of instances and capacity.
 
-    By default, every diagnostics run passes on eight GPUs, and all capacity is available. A reset or a reboot always
-    completes. It removes a fault whose `until` names this restart.
+    By default, every diagnostics run passes on eight GPUs, and all capacity is available. A reset or a reboot of an
+    instance always completes. If `until` of the instance's injected output names this restart, the output is removed.
     """
 
     outputs: dict[str, InjectedOutput] = field(default_factory=dict)
@@ -68,8 +68,9 @@ class ComputeFaults:
         return None
 
     def _restart(self, instance_id: str, restart: str, commands: list[str]) -> CommandOutput:
-        """Return the output of a reset or reboot script, and remove the fault that this restart removes.
+        """Return the output of a reset or reboot script.
 
+        `restart` is `reset` or `reboot`. If `until` of the instance's injected output names it, the output is removed.
         The output of a reboot contains a boot id. The same commands give the same boot id; other commands give another
         one.
         """
@@ -84,7 +85,7 @@ class ComputeFaults:
         """Set a fake output for all later commands on an instance, except restarts.
 
         The instance id `next` means the instance that is launched next. `until` is the restart (`reset` or `reboot`)
-        that removes the fake output.
+        that removes the fake output, or None if no restart removes it.
         """
         with self.lock:
             if instance_id == NEXT_LAUNCH:

@@ -118,7 +118,10 @@ def _deployed_state(stack: str) -> StackState | None:
 
 
 def _reusable_stack(folder: StackFolder, progress: Progress, *, fresh: bool) -> StackState | None:
-    """Return the running stack if it can be used again; otherwise stop it and return None."""
+    """Return the running stack, or None if no stack runs or the running stack had to be stopped.
+
+    It is stopped if `fresh` is True, if an emulator does not respond, or if the code of the emulators changed.
+    """
     state = files.read_state(folder)
     if state is None:
         return None

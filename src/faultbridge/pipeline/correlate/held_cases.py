@@ -29,7 +29,8 @@ def families_of(state: NodeState) -> frozenset[Family]:
 def is_absorbable(case: Case | None) -> bool:
     """Return whether a case may wait for a cluster incident instead of repairing its node.
 
-    The case must be open, queued or escalated, have no attempt, and not be canceled.
+    An open or queued case may wait. An escalated case may wait if it has no attempt. No other case may wait, and a
+    canceled case may not wait in any status.
     """
     if case is None or case.cancelled:
         return False
@@ -40,11 +41,13 @@ def is_absorbable(case: Case | None) -> bool:
 def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
     """Let the case of an affected node wait for this incident, even if it waits for another incident now.
 
-    The case is unchanged if
+    The node is unchanged if one of these is true:
 
-    - the node has no fault of the incident's family, and its next repair follows no failed attempt (`is_repeated`);
-    - the case is not allowed to wait (`is_absorbable`);
-    - the case is escalated, and an operator denied its approval or quarantined the node. After the incident, the case
+    - It has no live case.
+    - It has no fault of the incident's family, and its next repair does not follow a failed attempt (`is_repeated`).
+      After a failed attempt, the case waits whatever its fault is, because the incident may be why the attempt failed.
+    - The case is not allowed to wait (`is_absorbable`).
+    - The case is escalated, and an operator denied its approval or quarantined the node. After the incident, the case
       would be escalated again, which would page operators about their own decision.
 
     An unanswered approval request is withdrawn. The isolation of the node does not change.
@@ -82,7 +85,7 @@ def release(state: NodeState, policy: Policy, now: datetime, reason: str, holdin
     - If the node is faulty, a case that was escalated before it waited is escalated again. Any other case is queued
       with a new waiting period.
 
-    `reason` is the reason of a case that is queued.
+    `reason` is the reason of a case that is queued. `holding` are the ids of the incidents for which cases still wait.
     """
     case = state.live_case
     if case is None or case.status is not CaseStatus.ABSORBED:

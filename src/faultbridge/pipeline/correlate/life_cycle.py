@@ -161,7 +161,10 @@ def _change(before: Incident | None, after: Incident) -> IncidentChange | None:
 
 
 def _content(incident: Incident) -> tuple[object, ...]:
-    """Return the values of an incident of which each change is recorded, unlike a change of its counts."""
+    """Return the values of an incident whose changes are recorded.
+
+    A change of only its other values, such as the counts of nodes, is not recorded.
+    """
     return incident.nodes, incident.domain, incident.status, incident.subject
 
 

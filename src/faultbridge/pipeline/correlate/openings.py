@@ -29,10 +29,11 @@ def with_shared_causes(
 
     For each shared cause, the first of these rules that applies is used:
 
-    - An incident whose failure domain contains the cause explains it, and also earlier faults that were recorded late.
-    - An incident all of whose nodes the cause affects is extended to the cause's failure domain. If there are several,
-      the first is extended and the others are closed.
-    - A new incident is opened.
+    - The failure domain of an open incident contains all nodes that the cause affects: the incident explains them, and
+      no other is opened. Earlier faults of the cause that were recorded late then belong to the incident too.
+    - The cause affects all nodes of an open incident: the incident is extended to the cause's failure domain. If there
+      are several such incidents, the first is extended and the others are closed.
+    - Any other cause: a new incident is opened.
 
     The first two rules skip an incident past half of its maximum age if a further group of nodes begins to fail: these
     nodes get an incident of their own, with the whole maximum age.
@@ -150,9 +151,10 @@ def _open(
 def _evidence_since(
     snapshot: ClusterSnapshot, cause: SharedCause, family: Family, limits: CorrelationLimits
 ) -> datetime:
-    """Return the start of the period whose faults in the failure domain belong to the incident.
+    """Return the time from which on faults in the cause's failure domain belong to the incident of this cause.
 
-    The period includes each earlier fault that started at most `limits.window` before the next one.
+    The time is `limits.window` before the first fault. A fault that started before those of the cause counts as first
+    if it, and each fault after it, started at most `limits.window` before the next one.
     """
     start = min(one.since for one in cause.affected)
     in_domain = (one.since for one in snapshot.of_family(family) if cause.domain in one.domains)

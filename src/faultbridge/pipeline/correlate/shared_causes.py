@@ -34,7 +34,10 @@ class SharedCause:
 
 
 def needs_sizes(affected: Iterable[AffectedNode], limits: CorrelationLimits) -> bool:
-    """Return whether a domain has so many affected nodes that the sizes of domains must be read."""
+    """Return whether the sizes of failure domains must be read.
+
+    They are necessary only if enough nodes for an incident in one domain have faults of the same family.
+    """
     families: dict[Family, list[AffectedNode]] = {}
     for one in affected:
         families.setdefault(one.family, []).append(one)

@@ -144,9 +144,10 @@ def _severity_and_action(condition: Condition) -> tuple[int, int]:
 
 
 def _actionable(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: datetime) -> list[Condition]:
-    """Return the active conditions that changed now, need a case and are recent enough to act on.
+    """Return the active conditions of the current instance that may open a case or strengthen a repair now.
 
-    While opening a case is deferred, the result contains all active conditions that need a case.
+    These are the conditions that need a case, changed now, and were last observed within the policy's `act_within`.
+    While opening a case is deferred, the result contains all conditions of the current instance that need a case.
     """
     needing_case = [one for one in state.active() if one.action.opens_case and one.known_incarnation]
     if state.case_deferred_until is not None:

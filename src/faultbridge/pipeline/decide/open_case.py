@@ -24,8 +24,8 @@ DETECTED = "detected"
 class Rules:
     """The input of a decision besides the node's state, such as the policy.
 
-    `gpus` maps each instance type to its number of GPUs. `shadow` is a second policy without effect, or None: what this
-    policy would have decided is only recorded.
+    `catalog` is the version of the fault catalog. `gpus` maps each instance type to its number of GPUs. `shadow` is a
+    second policy without effect, or None: what this policy would have decided is only recorded.
     """
 
     policy: Policy
@@ -62,7 +62,10 @@ def open_case(
     gpus: int | None = None,
     relapse_of: str | None = None,
 ) -> Transition:
-    """Open a case on a node. With `wait_seconds`, the case first waits, for the reason `waiting_for`."""
+    """Open a case on a node. With `wait_seconds`, the case first waits, for the reason `waiting_for`.
+
+    `reason` is the text of the timeline entry. For a relapse, `relapse_of` is the id of the case with the repair.
+    """
     state = transition.state
     case = Case(
         id=case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, state.head.sequence + 1),

@@ -68,7 +68,7 @@ class NodeConditions:
         return most >= capacity.MAX_CHANGES and self._changed + capacity.weight(self.changes) >= capacity.MAX_CHANGES
 
     def apply_fault(self, fault: Fault, arrival: Arrival) -> Outcome:
-        """Apply one fault: record it as a note, create its condition, or add it to an existing one."""
+        """Apply one fault: record a note, create a condition, add it to one, or ignore it as stale or a duplicate."""
         fault = self._catalog.classify(fault)
         component = identity(fault.component, self._devices)
         key = condition_key(self._catalog.canonical(fault.code), component)
@@ -97,7 +97,8 @@ class NodeConditions:
     def apply_snapshot(self, snapshot: Snapshot, arrival: Arrival) -> Outcome:
         """Apply the faults of a health snapshot.
 
-        A report by the source of the snapshot ends if the snapshot checked for its fault and did not find it.
+        A report by the source of the snapshot ends if the snapshot checked for its fault and did not find it. A
+        snapshot that is not later than the last snapshot of its reporter changes nothing.
         """
         last = self._snapshots.get(snapshot.reporter_key)
         if last is not None and arrival.at <= last:
@@ -149,7 +150,7 @@ class NodeConditions:
         return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
-        """Return whether a fault belongs to an ended condition or, without one, is not later than the node's floor."""
+        """Return whether a fault is not later than its ended condition or, if there is none, than the node's floor."""
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))

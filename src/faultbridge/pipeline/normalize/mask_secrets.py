@@ -47,7 +47,7 @@ class SecretPattern:
     """One kind of secret. The group `secret` of the regular expression is the text to mask.
 
     The pattern is compiled and searched only if one of its hints occurs in the lower-case text. A pattern without hints
-    is always searched. With `any_case`, the pattern itself is also searched in the lower-case text.
+    is always searched. The pattern is searched in the original text, or with `any_case` in the lower-case text.
     """
 
     name: str

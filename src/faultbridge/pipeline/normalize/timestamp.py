@@ -51,7 +51,7 @@ def bounded_sent_at(sent_at: datetime, received_at: datetime) -> datetime:
 
 
 def shift_last_sent(values: SentValues | None, shift: timedelta) -> SentValues | None:
-    """Return the sent values of a record with each time in their `last_sent` shifted by `shift`.
+    """Return `values` with each time in `last_sent` shifted by `shift`; unchanged if there are no values or no shift.
 
     `last_sent` contains sending times of earlier records by the sender's clock. `shift` is the correction of this
     clock. Raises Rejected if a shifted time is before year 1 or after year 9999.
