@@ -1,4 +1,8 @@
-"""Open case: the only place that creates a `Case`, both for faults and for operators' orders."""
+"""Open case: the only place that creates a `Case`, both for faults and for operators' orders.
+
+The argument `reason` of `open_case` is the text of the timeline entry. `relapse_of` is the id of the case that repaired
+the same fault before, if the fault is a relapse.
+"""
 
 from __future__ import annotations
 
@@ -62,10 +66,7 @@ def open_case(
     gpus: int | None = None,
     relapse_of: str | None = None,
 ) -> Transition:
-    """Open a case on a node. With `wait_seconds`, the case first waits, for the reason `waiting_for`.
-
-    `reason` is the text of the timeline entry. For a relapse, `relapse_of` is the id of the case with the repair.
-    """
+    """Open a case on a node. With `wait_seconds`, the case first waits, for the reason `waiting_for`."""
     state = transition.state
     case = Case(
         id=case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, state.head.sequence + 1),
