@@ -49,7 +49,8 @@ class CommandOutput:
     def body(self) -> bytes:
         """Return the output as bytes for a decoder.
 
-        If only the command line names the device, a first line with the device is added.
+        The output of some commands, such as `perfquery`, does not name its device. For these commands, a first line
+        with the device in the command line is added.
         """
         device = self._device()
         return (f"# {device}\n{self.text}" if device else self.text).encode("utf-8", "replace")

@@ -27,7 +27,8 @@ def of_events(read: Read, recognize: Callable[[bytes], bool], events: Sequence[L
 
     - If each event is a complete record, each event is decoded separately. `recognize` decides whether it is complete.
     - Otherwise, all events are decoded as one text.
-    - If the decoder rejects that text but some events are complete records, each event is decoded separately.
+    - If the decoder rejects that text but some events are complete records, each event is decoded separately. If no
+      event is a complete record, `Rejected` is raised.
     """
     filled = [event for event in events if event.message.strip()]
     if not filled:

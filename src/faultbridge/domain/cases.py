@@ -106,10 +106,10 @@ class Attempt:
     """One admitted repair attempt of a case and its progress.
 
     `steps` maps each finished step to its outcome, so that a repeated call returns the same outcome. `step` is the
-    current step: it started at `since`, has run `tries` times, and is to report to Step Functions with `task_token` by
-    `deadline`. The sweep checks the attempt at `probe_at`. A fault observed after `watched_since` proves that the
-    repair failed. `launches` counts failed launches of a successor; each launch uses a new token. `spare` is the spare
-    instance that the attempt claimed. `instance_types` are the types that every launch of the attempt requests.
+    current step: it started at `since`, has run `tries` times, and must report to Step Functions with `task_token` by
+    `deadline`. The sweep checks the attempt at `probe_at`. `operation` is the id of the running verification. A fault
+    after `watched_since` proves that the repair failed. Log collection started at `bundle_since`. `launches` counts
+    failed launches of a successor. `spare` is the claimed spare. Every launch requests `instance_types`.
     """
 
     number: int
@@ -159,9 +159,9 @@ class Case:
 
     `marks` holds the time at which the case first reached each status or phase. `uncounted` is the number of attempts
     that do not count against the policy's limit, such as those that found no capacity. A `cancelled` case releases no
-    instance: its attempt only returns the node to service. `incident` is the cluster incident for which an absorbed
-    case waits. It is kept after the incident if the case then only verifies the node. `held_from` is the status before
-    the case was absorbed, or `escalated` if an operator had to decide. `relapse_of` is the id of the earlier case whose
+    instance: its attempt only returns the node to service. An absorbed case waits for the cluster incident `incident`.
+    If the faults end with it, the case keeps this id while it verifies the node. `held_from` is the status before the
+    case was absorbed, or `escalated` if an operator had to decide. `relapse_of` is the id of the earlier case whose
     repaired fault came back. At `confirmed_at`, a failed verification confirmed the claimed conditions of the node.
     `governed_by` names the policy rules of the attempts so far, which also apply to the next attempt.
     """

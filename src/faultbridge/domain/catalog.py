@@ -42,11 +42,14 @@ class Recommendation:
 class Row:
     """One fault code of the catalog and its meaning.
 
-    `ends_on` lists what ends the fault: `reset_gpu`, `reboot_node`, `replace_node`, `verified`, `snapshot:<source>` or
-    `quiet:<seconds>`. `same_as` is the code under which the fault is stored if two codes mean the same: a lost GPU in
-    nvidia-smi is stored as `xid.79`. `stands_for` is set for an unspecific code, such as "node unhealthy". It lists the
-    codes and families (`xid.*`) that such a report can mean. `family` groups faults that many nodes report when a
-    resource that they share fails.
+    - `ends_on` lists what ends the fault: `reset_gpu`, `reboot_node`, `replace_node`, `verified`, `snapshot:<source>`
+      or `quiet:<seconds>`.
+    - `same_as` is the code under which the fault is stored if two codes mean the same: a lost GPU in nvidia-smi is
+      stored as `xid.79`.
+    - `stands_for` is set for an unspecific code, such as "node unhealthy". It lists the codes and families (`xid.*`)
+      that such a report can mean.
+    - `conflict` is True if the sources of `recommendations` differ. `reason` explains the severity and action.
+    - `family` groups faults that many nodes report when a resource that they share fails.
     """
 
     code: str

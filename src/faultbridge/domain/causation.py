@@ -32,10 +32,10 @@ STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
 
 
 def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
-    """Return whether the chain of causes continues at a second entry: the previous entry of the case.
+    """Return whether the causes of an event continue at the previous entry of its case.
 
-    This is so if `event` belongs to a case and its `cause` is an event of an incident. The cause alone would lead to
-    the incident, and no longer to the first fault of the case.
+    This is so if `event` belongs to a case and its cause is an event of an incident. The cause alone would lead to the
+    incident only. The previous entry of the case leads to the first fault of the case.
     """
     return event["metadata"]["case_id"] is not None and (
         cause["metadata"]["event_type"] == EntryType.CLUSTER_INCIDENT.value
@@ -45,8 +45,8 @@ def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
 def moved_by(drafts: Iterable[Draft], cause: str | None) -> tuple[Draft, ...]:
     """Return the draft entries with `cause` as the cause of the first status change of a case.
 
-    The entries after that status change are its consequences, so they keep their causes. If `cause` is None, all
-    entries keep their causes.
+    All other entries keep their causes, because the later ones are consequences of that status change. If `cause` is
+    None, the status change keeps its cause too.
     """
     named = list(drafts)
     first = next((place for place, draft in enumerate(named) if draft.type is EntryType.CASE_STATUS), None)
@@ -88,7 +88,11 @@ class _Causes:
 
     @classmethod
     def of(cls, before: NodeState, after: NodeState, *, starts_chains: bool) -> _Causes:
-        """Start with the event ids that earlier commits stored in the node's state as possible causes."""
+        """Start with the event ids that earlier commits stored in the node's state as possible causes.
+
+        With `starts_chains`, an entry outside a case can have no cause. Otherwise, the last status change of the node
+        is the cause of an entry that has no other.
+        """
         conditions = (*before.conditions.items(), *after.conditions.items())
         known = {key: one.event_id for key, one in conditions if one.event_id}
         last_in_case = dict([before.case_event] if before.case_event else ())
@@ -118,7 +122,8 @@ class _Causes:
     def _add_fault(self, draft: Draft, event_id: str) -> None:
         """Make a new fault available as a cause of the following entries.
 
-        Its key changes when its device is identified, so the fault is also available under the new key.
+        The condition key of a fault changes when its device is identified, so the fault is also available under the new
+        key.
         """
         if not draft.subject:
             return

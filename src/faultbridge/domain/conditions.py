@@ -206,7 +206,7 @@ def component_key(component: Component) -> str:
 
 
 def parse_component(key: str) -> Component | None:
-    """Return the component of a canonical name such as `gpu:0000:53:00`.
+    """Return the component of a canonical name such as `gpu/pci=0000:53:00`.
 
     Returns None if the name contains no PCI address, UUID or index.
     """

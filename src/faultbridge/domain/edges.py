@@ -1,6 +1,6 @@
-"""The legal transitions of nodes and cases, as data; `append` refuses every other transition.
+"""The legal transitions of nodes and cases, as data; `ledger.append` refuses every other transition.
 
-The check in `append`, the tests and the diagrams in docs/state-machine.md all read these two tables.
+That check, the tests and the diagrams in docs/state-machine.md all read the tables `NODE_EDGES` and `CASE_EDGES`.
 """
 
 from __future__ import annotations

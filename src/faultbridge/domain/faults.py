@@ -62,7 +62,7 @@ _ACTION_RANK = {action: rank for rank, action in enumerate(Action)}
 
 
 class Family(StrEnum):
-    """Groups of faults that often share a cause outside the nodes; a single device's fault has none."""
+    """A group of fault codes that often share a cause outside the node. A single device's fault has no family."""
 
     NETWORK = "network"
     NVLINK = "nvlink"

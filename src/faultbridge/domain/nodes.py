@@ -72,8 +72,8 @@ class Placement:
 
     `domains` holds the failure domains by kind, and `domain` the narrowest of them. `host_names` belong to the current
     instance and change with it; `aliases` belong to the node and stay. `named_after` is the id of the last instance
-    that had the node's name as host name. It is None if an operator chose a name that no instance has and a successor
-    keeps. `slot` is the provider's own permanent name of the node.
+    whose host name was the node's name. None means that no instance had this name; the successor keeps it. `slot` is
+    the provider's own permanent name of the node.
     """
 
     group: str | None = None
@@ -112,15 +112,15 @@ class NodeState:
 
     Conditions: `conditions` is keyed by `condition_key`. `tombstones` (the times of ended conditions) and `floor`
     (older observations are ignored) prevent a late observation from opening an ended condition again. `snapshots` holds
-    the time of the last health snapshot of each reporter. `noted` maps each daily note to its last day.
+    the time of the last health snapshot of each reporter. `noted` maps the key of each note that is
+    recorded at most once a day (`pipeline.fold.daily_notes`) to the day of its last record.
 
     Case: `case` is the latest case, live or closed; a node has at most one live case. While the node is ignored or
     under maintenance, no case is opened before `case_deferred_until`.
 
     Isolation: `isolation_since` is when isolation was requested. `isolation_overdue` is set once operators were
     notified that isolation takes too long. A failed call is repeated at `isolation_again_at`; `isolation_tries` counts
-    the calls. `orchestrator_lost_at` is the start of the period in which the orchestrator answered no call about the
-    node.
+    the calls. `orchestrator_lost_at` is since when the orchestrator has answered no call about the node.
 
     Causation: `case_event` is the last entry of the latest case, and `status_event` the id of the entry of the last
     status change. Later entries about the case or the status name them as their causes.

@@ -35,7 +35,7 @@ class Match:
     hours: int = 24
 
     def covers(self, condition: Condition, cluster: str, instance_type: str | None = None) -> bool:
-        """Return whether a policy rule applies to this condition, by its code, instance type and cluster."""
+        """Return whether a condition matches every field that is not empty, so that the policy rule applies."""
         return (
             (not self.codes or _matches_any(condition.code, self.codes))
             and (not self.severities or condition.severity in self.severities)
@@ -48,7 +48,10 @@ class Match:
         )
 
     def below_count(self, condition: Condition, at: datetime) -> bool:
-        """Return whether the rule requires more observations than the condition had at the time `at`."""
+        """Return whether this match requires more observations than a condition had at the time `at`.
+
+        The result is False if `codes` does not contain the fault code of the condition.
+        """
         if self.count == 1 or (self.codes and not _matches_any(condition.code, self.codes)):
             return False
         return replace(condition, last_at=at).counted_within(self.hours) < self.count
@@ -191,7 +194,7 @@ class Policy:
         return next(matching, DEFAULT_RULE)
 
     def needs_count(self, condition: Condition, at: datetime) -> bool:
-        """Return whether any rule requires more observations than the condition had at the time `at`."""
+        """Return whether any rule for the condition's code requires more observations than it had at `at`."""
         return any(rule.match.below_count(condition, at) for rule in self.rules)
 
     def has_rule(self, name: str) -> bool:

@@ -30,8 +30,8 @@ class SentValues:
     """What a sender states about the values in a record, so that equal values need not be stored again.
 
     `digest` identifies the values: if two digests of one source are equal, so are the values. A record without a digest
-    is always stored. `last_sent` maps the digests of the latest earlier records to the time of a record with these
-    values, by the sender's clock. A repetition within `SAMPLE_INTERVAL` keeps the time of the earlier record.
+    is always stored. `last_sent` maps the digests of the latest earlier values to the time when they were sent, by the
+    sender's clock. If values are sent again within `SAMPLE_INTERVAL`, their time in `last_sent` does not change.
     """
 
     digest: str | None

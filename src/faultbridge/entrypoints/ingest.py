@@ -50,7 +50,7 @@ def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, An
 def _release(event: Mapping[str, Any], installation: Installation, result: IngestResult) -> None:
     """Make SQS deliver each message in `result.failed` again after a short pause.
 
-    Messages of the events queue are left out.
+    Messages of the events queue are left out: SQS delivers them again after the visibility timeout of that queue.
     """
     from faultbridge.ingest.release import release
 

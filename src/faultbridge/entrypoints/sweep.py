@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    """Run one sweep, or confirm one canary event; the next sweep retries a part that failed.
+    """Run one sweep, or confirm one canary event; the next sweep retries what failed in this one.
 
     The result must be JSON, because Lambda fails a call whose result it cannot convert.
     """

@@ -2,8 +2,9 @@
 
 `decoder` is the interface of a decoder. `fields` reads untrusted values within limits, and `documents` parses JSON.
 `wrappers` unwraps one line that a log collector wrapped in JSON. `spread_documents` joins JSON documents that are
-printed over several lines. `wrapped_lines` applies both to a body or a CloudWatch Logs record. `journal` converts the
-output of journalctl, `prefix` strips log prefixes, `prometheus` reads metrics, and `clock` reads timestamps.
-`fault_codes` translates error numbers to fault codes, and `interfaces` lists the names of virtual interfaces.
-`gpu_count` compares the number of GPUs with the instance type, and `named_gpu` finds the GPU that a message names.
+printed over several lines. `wrapped_lines` unwraps and joins the lines of a body or of a CloudWatch Logs record.
+`journal` converts the output of journalctl, `prefix` strips log prefixes, `prometheus` reads metrics, and `clock` reads
+timestamps. `fault_codes` translates error numbers to fault codes, and `interfaces` lists the names of virtual
+interfaces. `gpu_count` compares the number of GPUs with the instance type, and `named_gpu` finds the GPU that a message
+names.
 """

@@ -35,7 +35,7 @@ def month_name(text: str) -> str | None:
 
 
 def iso_time(text: str) -> datetime | None:
-    """Return the UTC time of a text with date and time in ISO 8601, or None for other text.
+    """Return the UTC time of a text such as `2026-02-03T04:05:06.123Z`, or None for other text.
 
     A fraction of a second may follow a comma or a point and have 1 to 9 digits. A time without a zone is taken as UTC.
     """

@@ -29,7 +29,8 @@ def add_gpu_count_check(observations: Iterable[Observation], instance_type: str)
 def missing_gpus(seen: int | None, instance_type: str | None) -> str | None:
     """Return a message that GPUs are missing, or None if no GPU is missing.
 
-    The result is also None if `seen` is 0 or None, or if the expected number of the instance type is unknown.
+    `seen` is the number of GPUs that were found. The result is also None if this number is 0 or None, or if the number
+    of GPUs of the instance type is unknown.
     """
     expected = gpus_by_instance_type().get((instance_type or "").removeprefix("ml."))
     if not seen or expected is None or seen >= expected:

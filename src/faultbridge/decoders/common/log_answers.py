@@ -59,7 +59,7 @@ def _rows_of(text: str) -> Iterator[list[str]]:
 def lines_of_answer(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
     """Yield the log lines in the JSON response of an API or a log store, or nothing for other documents.
 
-    `depth` is the number of JSON values around `document`, because the search for log lines stops at a maximum depth.
+    `depth` is the number of JSON values that contain `document`. The search ends at a depth of `_MAX_DEPTH`.
     """
     if isinstance(document, Mapping):
         for member, read in _SHAPES.items():

@@ -146,7 +146,7 @@ def _repeated(message: KernelMessage, match: re.Match[str], _: datetime | None) 
 
 
 def _facility(priority: int) -> str:
-    """Return `kern` for a syslog priority of the kernel, else `user`, because only programs use others."""
+    """Return `kern` if a syslog priority is of the kernel, else `user`: only programs use other facilities."""
     return _KERNEL if priority >> 3 == _KERNEL_FACILITY else USER
 
 

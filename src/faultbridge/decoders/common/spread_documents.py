@@ -109,7 +109,7 @@ def log_records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]
     """Yield the objects in a JSON document that contain a log line.
 
     If the document is a response that `log_answers` reads, the log lines of the response are yielded instead. `depth`
-    is the number of JSON values around `document`, because the search stops at a maximum depth.
+    is the number of JSON values that contain `document`. The search ends at a depth of `MAX_DEPTH`.
     """
     answer = list(lines_of_answer(document)) if depth == 0 else []
     if answer:

@@ -162,10 +162,10 @@ def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def spread_events(events: Sequence[LogEvent]) -> bytes | None:
-    """Return the log lines of events, with records that are spread over several events joined; None if there are none.
+    """Return the log lines of events, in which records that are spread over several lines or events are joined.
 
-    Each joined record is one JSON line with its text (`log`), time and host. The lines of a record that is not complete
-    stay as they are.
+    The result is None if no record can be spread. Each joined record is one JSON line with its text (`log`), time and
+    host. The lines of a record that is not complete stay as they are.
     """
     messages = [one.message.strip() for one in events]
     has_lines = any(one in {"{", "["} or (one[:1] == "{" and "\n" in one) for one in messages)
@@ -176,11 +176,13 @@ def spread_events(events: Sequence[LogEvent]) -> bytes | None:
 
 
 def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
-    """Yield the log lines of a body, unwrapped in up to three ways that the caller can try in order.
+    """Yield the log lines of a body, unwrapped in up to three ways, which the caller tries in this order:
 
-    The first result removes all wrappers. The second removes only the outer wrapper, because a document of a source can
-    look like a wrapper. The third joins JSON documents that are spread over several lines. A result is left out if a
-    line is not wrapped.
+    - without any wrapper
+    - without the outer wrapper, because a document of a source can look like a wrapper
+    - without any wrapper, and with JSON documents joined that are spread over several lines
+
+    A result is left out if one of its lines has no wrapper. A body of more than 16 MiB yields nothing.
     """
     if len(body) > MAX_JSON_BYTES:
         return

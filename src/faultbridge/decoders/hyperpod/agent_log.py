@@ -187,7 +187,7 @@ def _fault(details: HealthDetails, code: str, component: Component) -> Fault:
 
 
 def _time(record: Mapping[str, Any], prefix: str, ingested_at: datetime | None) -> datetime | None:
-    """Return the outer time of a record, or else `ingested_at`. The inner time can be a day wrong."""
+    """Return `ts` of a record, else the time in the text before the record (`prefix`), else `ingested_at`."""
     texts = (_string(record.get("ts")), *prefix.split()[:1])
     return next((at for text in texts if text and (at := iso_time(text)) is not None), ingested_at)
 

@@ -16,8 +16,8 @@ class Rule:
     """A kernel message that reports a fault or the end of a fault.
 
     `pattern` is tried only on a message that contains the text `phrase`. `type` is the type of the component. `ends` is
-    True if the message reports that the fault has ended. `corrected` is the fault code to use if the hardware corrected
-    the error, or None if `code` applies then too.
+    True if the message reports that the fault has ended. If the hardware corrected the error, the fault code is
+    `corrected`. Otherwise, or if `corrected` is None, the fault code is `code`.
     """
 
     phrase: str

@@ -93,8 +93,8 @@ class ConditionReader:
     def _unmapped(self, condition: Condition, node: NodeConditions) -> list[Fault]:
         """Return the fault of a true condition without a mapping, as a list with at most one fault.
 
-        The list is empty unless `accepts_unmapped` is set, and for types of a healthy state, which end in `Ready` or
-        `Healthy`.
+        The list is empty without `accepts_unmapped`, and for a type of a healthy state, such as `Ready` or
+        `DiskHealthy`.
         """
         wrong = (
             self.accepts_unmapped and condition.status == "True" and not condition.type.endswith(("Ready", "Healthy"))

@@ -30,7 +30,7 @@ _INIT, _ACTIVE, _LINK_UP = 2, 4, 5
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the readable ports, and a counter sample of the link of each port."""
+    """Return a health snapshot of the ports whose state can be read, and a counter sample of each of them."""
     text = text_of(body)
     tree = ports_of(text)
     listed = (*_ports_of_ibstat(text), *_ports_of_ibstatus(text))
@@ -42,9 +42,9 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def states_of(ports: Sequence[Port], hints: Hints, gone: Sequence[str] = ()) -> tuple[Observation, ...]:
-    """Return the observations about ports with a readable state, and about devices that are absent.
+    """Return the observations about ports whose state can be read, and about devices that are absent.
 
-    `gone` lists the names of the absent devices.
+    `gone` lists the names of the absent devices. Of an Elastic Fabric Adapter, only the rate is observed.
     """
     readable = [port for port in ports if not port.is_efa and state_number(port.fields.get("state")) is not None]
     present = [fault for port in readable for fault in _faults(port)] + [_absent(name) for name in gone]
@@ -84,8 +84,8 @@ def _covers(readable: Iterable[Port], gone: Iterable[str]) -> dict[str, tuple[Co
 def _rates(ports: Iterable[Port]) -> Iterator[PortRate]:
     """Yield the rates of the active ports that may be compared.
 
-    Ethernet ports without a model are left out, because they can be management ports. Ports with another subnet manager
-    belong to another fabric, and form a separate kind.
+    Ethernet ports without a model are left out, because they can be management ports. Ports with different subnet
+    managers belong to different fabrics, so they are not compared with each other.
     """
     for port in ports:
         rate, layer = gigabits(port.fields.get("rate")), port.fields.get("link_layer")

@@ -46,9 +46,11 @@ def gpu_snapshot(
 ) -> Snapshot:
     """Return a health snapshot of the GPUs.
 
-    A lost GPU has only the fault that it is lost, and clears no fault, because nothing of it was checked. `complete`
-    means that the output lists all GPUs of the node. The snapshot then also states which devices the node has.
-    `stated_faults` are the faults from error messages.
+    - `at` is the time of the output, and `node` the host name in the output. Both are None if the output lacks them.
+    - `complete` means that the output lists all GPUs of the node. The snapshot then also states which devices the node
+      has.
+    - `stated_faults` are the faults from error messages.
+    - A lost GPU has only the fault that it is lost, and clears no fault, because nothing of it was checked.
     """
     covers: defaultdict[str, list[Component]] = defaultdict(list)
     present = list(stated_faults)

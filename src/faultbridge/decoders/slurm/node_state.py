@@ -84,7 +84,8 @@ def _snapshot(
 def _judged(node: SlurmNode, flags: frozenset[str], mapped: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the fault of a node, if it has one.
 
-    The reason of the node determines the fault if a mapping contains it. Otherwise the state determines the fault.
+    The reason determines the fault if the node is down, drained or failing and a mapping contains the reason. Otherwise
+    the state determines the fault.
     """
     idle = not flags & (_DOWN | _DRAIN | _FAIL)
     row = None if idle else _row_of(node, mapped)

@@ -46,8 +46,8 @@ class AllReduce:
 class PairAllReduce(AllReduce):
     """A complete result of the test over two instances.
 
-    `over_efa` is the number of GPUs that used EFA. `network` is the name of the network that NCCL used for one of the
-    GPUs.
+    `over_efa` is the number of GPUs that used EFA, the lowest of all message sizes. `network` is the name of the
+    network that NCCL used, by the log of one GPU.
     """
 
     over_efa: int

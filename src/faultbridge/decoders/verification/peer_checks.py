@@ -1,6 +1,6 @@
 """Decides from the tests between an instance and its peers whether the instance is faulty.
 
-It is faulty if the tests failed with two peers and passed with none.
+An instance is faulty if the tests failed with two peers and passed with none.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ class PeerChecks:
     def read(self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
         """Return one result for all tests, from the output of the instance that acted as the client.
 
-        - The result is failed if a test failed, and passed if all tests passed.
-        - Otherwise a test is not verified, and so is the result.
+        - If a test failed, the result is failed.
+        - If all tests passed, the result is passed.
+        - Otherwise, the result is not verified.
 
         A test that is optional at this level is left out if its tools are not installed.
         """

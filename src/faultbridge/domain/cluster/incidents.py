@@ -71,14 +71,11 @@ class CorrelationLimits:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The part of an incident that decides which repairs wait for the incident.
+    """The part of an incident that decides which repairs wait for the incident; `covers` states the rules.
 
-    These are the repairs of nodes in the failure domain, or without a known failure domain, that show a fault of the
-    family. `covers` states the rules.
-
-    - `holding` is False after the maximum age, which was reached at `expired_at`.
-    - `ended_at` is when the incident was closed. Then, faults that started up to `explains_until` open no further
-      incident.
+    - `holding` is True while repairs wait for the incident. It becomes False when the incident reaches its maximum age
+      (`expired_at`) or is closed (`ended_at`).
+    - After the close, faults that started up to `explains_until` open no further incident.
     - The nodes in `exempt` wait for no incident of this family, even if their faults start again.
     """
 

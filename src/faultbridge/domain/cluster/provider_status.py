@@ -49,7 +49,11 @@ An update that takes too long needs an operator as well, because repairs no long
 
 @dataclass(frozen=True, slots=True)
 class RepairSetting:
-    """Whether a provider's automation repairs nodes, its name, and the command that changes the setting."""
+    """The setting that decides whether a provider's own automation repairs nodes.
+
+    `repairs` is True if the automation repairs nodes. `name` names the automation in texts for operators. `change` is
+    the command that changes the setting.
+    """
 
     repairs: bool
     name: str

@@ -51,7 +51,7 @@ class ClusterState:
 class Control:
     """The repair slots of a cluster, and everything that blocks new repairs.
 
-    - `version`: every admission is written under the condition that it is unchanged.
+    - `version`: an admission is written only if this number is still the one that was read.
     - `holders` maps each case that has a repair slot to the time at which it took the slot.
     - `starts` are the times of recent repair starts.
     - `breakers` holds, by name, every breaker that has ever opened.
@@ -77,8 +77,8 @@ class Control:
     def breaker(self, domain: str | None) -> Breaker | None:
         """Return the strictest breaker that limits repairs in a failure domain, or None if none does.
 
-        The breaker of the whole cluster and the breaker of the domain are considered. A closed breaker limits no
-        repair.
+        The breaker of the whole cluster is considered, and the breaker of `domain` unless `domain` is None. A closed
+        breaker limits no repair.
         """
         if not self.breakers:
             return None
@@ -100,8 +100,8 @@ class Control:
     ) -> str | None:
         """Return the id of the incident for which the repair of a node waits, or None.
 
-        The incident must cover the node: its failure domains in `domains`, and the families of its faults in
-        `families`. A family is left out if an expired incident of it exempts the node.
+        The incident must cover the node, which has the failure domains `domains` and faults of `families`. A family is
+        left out if an expired incident of this family exempts the node.
 
         `repeated_since` is None unless the repair follows a failed attempt. It is then the time at which the case was
         opened, and the repair also waits for incidents of other families, because their cause may explain the failure.

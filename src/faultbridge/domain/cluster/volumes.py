@@ -14,8 +14,8 @@ VOLUME_TAG = "faultbridge:volume"
 class MovingVolume:
     """A volume that a repair detaches from `instance_id` and attaches to the node's next instance.
 
-    If the old instance returns to service, it is also the next instance. `device` is None if the provider selects the
-    device name.
+    If the old instance returns to service, the volume is attached to that instance again. `device` is None if the
+    provider selects the device name.
     """
 
     volume_id: str
