@@ -39,7 +39,7 @@ REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
 
 
 class WaitingFor(StrEnum):
-    """The reason why a case waits; `admission`: the admission of repairs has not considered it yet."""
+    """The reason why a case waits; `admission`: until the admission of repairs considers the case next."""
 
     WAIT = "wait"
     ADMISSION = "admission"

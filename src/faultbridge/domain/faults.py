@@ -62,7 +62,7 @@ _ACTION_RANK = {action: rank for rank, action in enumerate(Action)}
 
 
 class Family(StrEnum):
-    """A group of fault codes that often share a cause outside the node. A single device's fault has no family."""
+    """A group of fault codes that often share a cause outside the node. Not every code has a family."""
 
     NETWORK = "network"
     NVLINK = "nvlink"

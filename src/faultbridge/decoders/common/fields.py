@@ -61,7 +61,7 @@ def number(value: object) -> int | None:
 
 
 def attributes_of(**values: str | None) -> dict[str, str]:
-    """Return the attributes of a fault that have a value, each cut to 512 characters."""
+    """Return the values that are not None or empty as attributes of a fault, each cut to 512 characters."""
     return {name: value[:512] for name, value in values.items() if value}
 
 

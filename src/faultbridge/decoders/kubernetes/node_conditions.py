@@ -93,8 +93,7 @@ class ConditionReader:
     def _unmapped(self, condition: Condition, node: NodeConditions) -> list[Fault]:
         """Return the fault of a true condition without a mapping, as a list with at most one fault.
 
-        The list is empty without `accepts_unmapped`, and for a type of a healthy state, such as `Ready` or
-        `DiskHealthy`.
+        The list is empty without `accepts_unmapped`, and for a type that ends in `Ready` or `Healthy`.
         """
         wrong = (
             self.accepts_unmapped and condition.status == "True" and not condition.type.endswith(("Ready", "Healthy"))
@@ -137,9 +136,10 @@ def names_condition_type(body: bytes, source: str) -> bool:
 
 
 def _wrong_code(condition: Condition, row: Mapping[str, Any], mapped: Mapping[str, Any]) -> str | None:
-    """Return the fault code of a condition whose status is wrong, or None if the condition is healthy.
+    """Return the fault code of a condition, or None if its status is the healthy status in `row`.
 
-    The status `Unknown` is a fault only if the mapping has a code for it.
+    `row` is the mapping's row for the condition type. The status `Unknown` is a fault only if the row has a code for
+    it. Any other status has the code of its reason, or else the code of the row.
     """
     if condition.status == row["healthy"]:
         return None

@@ -49,10 +49,10 @@ _UPDATE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
-    """One node in Slurm: its state with flags or suffixes, the reason that was set, and its instance.
+    """One node in Slurm: its state with flags or suffixes, its reason, and its instance.
 
-    `host` is NodeHostName and `address` is NodeAddr. `instance_id` is what slurmd or an administrator reported to
-    Slurm.
+    `set_by` and `since` state who set the reason and when, as printed. `at` is the time of the log line. `host` is
+    NodeHostName and `address` is NodeAddr. `instance_id` is what slurmd or an administrator reported to Slurm.
     """
 
     name: str
