@@ -29,9 +29,10 @@ class BreakKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A defect of a stream: the position after which the stream cannot be trusted, and the reason.
+    """A defect of a stream, and its reason.
 
-    `object` is the key of an archive object or of a table item, if the break concerns one of these.
+    `epoch` and `sequence` name the first entry that is missing or cannot be trusted. Both are 0 if the defect concerns
+    no entry. `object` is the key of the archive object or table item with the defect, if it is one of these.
     """
 
     stream: str

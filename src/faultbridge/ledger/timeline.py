@@ -46,12 +46,13 @@ MIN_PAGE_SIZE = 8
 
 @dataclass(frozen=True, slots=True)
 class TimelineQuery:
-    """Selects the entries of a case, a device, a job, a node, or a cluster with all its nodes.
+    """Selects the timeline of a case, device, job, node, or cluster with all its nodes, and filters its entries.
 
-    The first of `case`, `device`, `job`, `node` and `cluster` that is set, in this order, selects the timeline. A job
-    or a node requires its `cluster` too. Every other field that is set filters the entries of the timeline, except
-    `job`. An empty field filters nothing. `device` is a serial number or a UUID. `since` is inclusive, `until` is
-    exclusive; both compare the recording time.
+    - The first of `case`, `device`, `job`, `node` and `cluster` that is set, in this order, selects the timeline. A job
+      or a node requires its `cluster` too.
+    - Every other field that is set filters the entries, except `job`. An empty field filters nothing.
+    - `device` is a serial number or a UUID.
+    - `since` is inclusive, `until` is exclusive. Both compare the recording time.
     """
 
     cluster: str | None = None

@@ -38,9 +38,10 @@ def create_fleet(
 ) -> list[str]:
     """Create an Auto Scaling group of `size` GPU instances, and return the instance ids in launch order.
 
-    An existing group is not changed. `environment` contains the endpoints of the stack, as in `StackInfo.environment`;
-    by default, those of the running stack with the name `stack`. The group gets a tag that permits the stack `stack` to
-    repair its instances, and the given `tags`. Raises `Misconfigured` if the stack is not running.
+    - An existing group is not changed.
+    - A new group gets a tag that permits the stack `stack` to repair its instances, and the given `tags`.
+    - `environment` contains the endpoints of the stack, as in `StackInfo.environment`. By default, it contains those of
+      the running stack with the name `stack`; the call raises `Misconfigured` if that stack is not running.
     """
     aimed = dict(environment) if environment is not None else endpoint_environment(stack=stack)
     if not aimed:

@@ -35,10 +35,12 @@ CANARY_OVERDUE = timedelta(minutes=3 * INTERVAL_MINUTES)
 class BacklogItem:
     """One kind of waiting work: the number of items, the oldest time, and whether it has waited too long.
 
-    `since` is the time of the oldest waiting item, or None if no item waits. For the sweep, `since` is the end of the
-    latest sweep; for the canary, the sending time of the latest canary that arrived. None then means that there was
-    none yet. `stuck` is True if `since` is too long ago, or if there was no sweep or canary yet. Rejected records are
-    never stuck. `note` explains what is missing or failed.
+    - `since` is the time of the oldest waiting item, or None if no item waits.
+    - For the sweep, `since` is the end of the latest sweep, and for the canary, the sending time of the latest canary
+      that arrived. It is None if there was no sweep or canary yet.
+    - `stuck` is True if `since` is too long ago, or if there was no sweep or canary yet. Rejected records are never
+      stuck.
+    - `note` explains what is missing or failed. It is empty if nothing is.
     """
 
     what: str

@@ -27,10 +27,12 @@ Condition = Mapping[str, frozenset[str | None]]
 class PageRule:
     """The events that either trigger or resolve one kind of page (`state`), and the texts of that page.
 
-    `kind` names the kind of page in the page key. `when` maps fields of `data` in the event to the allowed values. If
-    `by_operator` is True, the rule applies only to events that an operator's order caused, if False only to other
-    events, and if None to all. Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), and the
-    name of each scalar field of `data` and of its `facts`.
+    - `kind` names the kind of page in the page key.
+    - `when` maps fields of `data` in the event to the allowed values.
+    - If `by_operator` is True, the rule applies only to events that an operator's order caused. If it is False, the
+      rule applies only to other events, and if it is None, to all.
+    - Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), and the name of each scalar field of
+      `data` and of its `facts`.
     """
 
     kind: str

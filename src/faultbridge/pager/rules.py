@@ -1,8 +1,12 @@
 """All rules that decide which event triggers or resolves which page.
 
 This module has the rules about cases. Those about operators' orders are in `operator_rules`, those about clusters in
-`cluster_rules`. A fault that Faultbridge repairs by itself sends only a notice. A fault that needs an operator sends an
-urgent page. A case has one open page at a time. A failed node has no page of its own, because its case has one.
+`cluster_rules`.
+
+- A fault that Faultbridge repairs by itself sends only a notice.
+- A fault that needs an operator sends an urgent page.
+- A case has one open page at a time.
+- A failed node has no page of its own, because its case has one.
 """
 
 from __future__ import annotations

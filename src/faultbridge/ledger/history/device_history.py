@@ -25,7 +25,10 @@ _REPAIRABLE = ("error", "fatal")
 
 @dataclass(frozen=True, slots=True)
 class DeviceEvent:
-    """One line of a device's history; `kind` is `seen`, `fault`, `cleared`, `case`, `repair` or `verdict`."""
+    """One line of a device's history; `kind` is `seen`, `fault`, `cleared`, `case`, `repair` or `verdict`.
+
+    `slot` is the PCI address of the device, or None if it is not known.
+    """
 
     at: str
     kind: str

@@ -16,7 +16,10 @@ from faultbridge.storage import devices
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """One line of a node's history; `kind` is `instance`, `device`, `fault`, `cleared` or `case`."""
+    """One line of a node's history; `kind` is `instance`, `device`, `fault`, `cleared` or `case`.
+
+    `slot` is the PCI address of the device that the line is about, if it is about one.
+    """
 
     at: str
     kind: str

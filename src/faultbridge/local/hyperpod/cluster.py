@@ -53,9 +53,10 @@ class Node:
 class FakeHyperPod:
     """A fake HyperPod cluster; `now` is its clock, and `publish` receives each event.
 
-    Instances in `faulty` fail their next deep health check and are replaced. If `capacity` is False, a launch fails
-    with the message in `launch_failure`. `desired` maps a group to its target size, by default its current size. The
-    training plan of a group has `plan_total` instances, by default as many as the group, and ends at `plan_end`.
+    - Instances in `faulty` fail their next deep health check and are replaced.
+    - If `capacity` is False, a replacement fails with the message in `launch_failure`.
+    - `desired` maps a group to its target size, by default its current size.
+    - A training plan has `plan_total` instances, by default as many as use the plan, and ends at `plan_end`, if set.
     """
 
     name: str

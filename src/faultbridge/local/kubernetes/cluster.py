@@ -189,7 +189,7 @@ class Cluster:
     def evict(self, namespace: str, name: str) -> None:
         """Evict a pod; raises a 429 error if the eviction would violate a disruption budget.
 
-        A second eviction of the same pod has no effect.
+        A second eviction of the same pod has no effect. An unknown pod raises a 404 error.
         """
         with self.lock:
             pod = next((one for one in self.running() if (one.namespace, one.name) == (namespace, name)), None)

@@ -1,7 +1,7 @@
 """Start the two emulators, check that they respond, and stop them.
 
-Raises `Misconfigured` if an emulator is missing or has the wrong version, and `Transient` if an emulator does not
-start.
+`start` raises `Misconfigured` if an emulator is missing or has the wrong version, and `Transient` if an emulator does
+not start.
 """
 
 from __future__ import annotations

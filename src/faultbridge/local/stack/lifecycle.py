@@ -55,10 +55,13 @@ def up(
 ) -> StackInfo:
     """Start, build and deploy the stack as far as necessary; do nothing if it is up to date.
 
-    `fresh` restarts the stack with empty emulators. `progress` receives a line of text for each step. `default_ports`
-    prefers the default ports of the emulators. `deployment` is by default that of Faultbridge's own template. If the
-    call fails, the processes that it started are stopped. A stack that already ran and needed no restart continues to
-    run.
+    - `fresh` restarts the stack with empty emulators.
+    - `progress` receives a line of text for each step.
+    - With `default_ports`, the emulators use their default ports if these are free, else any free ports.
+    - `deployment` is by default that of Faultbridge's own template.
+
+    If the call fails, the processes that it started are stopped. A stack that already ran and needed no restart
+    continues to run.
     """
     folder = stack_folder(stack)
     wanted = deployment or Deployment.of_project()

@@ -41,7 +41,8 @@ class QueueDepth:
 class StackStatus:
     """The current status of an embedded stack.
 
-    `stuck` is the number of overdue items. It is None if the items were not counted.
+    `up` is True if both emulators respond and a deployment has succeeded. If `up` is False, queues and executions were
+    not read. `stuck` is the number of overdue items, or None if they were not counted.
     """
 
     stack: str
@@ -62,7 +63,7 @@ class StackStatus:
 def status(*, stack: str = DEFAULT_STACK, count_overdue: Callable[[], int] | None = None) -> StackStatus:
     """Return the current status of an embedded stack.
 
-    `count_overdue` counts overdue items. It is called only for a running stack.
+    `count_overdue` counts overdue items. It is called only if the stack is up, as `StackStatus` defines it.
     """
     state = files.read_state(stack_folder(stack))
     if state is None:

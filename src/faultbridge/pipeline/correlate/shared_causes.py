@@ -50,9 +50,12 @@ def find_shared_causes(
 ) -> tuple[SharedCause, ...]:
     """Return the failure domains that explain the faults of these nodes, all of one fault family.
 
-    The failure domains that exceed the limits are tried from the widest to the narrowest. A domain is replaced by the
-    narrowest of them that contains `limits.explains` percent of its affected nodes; a failed intake is not replaced. A
-    domain is skipped if the results so far already contain that share of its affected nodes.
+    The failure domains that exceed the limits are tried from the widest to the narrowest:
+
+    - A domain is skipped if the results so far already contain `limits.explains` percent of its affected nodes.
+    - A failed intake that is not skipped is itself a result.
+    - For any other domain, the narrowest domain that exceeds the limits and contains `limits.explains` percent of its
+      affected nodes is a result. This can be the domain itself.
     """
     found = (
         SharedCause(domain, burst, max(snapshot.sizes.get(domain, 0), len(members)))

@@ -27,7 +27,7 @@ class VacantNode:
     """A node without a serving instance.
 
     `confirmed_gone` is True if the node has no instance, or if its instance is terminated or unknown to the provider.
-    `under_repair` is True while an attempt controls the node.
+    `under_repair` is True while an attempt controls the node. `slot` is the provider's permanent node id, or None.
     """
 
     node: str

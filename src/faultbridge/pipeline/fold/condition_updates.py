@@ -96,9 +96,11 @@ def add_report(
 ) -> Condition:
     """Add one more fault to a condition. A claimed fault never makes a confirmed condition worse.
 
-    A fault or condition is claimed if no sender proved to be the node. A claimed fault only adds a reporter to a
-    condition that is not claimed. The first specific report that is not claimed replaces severity, action, text and
-    count of a claimed condition. `row` is the catalog's row of the condition.
+    A fault or condition is claimed if no sender proved to be the node. `row` is the catalog's row of the condition.
+
+    - A claimed fault only adds a reporter to a condition that is not claimed.
+    - The first specific report that is not claimed replaces severity, action, text and count of a claimed condition.
+    - Any other fault is added by `repeat_condition`.
     """
     if arrival.claimed and not condition.claimed:
         fault = replace(fault, severity=None, action=None, count=0)
@@ -144,9 +146,11 @@ def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Co
 def is_known(reporter: Reporter, fault: Fault, arrival: Arrival) -> bool:
     """Return whether a report adds nothing to a condition.
 
-    This is the case if the report is older than the source's newest report, or was counted already. While the node's
-    own report is active, a claimed report (its sender did not prove to be the node) of the same source adds nothing.
-    While only a claimed report is active, the node's own report always adds to it.
+    `reporter` holds the source's newest report. A report is claimed if its sender did not prove to be the node.
+
+    - While a report that is not claimed is active, a claimed report of the same source adds nothing.
+    - While a claimed report is active, a report of the same source that is not claimed always adds to it.
+    - Any other report adds nothing if it is older than the source's newest report, or was counted already.
     """
     if bool(reporter.claimed) is not arrival.claimed and reporter.active:
         return arrival.claimed

@@ -69,9 +69,9 @@ def take_custody(
 ) -> tuple[tuple[str, ...], tuple[Component, ...]]:
     """Record that a node's instance has these devices; return the new custody and the new devices.
 
-    A device is new if this instance never reported its UUID (or its serial number, if it has no UUID) in this slot. A
-    device that a report does not list stays recorded, because a source may list only some of the devices. The devices
-    of earlier instances are left out of the new custody.
+    A device is new if this instance never reported its UUID (or its serial number, if it has no UUID) in this slot,
+    which is a PCI address. A device that a report does not list stays recorded, because a source may list only some of
+    the devices. The devices of earlier instances are left out of the new custody.
     """
     current = [one for one in custody if one.startswith(f"{instance}|")]
     known = set(current)
