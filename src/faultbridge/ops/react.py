@@ -51,10 +51,12 @@ class React:
     ) -> None:
         """Run the steps once for each triggered cluster. A failed step does not stop the others.
 
-        A trigger is a cluster with the node that has a new entry, or None for the cluster itself. `causes` maps each
-        cluster to the event id of the latest node status change among the new entries. Entries that the steps add to
-        the cluster name this event as their cause. Raises Transient at the end if any step failed. DynamoDB then
-        delivers the same new entries again, which is harmless.
+        - A trigger is a cluster with the node that has a new entry, or None for the cluster itself.
+        - `causes` maps each cluster to the event id of the latest node status change among the new entries. Entries
+          that the steps add to the cluster name this event as their cause.
+
+        Raises Transient at the end if any step failed. DynamoDB then delivers the same new entries again, which is
+        harmless.
         """
         failures = Failures()
         for cluster, nodes in _by_cluster(triggers).items():

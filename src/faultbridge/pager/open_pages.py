@@ -28,10 +28,11 @@ MAX_TRIES = 5
 class OpenPage:
     """A page that is triggered and not resolved.
 
-    `individual` is True if the page was sent by itself, and False if only summaries list it. `possibly_sent` is True if
-    an earlier try to send the page was interrupted, so that a recipient may have it. The page that resolves this page
-    is then sent in any case, even if only summaries list this page. `last_sent_at` and `sent_count` include the
-    summaries that list the page.
+    - `individual` is True if the page was sent by itself, and False if only summaries list it.
+    - `possibly_sent` is True if an earlier try to send the page was interrupted, so that a recipient may have it. The
+      page that resolves this page is then sent in any case, even if only summaries list this page.
+    - `last_sent_at` and `sent_count` are the last time and the number of times that the page was sent by itself or
+      listed in a summary.
     """
 
     page: Page

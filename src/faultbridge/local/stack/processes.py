@@ -75,9 +75,11 @@ def stop(processes: Iterable[Process], *, grace_seconds: float = 5.0) -> int:
 def terminate_with_parent(parent: str | None) -> None:
     """Request SIGTERM for this process when its parent process ends (Linux only).
 
-    `parent` is the expected process id of the parent; with None, the function does nothing. If the parent has already
-    ended, this process exits. A stack that tests start has a parent, because killed tests cannot stop their stack. A
-    stack that the command `up` starts has none, so it continues to run after the command.
+    `parent` is the expected process id of the parent. If the parent has already ended, this process exits. If `parent`
+    is None, the function does nothing.
+
+    The emulators that a test run starts must end with it, because killed tests cannot stop their stack. Those that the
+    command `up` starts get no `parent`, so they continue to run after the command.
     """
     if parent is None or not sys.platform.startswith("linux"):
         return

@@ -72,9 +72,9 @@ def waits_for_provider(state: NodeState) -> bool:
 def pair(vacant: Collection[VacantNode], unassigned: Iterable[Instance]) -> Pairing:
     """Pair the unassigned instances of one group with its vacant nodes.
 
-    An instance with a provider slot (the provider's permanent id of a node) is paired only with the node of that slot.
-    The other instances are paired, oldest first, with the nodes that may get an instance. These nodes are taken in
-    order of their names, preferably in the same zone.
+    - An instance with a provider slot (the provider's permanent node id) is paired only with the node of that slot.
+    - The nodes without a slot that may get an instance are taken in the order of their names. Each gets the oldest other
+      instance in its zone, or else the oldest one.
     """
     oldest_first = sorted(
         unassigned, key=lambda instance: (instance.launched_at or _UNKNOWN_LAUNCH, instance.instance_id)

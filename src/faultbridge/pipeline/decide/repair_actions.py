@@ -26,11 +26,13 @@ class Choice(NamedTuple):
 
 
 def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice:
-    """Choose the repair action of the next attempt.
+    """Choose the repair action of the next attempt. The requested action is that of the case.
 
-    A node that recovered before its first attempt is only verified. If only claimed conditions, whose senders did not
-    prove to be the node, require the requested action, the node is verified first. A repair action that the rule does
-    not permit is replaced by the next stronger permitted one.
+    - A node that recovered before its first attempt is only verified.
+    - If only claimed conditions, whose senders did not prove to be the node, require the requested action, the node is
+      verified first.
+    - A repair action that the rule does not permit is replaced by the next stronger permitted one. If there is none, an
+      operator must act.
     """
     if case.attempts == 0 and not any(condition.action.opens_case for condition in state.active()):
         return Choice(RepairAction.VERIFY, "no active condition needs a repair; the node is only verified")

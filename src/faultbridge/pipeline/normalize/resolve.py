@@ -80,10 +80,14 @@ def record_boot(state: NodeState, record: RawRecord) -> NodeState:
 def match_incarnation(
     state: NodeState, record: RawRecord, alias_instance: str | None, observed_at: datetime
 ) -> IncarnationMatch:
-    """Return which instance and boot an observation is about: by instance id, else boot id, else time.
+    """Return whether an observation is about the node's current instance and boot. The first rule that applies decides.
 
-    `alias_instance` is the instance id of the alias by which the node was found, if any. A retired node has no current
-    instance.
+    - An observation of a retired node is about an earlier instance.
+    - If the node has no instance, the result is UNKNOWN.
+    - The instance id in the record is compared with the current one, or else `alias_instance`: the instance id of the
+      alias by which the node was found.
+    - If the record has the current boot id, the result is CURRENT. Another boot id decides nothing.
+    - The time decides (`_match_by_time`).
     """
     current = state.incarnation
     if state.status is NodeStatus.RETIRED:
