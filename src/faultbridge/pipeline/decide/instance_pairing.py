@@ -73,8 +73,8 @@ def pair(vacant: Collection[VacantNode], unassigned: Iterable[Instance]) -> Pair
     """Pair the unassigned instances of one group with its vacant nodes.
 
     - An instance with a provider slot (the provider's permanent node id) is paired only with the node of that slot.
-    - The nodes without a slot that may get an instance are taken in the order of their names. Each gets the oldest other
-      instance in its zone, or else the oldest one.
+    - The nodes without a slot that may get an instance are taken in the order of their names. Each gets the oldest
+      other instance in its zone, or else the oldest one.
     """
     oldest_first = sorted(
         unassigned, key=lambda instance: (instance.launched_at or _UNKNOWN_LAUNCH, instance.instance_id)
