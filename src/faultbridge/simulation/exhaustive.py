@@ -65,7 +65,7 @@ class ScriptedInjector(FaultInjector):
     points: list[str] = field(default_factory=list)
 
     def before(self, call: Call) -> FaultKind | None:
-        """Number the call if it has a side effect, and inject the fault or give the order scripted for this number.
+        """Count the call if it has a side effect, and inject the fault or give the order scripted for its number.
 
         A fault that occurs before the call is raised. A fault that occurs after the call has taken effect is returned,
         and the caller raises it then. In all other cases, the result is None and the call continues.

@@ -176,7 +176,9 @@ def spread_events(events: Sequence[LogEvent]) -> bytes | None:
 
 
 def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
-    """Yield the log lines of a body, unwrapped in up to three ways, which the caller tries in this order:
+    """Yield the log lines of a body, unwrapped in up to three ways, which the caller tries in order.
+
+    The ways are:
 
     - without any wrapper
     - without the outer wrapper, because a document of a source can look like a wrapper
