@@ -34,7 +34,7 @@ def dry_run(world: World) -> None:
     world.set_mode(Mode.DRY_RUN)
 
 
-def leave_to_nobody(world: World) -> None:
+def end_repairs(world: World) -> None:
     set_cluster(world, repair_owner=RepairOwner.OBSERVE)
 
 
@@ -52,7 +52,7 @@ def world_that_drains() -> World:
     return world
 
 
-@pytest.mark.parametrize("exclude", [ignore, maintain, observe, dry_run, leave_to_nobody])
+@pytest.mark.parametrize("exclude", [ignore, maintain, observe, dry_run, end_repairs])
 def test_no_instance_is_released_after_its_node_or_cluster_was_excluded(exclude: Callable[[World], None]) -> None:
     world = world_that_drains()
     exclude(world)
