@@ -40,12 +40,13 @@ def may_be_capture(head: bytes) -> bool:
 def parts_of(body: bytes) -> tuple[Part, ...]:
     """Return the command outputs in a capture, each with its source.
 
-    The result is empty if the body has to be decoded as a whole, or cannot be divided:
+    The result is empty, and the body is to be decoded as a whole, if one of these conditions holds:
 
     - The capture has more than 256 outputs.
     - No source recognizes any output.
-    - One source recognizes every output that has a title, and its decoder can read the whole body. This is so if there
-      is only one such output, or if the source is one that reads several outputs together (`_READ_TOGETHER`).
+    - Every output with a title is recognized, and exactly one output is recognized.
+    - Every output with a title is recognized, and all recognized outputs have the same source, which reads several
+      outputs together (`_READ_TOGETHER`).
     """
     outputs = list(islice(outputs_of(text_of(body)), _MAX_OUTPUTS + 1))
     if len(outputs) > _MAX_OUTPUTS:

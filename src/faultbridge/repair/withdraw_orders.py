@@ -1,4 +1,4 @@
-"""Withdraws operator orders to replace or quarantine a node, if the case is canceled or the node is returned."""
+"""Withdraws orders to replace or quarantine a node, when an operator cancels its case or returns it to service."""
 
 from __future__ import annotations
 

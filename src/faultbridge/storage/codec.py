@@ -241,7 +241,7 @@ def wrap_packing(wrap_pack: Callable[[_Pack], _Pack], wrap_unpack: Callable[[_Un
 
 @dataclass
 class _Packing:
-    """The pair of functions that pack and unpack values in this process."""
+    """The functions that `pack` and `unpack` of this module call; `wrap_packing` replaces them."""
 
     pack: _Pack
     unpack: _Unpack

@@ -45,7 +45,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class RequestLog:
-    """The recorded requests of one stack, by token, in the table."""
+    """Stores requests for HyperPod reboots and health checks in the table, each under its token."""
 
     table: Table
     clock: Clock

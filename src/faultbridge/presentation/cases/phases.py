@@ -117,7 +117,10 @@ def current_phase(case: Document) -> str:
 
 
 def _recorded(case: Document, end: datetime) -> Iterator[Period]:
-    """Yield the total time of each phase of a case, one phase after another; the last one ends at `end`."""
+    """Yield one period for each phase of a case, with the length that the case's document states for the phase.
+
+    The periods follow one another without gaps, and the last one ends at `end`.
+    """
     phases = case["phases"]
     at = end - timedelta(milliseconds=sum(phases.values()))
     for number, (name, milliseconds) in enumerate(phases.items(), 1):

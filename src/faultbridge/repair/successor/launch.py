@@ -132,8 +132,8 @@ def launch_again(context: StepContext) -> str:
 def launch_request(context: StepContext, group: str) -> LaunchRequest:
     """Return the request for the successor to launch: group, case, token, and instance types.
 
-    A token belongs to one request. A change of the policy during the attempt therefore does not change the instance
-    types.
+    If the attempt stores instance types, these are used. A request that is repeated with the same token therefore has
+    the same types, even if the policy has changed since then. Otherwise, `types_to_launch` chooses the types.
     """
     types = context.attempt.instance_types or types_to_launch(context)
     return replace(case_request(context, group), instance_types=types)
