@@ -29,7 +29,10 @@ MAX_VALUES = 99
 
 @cache
 def logger() -> Logger:
-    """Return the logger of Powertools. From the first call on, `faultbridge.log` writes the same form of JSON lines."""
+    """Return the logger of Powertools, and create it in the first call.
+
+    The first call also makes `faultbridge.log.LOGGER` write its lines in the JSON form of Powertools.
+    """
     from aws_lambda_powertools import Logger
     from aws_lambda_powertools.logging.utils import copy_config_to_registered_loggers
 

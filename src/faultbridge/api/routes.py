@@ -16,8 +16,9 @@ from faultbridge.registry.documents import Document
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter; `kind` is text, instant, integer or token.
+    """A query parameter; `kind` is its type: text, instant, integer or token.
 
+    An instant is a date and time. A token is the `next` value of an earlier page, which selects the following page.
     If `allowed` is empty, all values are allowed.
     """
 

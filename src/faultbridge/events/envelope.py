@@ -1,4 +1,8 @@
-"""The envelope of every event: its metadata; and the models for stubs and for events of unknown types."""
+"""The base model of every event and the models of its metadata; also the models of stubs and untyped events.
+
+A stub replaces an event that is too large for the bus, and has no data. An untyped event is one whose data the reader
+cannot interpret.
+"""
 
 from __future__ import annotations
 

@@ -188,15 +188,15 @@ def _compare_with(
 def _seen_again(
     stored: SampleSet | None, stated: Sequence[SentValues | None], times: Sequence[datetime]
 ) -> SampleSet | None:
-    """Return the stored samples, with a later time if the agent sent the same values again since then.
+    """Return the stored samples, with a later time if the agent has sent the same values again.
 
-    Samples that equal the stored ones are rarely written, but each record can state when the agent last sent these
-    values (`SentValues.last_sent`). The latest stated time before the first new sample replaces the stored time, if it
-    is at least `SAMPLE_INTERVAL` later.
+    Equal values are rarely stored again, but a record can state when the agent last sent the stored values
+    (`SentValues.last_sent`). The latest time stated before the first new sample becomes the time of the stored samples,
+    unless it is less than `SAMPLE_INTERVAL` after their present time.
 
     - `times` are the times of the arrived samples, oldest first. `stated` is what the record of each sample states.
-    - A sample later than the stored ones is new, unless it has their digest and is before the latest stated time.
-    - If no sample is new, the first one counts as new.
+    - A sample after the stored ones is new, unless it repeats them: same digest, and before the latest time stated.
+    - If no sample is new, the first arrived sample is treated as new.
     """
     if stored is None or stored.digest is None:
         return stored

@@ -38,7 +38,10 @@ class SweepPlan:
 
 
 def list_clusters(table: Table, now: datetime) -> SweepPlan:
-    """Return a plan with the registered clusters and all partition numbers, for the sweep that runs at `now`."""
+    """Return a plan with all registered clusters, in a random order that depends on `now`.
+
+    The plan contains all partition numbers of the index of waiting work; `narrowed` reduces them.
+    """
     return SweepPlan(shuffled((str(row["sk"]) for row in query_all(table, keys.CLUSTERS)), now))
 
 

@@ -62,7 +62,10 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart of lanes over a span of time that is longer than zero."""
+    """A chart of lanes (named rows of bars) on a common time axis from `start` to `end`.
+
+    `end` must be later than `start`; `make_chart` ensures this.
+    """
 
     start: datetime
     end: datetime

@@ -147,7 +147,8 @@ def _with_instance(state: NodeState, instance: Instance, now: datetime) -> NodeS
 def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: Rules, now: datetime) -> Transition:
     """End the conditions of the former instance, and require a verification of the new instance.
 
-    A node that serves in a cluster without repair cases keeps its status and needs no verification.
+    In a cluster in which faults open no repair cases (`opens_cases`), a node that serves keeps its status and needs no
+    verification.
     """
     reason = f"{EXTERNAL}: {former or 'no instance'} was replaced by another controller"
     ended = end_scopes(replaced, Scope, at=now, reason=reason)

@@ -95,15 +95,15 @@ class ScriptedInjector(FaultInjector):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A small scenario: one node, one record that it sends, and the faults or orders that may occur.
+    """A small scenario: one node, one record that it sends, and the faults or operator orders that may occur.
 
     - `sample` is the name of the record's sample.
     - `repaired` states whether Faultbridge repairs the node.
     - `scheduler` gives the cluster an orchestrator.
-    - `first_call` is the name of the call at which the side effects begin to be numbered; if it is empty, they are
-      numbered from the start.
+    - `first_call` is the name of a call, such as `provider.replace`. Faults and orders may occur only from the first
+      call with this name on. If it is empty, they may occur at each side effect.
     - `asks` makes the policy require an operator's approval of a replacement.
-    - `kinds` are the faults and orders that may occur.
+    - `kinds` are the kinds of faults, and the operator orders, that may occur.
     """
 
     name: str

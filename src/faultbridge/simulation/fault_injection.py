@@ -205,9 +205,10 @@ CallObserver = Callable[[Call], None]
 
 
 class FaultInjectingSeam(Seam):
-    """Runs the fault injector around each call to a port, and records no calls.
+    """Runs the fault injector around each call to a port of the simulation.
 
-    `observers` are called with every call that is executed. `calls_left` limits the number of calls in a run.
+    Unlike `Seam`, it does not keep a list of the calls, so `calls` stays empty. `observers` are called with every
+    call that is executed. `calls_left` is the number of calls that the run may still make.
     """
 
     def __init__(self, injector: FaultInjector) -> None:

@@ -1,4 +1,8 @@
-"""Policies for a simulated system: repairs without the orchestrator's answer, repairs after approval."""
+"""Policies for a simulated system.
+
+One policy repairs an instance that EC2 reports as unusable even if the orchestrator does not respond. The others start
+certain repair actions only after an operator approves them.
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,11 @@ _COUNTERS: Mapping[str, str] = {
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return one health snapshot of the links of all GPUs, or one counter sample for each GPU."""
+    """Decode the output of `dcgmi nvlink`.
+
+    Link states (`-s`) give one health snapshot of the links of all GPUs. Error counts (`-e`) give one counter sample
+    for each GPU in the output.
+    """
     text = text_of(body)
     listed = bounded(_STATUS.finditer(text))
     if listed:

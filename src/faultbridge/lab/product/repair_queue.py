@@ -1,12 +1,13 @@
 """Repair queue: the queued cases of a fleet in memory; admission gets only the cases that it needs.
 
-The cases in one class differ only in their position in the queue. Admission picks the first cases of a class, and
-refuses all others of the class for the same reason. Admission therefore gets only the first cases of each class:
+The cases are grouped in classes. The cases of one class differ only in their position in the queue: admission picks the
+first of them, and refuses all others for the same reason. It therefore gets only the first cases of each class:
 
-- as many cases as may start now, and one more, whose refusal shows the reason for all others
-- `MAX_PICKS` further cases if their repair action needs no slot
-- `MAX_REFUSALS` further cases while a refusal of the cases above is not recorded yet, because one run records so many
-- all cases of a rule that only reports (`dry_run`), because one run of dispatch ends all of them
+- as many cases as may start now, and one more, because the reason for its refusal applies to all later cases
+- `MAX_PICKS` more, if the repair action of the class needs no slot
+- `MAX_REFUSALS` more, if the refusal of a case listed above is not yet recorded; one run records at most this number
+
+Of a rule that only reports (`dry_run`), admission gets all cases, because one run of dispatch ends all of them.
 
 A queue of up to 30 cases is passed to admission completely.
 """
@@ -115,9 +116,10 @@ class RepairQueue:
     def shown_to(
         self, control: Control, policy: Policy, now: datetime, excluded: Collection[str] = ()
     ) -> list[QueuedCase]:
-        """Return the queued cases that admission needs; it decides as it would with the whole queue.
+        """Return the queued cases to pass to admission: the first cases of each class, or all cases of a small queue.
 
-        Cases with an id in `excluded` are omitted.
+        The module docstring states how many cases of a class are returned. With these cases, admission decides the same
+        as with the whole queue. Cases with an id in `excluded` are omitted.
         """
         return self._show(control, policy, now, excluded).cases
 

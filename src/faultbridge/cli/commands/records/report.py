@@ -1,4 +1,7 @@
-"""`faultbridge report` and `faultbridge case report`: write a report as one HTML file."""
+"""`faultbridge report`: writes a report of a cluster and its cases as one HTML file.
+
+`faultbridge case report`, which writes a report of one case, uses the same function to write the file.
+"""
 
 from __future__ import annotations
 
