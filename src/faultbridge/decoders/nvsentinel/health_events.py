@@ -52,16 +52,21 @@ _Recoveries = defaultdict[tuple[str | None, datetime | None, str], dict[str, dic
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return a fault for each distinct unhealthy event, and health snapshots for the healthy events."""
     mapped, body_text = mapping("nvsentinel", hints.mappings), text_of(body)
-    documents = [item for _, document in objects(body_text) for item in items_of(document)]
-    events = [event for item in documents for event in health_events(item)]
-    of_nodes = without_doubtful([event for item in documents for event in node_condition_events(item)])
-    diagnostics = [item for item in documents if item.get("module") == _PREFLIGHT or "error_code" in item]
+    events: list[HealthEvent] = []
+    of_nodes: list[HealthEvent] = []
+    has_documents, diagnostics = False, []
+    for item in (item for _, document in objects(body_text) for item in items_of(document)):
+        has_documents = True
+        events += health_events(item)
+        of_nodes += node_condition_events(item)
+        if item.get("module") == _PREFLIGHT or "error_code" in item:
+            diagnostics.append(item)
     if not (events or of_nodes or diagnostics) and "ErrorCode:" not in body_text:
         raise Rejected("no_framing", "no health event of NVSentinel")
-    if not documents:
+    if not has_documents:
         events = list(condition_events(body_text))
     return (
-        *_observations([*events, *of_nodes], mapped),
+        *_observations([*events, *without_doubtful(of_nodes)], mapped),
         *(fault for item in diagnostics for fault in _diagnostic(item)),
     )
 
