@@ -34,7 +34,7 @@ class RankMove(Model):
 
 
 class JobResume(Model):
-    """The nodes whose faults affected a job: the returned, the replaced and the retired nodes."""
+    """The nodes whose faults affected a job that may resume: with the same instance, with another one, or gone."""
 
     returned: NodeList = Field(description="Nodes that are in service again with the same instance.")
     replaced: NodeList = Field(description="Nodes that are in service with another instance.")

@@ -52,7 +52,8 @@ def set_template(
 ) -> None:
     """Set the instance types, subnets and spares of a cluster.
 
-    They replace the values in the launch templates. The group of a node is the name of its launch template.
+    Instance types and subnets override the values of the launch templates. The group of a node is the name of its
+    launch template.
     """
     given = {
         "instance_types": _types(instance_type),
