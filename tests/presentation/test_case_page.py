@@ -120,7 +120,12 @@ CASES: dict[str, tuple[Callable[[], World], str, str, str]] = {
         "case approve",
     ),
     "an operator denied it": (denied, "escalated", "the job must finish", "node return"),
-    "repairs are paused": (paused, "queued: pause", "An operator paused the repairs", "faultbridge resume"),
+    "repairs are paused": (
+        paused,
+        "queued: pause",
+        "no repair starts: repairs of this cluster are paused.",
+        "faultbridge resume",
+    ),
     "the budget is used up": (busy, "queued: budget", "limit of concurrent repairs is reached", "Nothing."),
     "the mode is dry_run": (dry_run, "resolved: dry run", "was recorded and not carried out", "Nothing."),
     "many nodes share a cause": (absorbed, "absorbed: incident", "does not fix a shared cause", "incident close"),

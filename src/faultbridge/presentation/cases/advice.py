@@ -40,7 +40,7 @@ NEXT: Mapping[str, str] = {
     "queued update": "The repair starts when the update of the group and its grace period are over, or at its"
     " deadline.\n"
     "If the update replaces the instance, the case closes without a repair.",
-    "queued pause": "The repair starts when an operator resumes the repairs of the cluster.",
+    "queued pause": "The repair starts when an operator resumes repairs, or when the exclusion of the node ends.",
     "in_progress": "Attempt {attempt} runs: {repair_action}. The node returns to service only after verification.",
     "absorbed": "The case continues when the incident closes: a node that is still faulty is then repaired.",
     "escalated": "Nothing happens automatically: the node stays {node_status} until an operator acts.",
@@ -82,7 +82,11 @@ ACTIONS: Mapping[str, tuple[str, tuple[str, ...], str]] = {
         "reason-capacity",
     ),
     "queued incident": ("Fix the shared cause. The repair continues by itself.", (), "incident"),
-    "queued pause": ("Resume repairs when you are ready.", ("faultbridge resume --cluster {cluster}",), ""),
+    "queued pause": (
+        "Resume repairs, or end the exclusion of the node, when you are ready. `faultbridge stuck` names the command.",
+        ("faultbridge resume --cluster {cluster}", "faultbridge stuck --cluster {cluster}"),
+        "",
+    ),
     "absorbed": (
         "Fix the shared cause: the incident then closes by itself. If there is none, close it.",
         ("faultbridge incident show {incident}", "faultbridge incident close {incident}"),
@@ -134,7 +138,7 @@ WITHOUT_REPAIR: Mapping[str, str] = {
     "leave the node without one.",
     "queued incident": "The node is part of incident {incident}: {reason}.",
     "queued update": "The owner of the group updates it: {reason}.",
-    "queued pause": "An operator paused the repairs of the cluster.",
+    "queued pause": "An operator ordered that no repair starts: {reason}.",
     "absorbed": "The node is part of an incident: {incident_reason}.\nReplacing a node does not fix a shared cause, so "
     "no repair starts while incident {incident} is open.",
     "escalated": "The repair stopped: {reason}. Faultbridge does not try again by itself.",
