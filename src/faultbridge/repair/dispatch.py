@@ -13,7 +13,7 @@ from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.times import to_text, truncate
+from faultbridge.domain.times import truncate
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ledger.append import Append, transaction_token
 from faultbridge.ledger.queries import shard_rows
@@ -21,7 +21,7 @@ from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.admit import Refused, admit, closed_window
 from faultbridge.pipeline.decide.governing_rules import governing_rules, rule_to_ask
 from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.pipeline.decide.opt_out import FOREVER, opted_out_until
+from faultbridge.pipeline.decide.opt_out import exclusion_reason
 from faultbridge.pipeline.decide.repair_actions import choose_repair_action
 from faultbridge.ports import Clock, Table, Workflow
 from faultbridge.repair.admission import (
@@ -158,10 +158,8 @@ class Dispatch:
         case = state.live_case
         if case is None or case.id != pick.case or case.status is not CaseStatus.QUEUED:
             return None
-        until = opted_out_until(state, rules.config, self.clock.now())
-        if until is not None:
-            reason = "the node is ignored or its cluster is under maintenance"
-            reason = f"{reason} until {to_text(until)}" if until < FOREVER else reason
+        reason = exclusion_reason(state, rules.config, self.clock.now())
+        if reason is not None:
             self._queued_cases.record_refusals((Refused(pick, WaitingFor.PAUSE, reason),), rules)
             return None
         if state.status is None or state.status.in_service:

@@ -80,8 +80,9 @@ class Isolate:
     ) -> IsolationResult:
         """Isolate one node whose state the caller has just read; uncordon it if it needs no isolation.
 
-        `control` has the cluster's controls if the caller has just read them. If a breaker is open in it, the controls
-        are not read again.
+        `control` has the cluster's controls if the caller has just read them, else None. If they keep the node in
+        service because of a breaker, they are used as they are. Otherwise, the controls are read again, because a
+        breaker may have opened since.
         """
         config = rules.config
         permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None
@@ -205,8 +206,8 @@ class Isolate:
         after = self.append(state.key, revise, actor=Actor.ISOLATE).state
         if after.isolation is Isolation.CONFIRMED:
             # Another call cordoned the node for a newer fault, and this uncordon may have come after it.
-            self.append(state.key, request_again, actor=Actor.ISOLATE)
-            return self._isolate_waiting(self.append.read(state.key), rules, orchestrator)
+            requested = self.append(state.key, request_again, actor=Actor.ISOLATE).state
+            return self._isolate_waiting(requested, rules, orchestrator)
         log_isolation(state, "isolation_withdrawn", WITHDRAWN)
         return IsolationResult.WITHDRAWN
 

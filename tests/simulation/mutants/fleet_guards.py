@@ -377,7 +377,7 @@ UPDATE_GUARDS: tuple[PlantedBug, ...] = (
         "repair/successor/launch.py",
         "free_launches",
         "an instance is released for a successor that is already another node",
-        "if one.instance_id not in taken)",
+        "if not belongs_to_other(found.get(aliases[one.instance_id]), context.state))",
         "if True)",
     ),
     planted(

@@ -20,7 +20,7 @@ from faultbridge.domain.cluster.incidents import (
 from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.pipeline.correlate.exempt_nodes import exempt_nodes, recently_left
-from faultbridge.pipeline.correlate.openings import close_incident, succeeded_incidents, with_shared_causes
+from faultbridge.pipeline.correlate.openings import close_incident, superseded_incidents, with_shared_causes
 from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapshot, shared_subject
 
 _QUIET = "no node has been affected for the quiet period"
@@ -65,12 +65,12 @@ def correlate(
     over = [one for one in (_advance(one, snapshot, limits, now) for one in live) if not one.status.holds]
     held = snapshot.without(exempt_nodes(over, limits, now))
     after = with_shared_causes(held, live, ended, limits, now)
-    succeeded = succeeded_incidents(held, after, limits)
-    kept = frozenset((one.family, name) for one in after if one.id in succeeded for name in (*one.nodes, *one.left))
+    superseded = superseded_incidents(held, after, limits)
+    kept = frozenset((one.family, name) for one in after if one.id in superseded for name in (*one.nodes, *one.left))
     others = held.without(kept)
-    of = dict.fromkeys(succeeded, held) | dict.fromkeys((one.id for one in over), snapshot)
+    of = dict.fromkeys(superseded, held) | dict.fromkeys((one.id for one in over), snapshot)
     changes = (
-        _change(before.get(one.id), _advance(one, of.get(one.id, others), limits, now, grows=one.id not in succeeded))
+        _change(before.get(one.id), _advance(one, of.get(one.id, others), limits, now, grows=one.id not in superseded))
         for one in after
     )
     return tuple(change for change in changes if change is not None)

@@ -57,7 +57,7 @@ def with_shared_causes(
     return list(found.values())
 
 
-def succeeded_incidents(
+def superseded_incidents(
     snapshot: ClusterSnapshot, incidents: Sequence[Incident], limits: CorrelationLimits
 ) -> frozenset[str]:
     """Return the ids of the open incidents that no further node joins, because a later one covers their nodes.

@@ -13,6 +13,7 @@ from faultbridge.domain.conditions import Condition
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import Ignored, NodeState
+from faultbridge.domain.times import to_text
 
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -31,6 +32,15 @@ def opted_out_until(state: NodeState, config: ClusterConfig, now: datetime) -> d
     ignored = (state.ignored.until or FOREVER) if state.ignored else None
     ends = [end for end in (ignored, config.maintenance_until) if end is not None and end > now]
     return max(ends, default=None)
+
+
+def exclusion_reason(state: NodeState, config: ClusterConfig, now: datetime) -> str | None:
+    """Return why a node is excluded from repairs, and until when; None if it is not excluded now."""
+    until = opted_out_until(state, config, now)
+    if until is None:
+        return None
+    reason = "the node is ignored or its cluster is under maintenance"
+    return f"{reason} until {to_text(until)}" if until < FOREVER else reason
 
 
 def deferred_until(state: NodeState, condition: Condition, config: ClusterConfig, now: datetime) -> datetime | None:

@@ -7,9 +7,9 @@ acts. An attempt that only verifies its node continues.
 from __future__ import annotations
 
 from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.nodes import NodeState
-from faultbridge.pipeline.decide.opt_out import opted_out_until
+from faultbridge.pipeline.decide.opt_out import exclusion_reason
+from faultbridge.pipeline.decide.required_order import permission_order
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult
 
@@ -28,13 +28,11 @@ def stop_if_excluded(context: StepContext) -> StepResult | None:
     reason = exclusion(context, context.state)
     if reason is None or not context.case.repair_action.needs_slot:
         return None
-    return context.requeue(WaitingFor.PAUSE, f"{reason} before the intent", delay=False, counts=False)
+    return context.requeue(WaitingFor.PAUSE, reason, delay=False, counts=False)
 
 
 def exclusion(context: StepContext, state: NodeState) -> str | None:
     """Return why no repair of the node may begin now, or None if neither its cluster nor the node is excluded."""
     config = context.rules.config
-    if config.mode is not Mode.ACT or not config.opens_cases:
-        return "the cluster was set to start no repairs"
-    excluded = opted_out_until(state, config, context.now) is not None
-    return "the node was excluded from repairs" if excluded else None
+    forbidden = permission_order(config)
+    return forbidden.reason if forbidden else exclusion_reason(state, config, context.now)

@@ -44,7 +44,7 @@ def claim(context: StepContext, candidate: LaunchedInstance) -> Change:
         found = context.tools.table.get_many([keys.claim(candidate.instance_id), *aliases, *ended])
         if _is_taken(context, found, candidate.instance_id):
             raise InstanceTaken(f"{candidate.instance_id} backs another node")
-        free = {key: alias for key, alias in aliases.items() if not _belongs_to_other(found.get(key), state)}
+        free = {key: alias for key, alias in aliases.items() if not belongs_to_other(found.get(key), state)}
         writes: tuple[Write, ...] = (
             _claim_write(context, candidate, now),
             _roster_write(state, candidate),
@@ -122,10 +122,11 @@ def _is_taken(context: StepContext, found: dict[Key, Item], instance_id: str) ->
     claimed = found.get(keys.claim(instance_id))
     if claimed is not None and claimed["case"] != context.request.case:
         return True
-    return _belongs_to_other(found.get(keys.alias("instance", instance_id)), context.state)
+    return belongs_to_other(found.get(keys.alias("instance", instance_id)), context.state)
 
 
-def _belongs_to_other(found: Item | None, state: NodeState) -> bool:
+def belongs_to_other(found: Item | None, state: NodeState) -> bool:
+    """Return whether the alias in a table row, if there is one, is the current alias of another node."""
     if found is None:
         return False
     row = items.read_alias(found)

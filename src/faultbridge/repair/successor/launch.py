@@ -21,7 +21,8 @@ from faultbridge.ports import CallResult, LaunchedInstance, Launcher, LaunchRequ
 from faultbridge.repair.attempt.progress import live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.spares.pool import SparePool
-from faultbridge.storage import items, keys
+from faultbridge.repair.successor.claim import belongs_to_other
+from faultbridge.storage import keys
 
 RESERVATIONS = frozenset(
     {CapacitySource.OWN_RESERVATION, CapacitySource.OPEN_RESERVATION, CapacitySource.CAPACITY_BLOCK}
@@ -61,11 +62,9 @@ def free_launches(context: StepContext, launcher: Launcher, request: LaunchReque
     An operator may have registered a launched instance as a node of its own.
     """
     launched = launcher.launched(request)
-    aliases = {keys.alias("instance", one.instance_id): one for one in launched}
-    found = context.tools.table.get_many(aliases)
-    nodes = {aliases[key].instance_id: items.read_alias(row) for key, row in found.items()}
-    taken = {name for name, alias in nodes.items() if alias.valid_to is None and alias.key != context.state.key}
-    return tuple(one for one in launched if one.instance_id not in taken)
+    aliases = {one.instance_id: keys.alias("instance", one.instance_id) for one in launched}
+    found = context.tools.table.get_many(aliases.values())
+    return tuple(one for one in launched if not belongs_to_other(found.get(aliases[one.instance_id]), context.state))
 
 
 def _tag_spare(context: StepContext, launcher: Launcher, found: Sequence[LaunchedInstance]) -> CallResult | None:
