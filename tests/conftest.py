@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import botocore.session
 import pytest
 from hypothesis import HealthCheck, settings
 
+from faultbridge.log import LOGGER
 from tests.embedded import embedded_stack, recording_proxy, tiny_stack
 from tests.scheduling import Priority, ScopeByFile, is_slow, needs_stack, start_order
 from tests.waiting import STACK_TIMEOUT
@@ -69,6 +71,18 @@ def shared_service_models() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
         yield
+
+
+@pytest.fixture(autouse=True)
+def logger_without_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each test log as a process that has not imported `adapters.telemetry`.
+
+    Importing it configures the logger of the whole process: a later test would print its log lines to the captured,
+    closed output of the test that logged first.
+    """
+    monkeypatch.setattr(LOGGER, "handlers", [logging.NullHandler()])
+    monkeypatch.setattr(LOGGER, "propagate", True)
+    monkeypatch.setattr(LOGGER, "level", logging.NOTSET)
 
 
 @pytest.fixture(scope="session")
