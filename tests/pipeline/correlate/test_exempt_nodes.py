@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
+from math import ceil, log2
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,6 +76,49 @@ def test_a_fault_that_comes_and_goes_delays_a_repair_no_longer_than_the_maximum_
                 ended.append(live.pop(change.after.id).hold)
         held.update({name for one in live.values() if one.status.holds for name in one.nodes})
     assert max(held.values()) <= MAX_AGE
+
+
+def openings_of_flapping(down: int, up: int, hours: int) -> list[Incident]:
+    """Return the incidents of a rack whose links are down and up in turn; the numbers are minutes and hours."""
+    found: dict[str, Incident] = {}
+    for minute in range(hours * 60):
+        round_start = minute - minute % (down + up)
+        is_down = minute - round_start < down
+        nodes = [affected(number, after(minutes=round_start)) for number in RACK] if is_down else []
+        live = [one for one in found.values() if one.status is not IncidentStatus.CLOSED]
+        ended = [one.hold for one in found.values() if one.status is IncidentStatus.CLOSED]
+        for change in correlate(snapshot(nodes), live, ended, LIMITS, after(minutes=minute)):
+            found[change.after.id] = change.after
+    return list(found.values())
+
+
+@pytest.mark.parametrize("up", range(1, MAX_AGE, 7))
+def test_links_that_come_and_go_are_few_incidents_of_which_the_last_reaches_its_maximum_age(up: int) -> None:
+    found = openings_of_flapping(8, up, hours=12)
+    assert [one.recurrence for one in found] == list(range(len(found)))
+    assert found[-1].status is IncidentStatus.EXPIRED
+    assert len(found) <= 1 + ceil(log2(MAX_AGE / QUIET))
+
+
+def test_the_quiet_period_stays_within_the_maximum_age_however_often_the_cause_returns() -> None:
+    incident = replace(opened([affected(number) for number in RACK]), recurrence=10_000)
+    assert incident.quiet_period(LIMITS) == LIMITS.max_age
+    short = replace(LIMITS, max_age=timedelta(minutes=1))
+    assert incident.quiet_period(short) == LIMITS.quiet
+
+
+def test_a_cause_that_returns_after_the_maximum_age_is_no_recurrence() -> None:
+    assert {one.recurrence for one in openings_of_flapping(8, MAX_AGE + QUIET, hours=12)} == {0}
+
+
+def test_a_cause_of_another_rack_or_family_is_no_recurrence() -> None:
+    ended = [
+        Hold(Family.NETWORK, domains_of(PER_RACK)[0], holding=False, ended_at=NOON, recurrence=3),
+        Hold(Family.POWER, domains_of(0)[0], holding=False, ended_at=NOON, recurrence=3),
+    ]
+    late = after(minutes=5)
+    (change,) = correlate(snapshot([affected(number, late) for number in RACK]), [], ended, LIMITS, late)
+    assert change.after.recurrence == 0
 
 
 def test_a_node_of_an_expired_incident_opens_another_one_only_after_it_was_healthy_for_the_quiet_time() -> None:

@@ -63,6 +63,18 @@ def test_an_incident_that_comes_and_goes_sends_one_page_and_one_about_its_maximu
     ]
 
 
+def test_links_that_stay_up_longer_than_the_quiet_time_delay_a_repair_for_little_more_than_the_maximum_age():
+    world = world_with_own_faults()
+    flap(world, 4, down=8, up=11)
+    assert {"i-00000000000000003", "i-00000000000000005"} <= set(world.released_instances())
+    assert [one.status for one in incidents(world)] == [IncidentStatus.CLOSED, IncidentStatus.EXPIRED]
+    assert [line.split(":")[1] for line in urgent(world) if ":incident" in line and "triggered" in line] == [
+        "incident",
+        "incident",
+        "incident-expired",
+    ]
+
+
 def test_an_expired_incident_neither_closes_nor_resolves_its_page_while_two_links_are_down():
     world = world_of(16)
     lose_links(world)

@@ -261,3 +261,27 @@ def test_a_run_that_cannot_absorb_all_cases_of_an_incident_lets_none_of_the_othe
     world.advance_minutes(2)
     assert cases(world) == {CaseStatus.ABSORBED}
     assert urgent(world) == opened_page(world)
+
+
+def test_support_faults_that_return_while_their_nodes_are_verified_end_in_no_repair():
+    world = world_with_catalog(orchestrated=True)
+    faulty = {f"i-{node:017}" for node in RACK}
+    world.verifier.cut_off = lambda instance: instance in faulty
+    for node in RACK:
+        fail(world, node)
+    world.process_entries()
+    world.advance_minutes(5)
+    without_power, faulty = faulty, set()
+    for node in RACK:
+        world.clear(node, SUPPORT)
+    world.process_entries()
+    world.advance_minutes(2)
+    faulty = without_power
+    for node in RACK:
+        fail(world, node)
+    world.process_entries()
+    world.advance_minutes(400)
+    assert cases(world) == {CaseStatus.ESCALATED}
+    assert {world.case(node).repair_action for node in RACK} == {RepairAction.VERIFY}
+    assert "no automatic repair is known for xid.54" in world.case(1).reason
+    assert world.released_instances() == world.restarter.restarted == []

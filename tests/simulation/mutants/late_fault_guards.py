@@ -78,6 +78,27 @@ LATE_FAULT_GUARDS: tuple[PlantedBug, ...] = (
         "if False:",
     ),
     planted(
+        _OPENINGS,
+        "_open",
+        "links that come and go more slowly than the quiet period open one incident after another",
+        "recurrence=_recurrence(cause, family, ended, limits, now),",
+        "",
+    ),
+    planted(
+        _OPENINGS,
+        "_recurrence",
+        "an incident closes later because another rack failed before",
+        "all(one.domain in node.domains for node in cause.affected)",
+        "True",
+    ),
+    planted(
+        "repair/attempt/next_action.py",
+        "_unrepairable_faults",
+        "a failed verification of a node with a fault for an operator reboots it",
+        "return tuple(sorted({one.condition.code for one in found}))",
+        "return ()",
+    ),
+    planted(
         "repair/steps/verify_instance.py",
         "on_timeout",
         "a verification that an open incident delays is escalated to an operator",

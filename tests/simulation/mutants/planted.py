@@ -80,7 +80,7 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
         _LIFE_CYCLE,
         "_advance",
         "an incident closes without a quiet period",
-        "if incident.quiet_since is not None and now >= incident.quiet_since + limits.quiet:",
+        "if incident.quiet_since is not None and now >= incident.quiet_since + incident.quiet_period(limits):",
         "if incident.quiet_since is not None:",
     ),
     planted(

@@ -159,7 +159,7 @@ CORRELATION_GUARDS: tuple[PlantedBug, ...] = (
         _EXEMPT,
         "recently_left",
         "a node that is healthy for long opens no incident again",
-        "if name not in affected and now < at + limits.quiet}",
+        "if name not in affected and now < at + quiet}",
         "if name not in affected}",
     ),
     planted(

@@ -18,6 +18,9 @@ from faultbridge.domain.times import to_text
 MAX_NODES = 2_000
 """Maximum nodes that an incident names, so that its item stays small; `affected` counts all of them."""
 
+MAX_DOUBLINGS = 10
+"""Maximum doublings of an incident's quiet period, so that it stays a valid `timedelta` whatever the policy says."""
+
 
 class IncidentStatus(StrEnum):
     """The status of a cluster incident.
@@ -56,7 +59,7 @@ class CorrelationLimits:
       faults of one family within `window`. By the recorded history of the failure domain, the probability that so many
       nodes fail by chance must also be less than one in `odds`.
     - The incident belongs to the narrowest failure domain that contains `explains` percent of these nodes.
-    - The incident closes when no node has been affected for `quiet`.
+    - The incident closes when no node has been affected for its quiet period (`Incident.quiet_period`).
     - After `max_age`, repairs no longer wait for the incident.
     """
 
@@ -77,6 +80,7 @@ class Hold:
       (`expired_at`) or is closed (`ended_at`).
     - After the close, faults that started up to `explains_until` open no further incident.
     - The nodes in `exempt` wait for no incident of this family, even if their faults start again.
+    - `recurrence` is that of the incident.
     """
 
     family: Family
@@ -86,6 +90,7 @@ class Hold:
     exempt: tuple[str, ...] = ()
     explains_until: datetime | None = None
     expired_at: datetime | None = None
+    recurrence: int = 0
 
     def expired_since(self, time: datetime) -> bool:
         """Return whether the incident delays no repairs because it reached its maximum age at `time` or later.
@@ -115,9 +120,11 @@ class Incident:
     """One cluster incident: a shared cause of the faults of many nodes.
 
     `nodes` are the names of the affected nodes, `affected` is their number, and `of` is the number of all nodes of the
-    failure domain. `left` maps each node that became healthy less than `CorrelationLimits.quiet` ago to the time when
-    it did. `code` is the most frequent fault code. `subject` is the remote object, such as a switch or a file server,
+    failure domain. `left` maps each node that became healthy less than the quiet period ago to the time when it
+    did. `code` is the most frequent fault code. `subject` is the remote object, such as a switch or a file server,
     that most of the faults name. Faults that started before `evidence_since` do not belong to the incident.
+    `recurrence` is how often the same shared cause came back before: each of its incidents opened soon after the one
+    before was closed.
     """
 
     id: str
@@ -138,6 +145,16 @@ class Incident:
     closed_at: datetime | None = None
     reason: str = ""
     operator: str | None = None
+    recurrence: int = 0
+
+    def quiet_period(self, limits: CorrelationLimits) -> timedelta:
+        """Return how long no node may be affected before the incident closes.
+
+        Each recurrence doubles `limits.quiet`, up to `limits.max_age`. Faults that come and go then stay one incident,
+        which reaches its maximum age, instead of opening and closing an incident each time.
+        """
+        factor = 1 << min(self.recurrence, MAX_DOUBLINGS)
+        return min(limits.quiet * factor, max(limits.quiet, limits.max_age))
 
     @property
     def hold(self) -> Hold:
@@ -150,6 +167,7 @@ class Incident:
             self.exempt,
             self._explains_until,
             self.expired_at,
+            self.recurrence,
         )
 
     @property

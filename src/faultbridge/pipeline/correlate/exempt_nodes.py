@@ -19,7 +19,7 @@ def exempt_nodes(
 ) -> frozenset[tuple[Family, str]]:
     """Return fault family and name of each node of an expired incident that is not healthy yet.
 
-    A node counts as healthy after it had no fault for `limits.quiet`.
+    A node counts as healthy after it had no fault for the quiet period of the incident.
     """
     holds = (hold_of(one, limits, now) for one in incidents)
     return frozenset((hold.family, name) for hold in holds for name in hold.exempt)
@@ -28,8 +28,8 @@ def exempt_nodes(
 def hold_of(incident: Incident, limits: CorrelationLimits, now: datetime) -> Hold:
     """Return the `Hold` of an incident, which decides which repairs wait, with its current exempt nodes.
 
-    The repair of an exempt node waits for no further incident. A node is exempt until it has been healthy for
-    `limits.quiet`.
+    The repair of an exempt node waits for no further incident. A node is exempt until it has been healthy for the
+    quiet period of the incident.
     """
     hold, left = incident.hold, recently_left(incident, incident.nodes, limits, now)
     return replace(hold, exempt=tuple(name for name in hold.exempt if name in left or name in incident.nodes))
@@ -38,10 +38,10 @@ def hold_of(incident: Incident, limits: CorrelationLimits, now: datetime) -> Hol
 def recently_left(
     incident: Incident, nodes: Iterable[str], limits: CorrelationLimits, now: datetime
 ) -> Mapping[str, datetime]:
-    """Return the nodes that left an incident less than `limits.quiet` ago, and when each of them left.
+    """Return the nodes that left an incident less than its quiet period ago, and when each of them left.
 
     `nodes` are the nodes that the incident affects now.
     """
-    affected = frozenset(nodes)
+    affected, quiet = frozenset(nodes), incident.quiet_period(limits)
     left = dict.fromkeys(incident.nodes, now) | dict(incident.left)
-    return {name: at for name, at in sorted(left.items()) if name not in affected and now < at + limits.quiet}
+    return {name: at for name, at in sorted(left.items()) if name not in affected and now < at + quiet}

@@ -92,7 +92,7 @@ def _close_if_over(incident: Incident, snapshot: ClusterSnapshot, limits: Correl
     closed here as of the end of its quiet period. The next fault then opens another incident, with a maximum age of its
     own.
     """
-    if incident.quiet_since is None or now < (end := incident.quiet_since + limits.quiet):
+    if incident.quiet_since is None or now < (end := incident.quiet_since + incident.quiet_period(limits)):
         return incident
     members = tuple(_members(snapshot, incident, limits, now))
     begun = [at for one in members for at in (one.since, one.first or one.since) if at >= incident.evidence_since]
@@ -121,7 +121,7 @@ def _advance(
         subject=incident.subject or shared_subject(members, limits.explains),
         quiet_since=None if members else incident.quiet_since or now,
     )
-    if incident.quiet_since is not None and now >= incident.quiet_since + limits.quiet:
+    if incident.quiet_since is not None and now >= incident.quiet_since + incident.quiet_period(limits):
         return close_incident(incident, now, _QUIET)
     if incident.status.holds and now >= incident.opened_at + limits.max_age:
         reason = "maximum age reached; the cases that it held continue"

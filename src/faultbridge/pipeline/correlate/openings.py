@@ -50,7 +50,7 @@ def with_shared_causes(
                 continue
             narrower = [one for one in holding if one.nodes and cause.names.issuperset(one.nodes)]
             extended = [one for one in narrower if one not in containing and not _is_another(cause, one, limits)]
-            opened = extended[0] if extended else _open(snapshot, cause, family, limits, now)
+            opened = extended[0] if extended else _open(snapshot, cause, family, ended, limits, now)
             found[opened.id] = replace(opened, domain=cause.domain, of=cause.of)
             for merged in extended[1:]:
                 found[merged.id] = close_incident(merged, now, f"joined {opened.id}: {cause.domain.text}")
@@ -131,7 +131,12 @@ def _ignored(node: AffectedNode, incidents: Iterable[Incident], ended: Iterable[
 
 
 def _open(
-    snapshot: ClusterSnapshot, cause: SharedCause, family: Family, limits: CorrelationLimits, now: datetime
+    snapshot: ClusterSnapshot,
+    cause: SharedCause,
+    family: Family,
+    ended: Iterable[Hold],
+    limits: CorrelationLimits,
+    now: datetime,
 ) -> Incident:
     affected = cause.affected
     return Incident(
@@ -145,7 +150,17 @@ def _open(
         code=most_frequent(one.code for one in affected),
         of=cause.of,
         subject=shared_subject(affected, limits.explains),
+        recurrence=_recurrence(cause, family, ended, limits, now),
     )
+
+
+def _recurrence(
+    cause: SharedCause, family: Family, ended: Iterable[Hold], limits: CorrelationLimits, now: datetime
+) -> int:
+    """Return how often the shared cause came back before: it returns within `limits.max_age` after an incident."""
+    recent = (one for one in ended if one.family is family and one.ended_at and now < one.ended_at + limits.max_age)
+    former = (one for one in recent if all(one.domain in node.domains for node in cause.affected))
+    return max((one.recurrence + 1 for one in former), default=0)
 
 
 def _evidence_since(

@@ -6,7 +6,7 @@ from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.repeated_repairs import is_replaced
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.governing_rules import rule_of_case, strongest_requirement
+from faultbridge.pipeline.decide.governing_rules import requirements, rule_of_case, strongest_requirement
 from faultbridge.pipeline.decide.repair_actions import next_higher, next_repair_action
 from faultbridge.repair.attempt.intent import IncidentsOfFailure, incidents_of_failure
 from faultbridge.repair.attempt.step_context import StepContext
@@ -38,7 +38,8 @@ def try_next_action(
     """Queue the case for the next permitted repair action, or escalate it to an operator if there is none.
 
     `at_least` is the stronger action that the faults of the node require, or None. After the strongest action, the same
-    action is tried again until the policy's number of attempts is reached. An incident changes what follows:
+    action is tried again until the policy's number of attempts is reached. If a verification fails and no repair
+    action fixes any active fault, the case is escalated. An incident changes what follows:
 
     - An open incident that explains the fault: the case waits, because the instance may not be bad.
     - An incident that was closed while the node was verified: the node is verified again, unless `at_least` is given.
@@ -54,6 +55,9 @@ def try_next_action(
         text = f"{reason}; incident {incidents.closed} was open during the verification; the node is verified again"
         verify = RepairAction.VERIFY
         return context.requeue(WaitingFor.ADMISSION, text, draft, repair_action=verify, delay=False, counts=False)
+    if case.repair_action is RepairAction.VERIFY and (unrepairable := _unrepairable_faults(context)):
+        text = f"{reason}; no automatic repair is known for {', '.join(unrepairable)}"
+        return context.escalate_to_operator(text, draft)
     rule, required = rule_of_case(context.state, case, policy), strongest_requirement(context.state, policy)
     if at_least is not None and required is not None and required.repair_action is at_least:
         rule = required.rule
@@ -67,6 +71,18 @@ def try_next_action(
     reason = f"{reason}; {f'{action.value} is tried again' if same else f'next repair action: {action.value}'}"
     # There are few repair actions, so the policy limits only retries of the same action.
     return context.requeue(WaitingFor.ADMISSION, reason, draft, repair_action=action, delay=False, counts=same)
+
+
+def _unrepairable_faults(context: StepContext) -> tuple[str, ...]:
+    """Return the codes of the node's active faults if no repair action fixes any of them, else nothing.
+
+    Such a fault opens a case for an operator, so no verification that it makes fail may end in a repair. A new instance
+    with such a fault is replaced.
+    """
+    found = requirements(context.state, context.rules.policy)
+    if context.case.unrequested_instance or any(one.repair_action is not None for one in found):
+        return ()
+    return tuple(sorted({one.condition.code for one in found}))
 
 
 def wait_for_incident(
