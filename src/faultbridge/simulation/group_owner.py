@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cluster.group_updates import GroupUpdate
+from faultbridge.domain.times import truncate
 from faultbridge.simulation.fakes import FakeInventory
 from faultbridge.storage.writes import Item
 
@@ -38,7 +39,7 @@ class ObservedUpdate:
         """
         if self.seen is None:
             return False
-        end = self.begun + UPDATE_DEADLINE
+        end = truncate(self.begun) + UPDATE_DEADLINE  # to the precision of recorded times
         return self.seen + after < at < (end if self.ended is None else min(end, self.ended + UPDATE_GRACE))
 
 
