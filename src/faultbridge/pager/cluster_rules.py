@@ -6,8 +6,11 @@ from faultbridge.domain.entries import EntryType
 from faultbridge.pager.page_rule import CLUSTER_SHOW, CLUSTER_TIMELINE, INCIDENT_SHOW, PageKind, PageRule
 
 _INCIDENT_COMMANDS = (CLUSTER_TIMELINE, INCIDENT_SHOW)
-_INCIDENT = PageKind("incident", EntryType.CLUSTER_INCIDENT.value, _INCIDENT_COMMANDS, "incident")
-_EXPIRED = PageKind("incident-expired", EntryType.CLUSTER_INCIDENT.value, _INCIDENT_COMMANDS, "incident")
+# During maintenance, a faulty node opens no case and sends no page; the same holds for many faulty nodes.
+_INCIDENT, _EXPIRED = (
+    PageKind(name, EntryType.CLUSTER_INCIDENT.value, _INCIDENT_COMMANDS, "incident", postponed=True)
+    for name in ("incident", "incident-expired")
+)
 _SAFETY = PageKind("safety", EntryType.CLUSTER_SAFETY.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "stuck-case")
 _PROVIDER = PageKind("provider", EntryType.CLUSTER_STATUS.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "provider")
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from faultbridge.dataclass import dataclass
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Conflict, Misconfigured, Transient
@@ -31,7 +32,8 @@ MAX_EVENT_AGE = timedelta(days=16)
 
 _NOT_SENT = {
     PageOutcome.WITHHELD: "hourly limit reached; the next summary lists the page",
-    PageOutcome.QUIET: "only a summary listed the page",
+    PageOutcome.POSTPONED: "the cluster is under maintenance; the page is sent after its end",
+    PageOutcome.QUIET: "the page that it resolves was not sent by itself",
     PageOutcome.KNOWN: "the page already has this state, or was never triggered",
     PageOutcome.REPEATED: "the event was processed before",
     PageOutcome.OVERTAKEN: "a later event was processed",
@@ -95,21 +97,24 @@ class Paging:
         start = self._notifications.start(event, rule)
         if start.outcome is not None:
             return _not_sent(event, rule, start.outcome)
-        page = write_page(event, rule, self._stored_details(event), self.settings.links)
-        outcome = self._decide(page)
+        stored = self._stored_details(event)
+        page = write_page(event, rule, stored, self.settings.links)
+        outcome = self._decide(page, rule, stored.config)
         message_id = self.pager.send(message_of(page)) if outcome is PageOutcome.SENT else ""
         recorded = self._record(event, rule, self._open_page(page, outcome, start), message_id)
         if outcome is not PageOutcome.SENT:
             return _not_sent(event, rule, outcome)
         return Delivery(page.key, page.state, outcome, recorded=recorded)
 
-    def _decide(self, page: Page) -> PageOutcome:
+    def _decide(self, page: Page, rule: PageRule, config: ClusterConfig | None) -> PageOutcome:
         """Return SENT if a page must be sent now, or the reason not to send it.
 
-        Returns WITHHELD for a triggered page above the hourly limit. Returns QUIET for a resolved page whose trigger
-        was never sent by itself, but only listed in a summary.
+        Returns POSTPONED for a triggered page that waits for the end of a maintenance, and WITHHELD for one above the
+        hourly limit. Returns QUIET for a resolved page whose trigger was never sent by itself.
         """
         if page.state is PageState.TRIGGERED:
+            if rule.postponed and config is not None and config.is_maintained(self.clock.now()):
+                return PageOutcome.POSTPONED
             return PageOutcome.SENT if self._open_pages.admit(page) else PageOutcome.WITHHELD
         opened = self._open_pages.read(page)
         was_sent = opened is None or opened.individual or opened.possibly_sent
@@ -118,7 +123,8 @@ class Paging:
     def _open_page(self, page: Page, outcome: PageOutcome, start: SendStart) -> OpenPage:
         sent = outcome is PageOutcome.SENT
         sent_at = self.clock.now() if sent else None
-        return OpenPage(page, sent, start.possibly_sent, last_sent_at=sent_at, sent_count=int(sent))
+        postponed = outcome is PageOutcome.POSTPONED
+        return OpenPage(page, sent, start.possibly_sent, postponed, last_sent_at=sent_at, sent_count=int(sent))
 
     def _record(self, event: Mapping[str, Any], rule: PageRule, opened: OpenPage, message_id: str) -> bool:
         """Record the outcome of a page. Returns False if the page was sent but could not be recorded.
@@ -133,7 +139,7 @@ class Paging:
         except Conflict as conflict:
             # A withheld page that is not recorded is in no summary. The next delivery finds out what was in the way.
             if not opened.individual:
-                raise Transient(f"the page was withheld, but not recorded: {conflict}") from conflict
+                raise Transient(f"the page was not sent, and this was not recorded: {conflict}") from conflict
             _log("page not recorded", event, rule, "a later event was recorded in the meantime")
             return False
         except (Transient, Misconfigured) as error:

@@ -28,9 +28,10 @@ MAX_TRIES = 5
 class OpenPage:
     """A page that is triggered and not resolved.
 
-    - `individual` is True if the page was sent by itself, and False if only summaries list it.
+    - `individual` is True if the page was sent by itself, and False if only summaries list it or it is postponed.
     - `possibly_sent` is True if an earlier try to send the page was interrupted, so that a recipient may have it. The
       page that resolves this page is then sent in any case, even if only summaries list this page.
+    - `postponed` is True if the page waits for the end of the maintenance of its cluster.
     - `last_sent_at` and `sent_count` are the last time and the number of times that the page was sent by itself or
       listed in a summary.
     """
@@ -38,6 +39,7 @@ class OpenPage:
     page: Page
     individual: bool = True
     possibly_sent: bool = False
+    postponed: bool = False
     last_sent_at: datetime | None = None
     sent_count: int = 0
 
@@ -101,12 +103,14 @@ class OpenPages:
         """Return the write that removes a page from the open pages."""
         return Delete(keys.live_page(page.location.cluster, page.urgency, page.key))
 
-    def update(self, opened: OpenPage) -> None:
-        """Record that an open page was sent again. If it was resolved in the meantime, nothing is stored."""
+    def update(self, opened: OpenPage) -> bool:
+        """Store an open page that changed. Returns False if it was resolved in the meantime; nothing is then stored."""
         try:
             self.table.write(Put(self._row(opened), when=Present()))
         except Conflict:
             log_cause("open page not updated", reason="resolved in the meantime", page_key=opened.page.key)
+            return False
+        return True
 
     def set_summary(self, cluster: str, urgency: PageUrgency, summary: OpenPage | None) -> None:
         """Store the open summary of a cluster and urgency, or delete it if `summary` is None.

@@ -31,7 +31,8 @@ class PageOutcome(StrEnum):
 
     - `sent`: the page was sent.
     - `withheld`: the hourly limit was reached; the next summary lists the page.
-    - `quiet`: the page would resolve a page that only a summary listed.
+    - `postponed`: the cluster is under maintenance; the page is sent after its end.
+    - `quiet`: the page would resolve a page that was not sent by itself.
     - `known`: the page already has this state, or it would resolve a page that was never triggered.
     - `repeated`: the same event was processed before.
     - `overtaken`: a later event was processed before.
@@ -40,6 +41,7 @@ class PageOutcome(StrEnum):
 
     SENT = "sent"
     WITHHELD = "withheld"
+    POSTPONED = "postponed"
     QUIET = "quiet"
     KNOWN = "known"
     REPEATED = "repeated"

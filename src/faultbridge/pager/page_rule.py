@@ -31,6 +31,7 @@ class PageRule:
     - `when` maps fields of `data` in the event to the allowed values.
     - If `by_operator` is True, the rule applies only to events that an operator's order caused. If it is False, the
       rule applies only to other events, and if it is None, to all.
+    - If `postponed` is True, a page that is triggered during a maintenance of the cluster is sent after its end.
     - Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), and the name of each scalar field of
       `data` and of its `facts`.
     """
@@ -46,6 +47,7 @@ class PageRule:
     action_required: str = NO_ACTION
     urgency: PageUrgency = PageUrgency.URGENT
     by_operator: bool | None = None
+    postponed: bool = False
 
     def applies_to(self, event: Mapping[str, Any]) -> bool:
         """Return whether an event triggers or resolves this kind of page."""
@@ -76,13 +78,17 @@ class PageRule:
 
 @dataclass(frozen=True, slots=True)
 class PageKind:
-    """What all rules of one kind of page share: name, event type, commands, runbook and urgency."""
+    """What all rules of one kind of page share: name, event type, commands, runbook and urgency.
+
+    Pages with `postponed` are not sent during a maintenance of the cluster, but after its end.
+    """
 
     name: str
     event_type: str
     commands: tuple[str, ...]
     runbook: str
     urgency: PageUrgency = PageUrgency.URGENT
+    postponed: bool = False
 
     def triggered(self, when: Condition, headline: str, system_action: str, action_required: str) -> PageRule:
         """Return the rule for the events that trigger this kind of page."""
@@ -108,4 +114,5 @@ class PageKind:
             runbook=self.runbook,
             action_required=action_required,
             urgency=self.urgency,
+            postponed=self.postponed,
         )

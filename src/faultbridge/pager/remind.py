@@ -1,6 +1,6 @@
-"""Each minute, sends summaries of withheld pages and reminders of unresolved urgent pages.
+"""Each minute, sends summaries of withheld pages, reminders of unresolved urgent pages, and postponed pages.
 
-A page is withheld if it was above the hourly page limit.
+A page is withheld if it was above the hourly page limit. It is postponed while its cluster is under maintenance.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from faultbridge.pager.page_deduplication import NotificationLog
 from faultbridge.pager.page_rule import NO_ACTION
 from faultbridge.pager.service_formats import message_of
 from faultbridge.ports import Clock, Pager, PageUrgency, Table
-from faultbridge.storage import keys
+from faultbridge.storage import items, keys
 
 SUMMARY_INTERVAL = timedelta(minutes=5)
 MAX_MEMBERS = 100
@@ -30,8 +30,9 @@ MAX_NODE_LENGTH = 63
 
 @dataclass(slots=True)
 class Reminded:
-    """The counts of one run: the summaries and reminders that it sent, and the open pages (`live`)."""
+    """The counts of one run: the postponed pages (`sent`), summaries and reminders that it sent, and the open pages."""
 
+    sent: int = 0
     summaries: int = 0
     reminders: int = 0
     live: int = 0
@@ -39,10 +40,10 @@ class Reminded:
 
 @dataclass(frozen=True, slots=True)
 class Remind:
-    """Each minute, sends reminders of unresolved urgent pages and summaries of withheld pages.
+    """Each minute, sends reminders of unresolved urgent pages, summaries of withheld pages, and postponed pages.
 
-    A page is withheld if it was above the hourly page limit. After an interrupted run, the next run sends the remaining
-    pages under the same keys.
+    A page is withheld if it was above the hourly page limit, and postponed while its cluster is under maintenance.
+    After an interrupted run, the next run sends the remaining pages under the same keys.
     """
 
     table: Table
@@ -51,7 +52,7 @@ class Remind:
     settings: PagerSettings = field(default_factory=PagerSettings)
 
     def __call__(self) -> Reminded:
-        """Send the summaries and reminders that are due in every cluster, and return how many were sent.
+        """Send the pages, summaries and reminders that are due in every cluster, and return how many were sent.
 
         Raises Transient or Misconfigured if the table or the paging service fails.
         """
@@ -68,9 +69,32 @@ class Remind:
     def _process(self, cluster: str, urgency: PageUrgency, counts: Reminded) -> None:
         pages, summary = self._open_pages.read_all(cluster, urgency)
         counts.live += len(pages)
-        counts.summaries += self._summarize(cluster, urgency, [one for one in pages if not one.individual], summary)
+        postponed = [one for one in pages if one.postponed]
+        if postponed and not self._is_maintained(cluster):
+            counts.sent += sum(self._send_postponed(one) for one in postponed)
+        withheld = [one for one in pages if not one.individual and not one.postponed]
+        counts.summaries += self._summarize(cluster, urgency, withheld, summary)
         if urgency is PageUrgency.URGENT:
             counts.reminders += sum(self._remind(one) for one in pages if one.individual)
+
+    def _is_maintained(self, cluster: str) -> bool:
+        stored = self.table.get(keys.cluster_config(cluster))
+        return stored is not None and items.read_config(stored).is_maintained(self.clock.now())
+
+    def _send_postponed(self, opened: OpenPage) -> bool:
+        """Send a page for the first time after the maintenance of its cluster. Returns whether the page was sent.
+
+        A page that was resolved during the maintenance is not sent.
+        """
+        # Recorded before the page is sent, so that an event that resolves the page now sends its resolve.
+        if not self._open_pages.update(replace(opened, possibly_sent=True)):
+            return False
+        page = opened.page
+        note = f"Sent after a maintenance of the cluster, which was in progress at {page.occurred_at:%Y-%m-%dT%H:%MZ}."
+        self.pager.send(message_of(replace(page, note=note)))
+        sent = replace(opened, individual=True, postponed=False, last_sent_at=self.clock.now(), sent_count=1)
+        self._open_pages.update(sent)
+        return True
 
     def _remind(self, opened: OpenPage) -> bool:
         """Send an open page again if its reminder is due and the hourly limit permits it.

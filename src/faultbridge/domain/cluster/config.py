@@ -185,6 +185,10 @@ class ClusterConfig:
         """Return the current update hold of a group, which delays the group's repairs, or None if there is none."""
         return next((one for one in self.update_holds if one.group == group and one.until > now), None)
 
+    def is_maintained(self, now: datetime) -> bool:
+        """Return whether the whole cluster is under maintenance."""
+        return self.maintenance_until is not None and self.maintenance_until > now
+
     @property
     def next_shard(self) -> int:
         """Return the number of the index shard that will store the rows of the next registered node."""

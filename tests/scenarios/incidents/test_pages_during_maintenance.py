@@ -1,0 +1,140 @@
+"""The page of an incident is postponed while its cluster is under maintenance, as the cases of its nodes are."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+
+import pytest
+
+from faultbridge.domain.cluster.incidents import IncidentStatus
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.errors import Transient
+from faultbridge.pager.deliver import Paging
+from faultbridge.pager.remind import Remind
+from faultbridge.ports import PageMessage, PageUrgency
+from faultbridge.registry.registration import Registration
+from faultbridge.simulation.fakes import FakePager, raise_once
+from faultbridge.storage import keys
+from tests.scenarios.incidents.test_incidents import (
+    RACK,
+    cases,
+    incident_changes,
+    incidents,
+    lose_links,
+    restore_links,
+    world_of,
+)
+from tests.scenarios.world import CLUSTER
+
+
+class PagedRack:
+    """A rack in a cluster under maintenance, with the pager on the same table."""
+
+    def __init__(self) -> None:
+        self.world = world_of(16)
+        self.pager = FakePager(seam=self.world.seam)
+        self.paging = Paging(self.world.table, self.pager, self.world.clock)
+        self.remind = Remind(self.world.table, self.pager, self.world.clock)
+        self._delivered = 0
+        self.maintain(self.world.clock.now() + timedelta(hours=8))
+
+    def maintain(self, until: datetime | None) -> None:
+        registration = Registration(self.world.table, self.world.append, self.world.clock)
+        registration.set_cluster(CLUSTER, {"maintenance_until": until})
+
+    def advance_minutes(self, number: int) -> None:
+        """Advance the world minute by minute; deliver its new entries to the pager, and send what is due."""
+        for _ in range(number):
+            self.world.advance_minutes()
+            self.deliver()
+            self.remind()
+
+    def deliver(self) -> None:
+        new, self._delivered = self.world.table.stream[self._delivered :], len(self.world.table.stream)
+        for record in new:
+            if record.event == "INSERT" and record.new and record.key.sk.startswith(keys.ENTRY):
+                self.paging(json.loads(str(record.new["body"])))
+
+    @property
+    def urgent(self) -> list[PageMessage]:
+        return [page for page in self.pager.sent if page.urgency is PageUrgency.URGENT]
+
+    @property
+    def sent(self) -> list[str]:
+        """Return key and state of each urgent page, with the kind of page in place of its key."""
+        return [f"{page.key.split(':')[1]} {page.attributes['state']}" for page in self.urgent]
+
+
+def test_an_incident_that_opens_during_maintenance_sends_no_page_until_the_maintenance_ends():
+    rack = PagedRack()
+    lose_links(rack.world)
+    rack.advance_minutes(60)
+    assert incident_changes(rack.world) == ["opened"]
+    assert [incident.status for incident in incidents(rack.world)] == [IncidentStatus.OPEN]
+    assert {rack.world.node(node).case for node in RACK} == {None}
+    assert rack.pager.sent == []
+    rack.maintain(None)
+    rack.advance_minutes(5)
+    assert cases(rack.world) == {CaseStatus.ABSORBED}
+    assert rack.sent == ["incident triggered"]
+    assert "Sent after a maintenance of the cluster" in rack.urgent[0].bodies["email"]
+    restore_links(rack.world)
+    rack.advance_minutes(60)
+    assert rack.sent == ["incident triggered", "incident resolved"]
+
+
+def test_an_incident_that_closes_during_maintenance_sends_no_page_at_all():
+    rack = PagedRack()
+    lose_links(rack.world)
+    rack.advance_minutes(30)
+    restore_links(rack.world)
+    rack.advance_minutes(9 * 60)
+    assert [incident.status for incident in incidents(rack.world)] == [IncidentStatus.CLOSED]
+    assert rack.pager.sent == []
+
+
+def test_an_incident_that_expires_during_maintenance_sends_only_the_page_of_its_expiry_afterwards():
+    rack = PagedRack()
+    lose_links(rack.world)
+    rack.advance_minutes(7 * 60)
+    assert incident_changes(rack.world) == ["opened", "expired"]
+    assert rack.pager.sent == []
+    rack.advance_minutes(62)
+    assert [line for line in rack.sent if line.startswith("incident")] == ["incident-expired triggered"]
+
+
+def test_a_postponed_page_is_repeated_only_after_it_was_sent():
+    rack = PagedRack()
+    lose_links(rack.world)
+    rack.advance_minutes(110)
+    assert rack.remind().live == 1
+    rack.maintain(None)
+    assert [rack.remind().sent for _ in range(3)] == [1, 0, 0]
+    rack.world.clock.advance(timedelta(hours=5))
+    assert (rack.remind().reminders, rack.sent) == (1, ["incident triggered"] * 2)
+
+
+def test_a_postponed_page_whose_send_was_interrupted_is_sent_again_and_resolved():
+    rack = PagedRack()
+    lose_links(rack.world)
+    rack.advance_minutes(5)
+    rack.maintain(None)
+    rack.world.seam.before = raise_once(("pager.send", Transient("throttled")))
+    with pytest.raises(Transient):
+        rack.remind()
+    restore_links(rack.world)
+    rack.world.advance_minutes(60)
+    rack.deliver()
+    assert rack.sent == ["incident resolved"]
+
+
+def test_an_incident_that_opened_before_the_maintenance_keeps_its_page():
+    rack = PagedRack()
+    rack.maintain(None)
+    lose_links(rack.world)
+    rack.advance_minutes(5)
+    rack.maintain(rack.world.clock.now() + timedelta(hours=8))
+    restore_links(rack.world)
+    rack.advance_minutes(60)
+    assert rack.sent == ["incident triggered", "incident resolved"]
