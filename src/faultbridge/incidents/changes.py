@@ -21,8 +21,8 @@ from faultbridge.repair.controls import ControlChange, Controls
 from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage.writes import Put
 
-VERIFICATION_TIME = timedelta(hours=3)
-"""How long after the end of an incident its hold is kept, because it may explain why a verification failed."""
+VERIFICATION_MARGIN = timedelta(hours=1)
+"""How much longer than the policy's `verify_deadline` a verification may take until its failure is recorded."""
 
 MAX_CHANGES = 20
 """Maximum changes of one commit; the next run makes the others. A change is at most five writes."""
@@ -59,11 +59,12 @@ class IncidentChanges:
         cause: str | None = None,
         actor: Actor = Actor.CORRELATE,
         affected: Iterable[AffectedNode] | None = None,
+        verify_deadline: timedelta = timedelta(),
     ) -> tuple[IncidentChange, ...]:
         """Compute and commit up to `MAX_CHANGES` changes of a cluster's incidents with `decide`, and return them.
 
         Raises Conflict after 20 conflicts with other writers. `waiting` returns the number of cases that wait for an
-        incident. If `affected` is given, a commit also removes holds that are no longer needed (`_is_used`).
+        incident. If `affected` is given, a commit removes holds that are no longer needed by `_is_used`.
         """
         committed: tuple[IncidentChange, ...] = ()
 
@@ -73,7 +74,7 @@ class IncidentChanges:
             committed = tuple(decide(incidents, control, now))[:MAX_CHANGES]
             holds = dict(control.holds)
             if affected is not None and committed:
-                holds = {name: hold for name, hold in holds.items() if _is_used(hold, affected, now)}
+                holds = {name: hold for name, hold in holds.items() if _is_used(hold, affected, verify_deadline, now)}
             current = (*incidents, *(change.after for change in committed))
             holds |= {one.id: hold_of(one, limits, now) for one in current}
             drafts = tuple(
@@ -85,19 +86,18 @@ class IncidentChanges:
             return ControlChange(replace(control, holds=holds, events=events), drafts, severity, cause, writes)
 
         self.controls.change(cluster, revise, actor)
-        for change in committed:
-            _log(change)
+        _log(committed)
         return committed
 
 
-def _is_used(hold: Hold, affected: Iterable[AffectedNode], now: datetime) -> bool:
+def _is_used(hold: Hold, affected: Iterable[AffectedNode], verify_deadline: timedelta, now: datetime) -> bool:
     """Return whether a hold, which delays repairs because of an incident, is still needed.
 
-    A hold is needed until it ends, and for `VERIFICATION_TIME` after its end, because the incident may explain the
-    failure of a verification that started earlier. Later, a hold is needed only while a node in `affected` has a fault
-    that the incident explains.
+    A hold is needed until it ends, and for `verify_deadline` and `VERIFICATION_MARGIN` after its end, because the
+    incident may explain the failure of a verification that started earlier. Later, a hold is needed only while a node
+    in `affected` has a fault that the incident explains.
     """
-    if hold.ended_at is None or now < hold.ended_at + VERIFICATION_TIME:
+    if hold.ended_at is None or now < hold.ended_at + verify_deadline + VERIFICATION_MARGIN:
         return True
     until = hold.explains_until
     return until is not None and any(
@@ -105,14 +105,15 @@ def _is_used(hold: Hold, affected: Iterable[AffectedNode], now: datetime) -> boo
     )
 
 
-def _log(change: IncidentChange) -> None:
-    after = change.after
-    log_cause(
-        f"incident_{change.kind.value}",
-        reason=after.reason,
-        cluster=after.cluster,
-        incident=after.id,
-        domain=after.domain.text,
-        affected=after.affected,
-        of=after.of,
-    )
+def _log(changes: Iterable[IncidentChange]) -> None:
+    for change in changes:
+        after = change.after
+        log_cause(
+            f"incident_{change.kind.value}",
+            reason=after.reason,
+            cluster=after.cluster,
+            incident=after.id,
+            domain=after.domain.text,
+            affected=after.affected,
+            of=after.of,
+        )

@@ -85,6 +85,7 @@ class Correlate:
             severity=highest_severity(rows),
             cause=cause,
             affected=snapshot.affected,
+            verify_deadline=rules.policy.limits.verify_deadline,
         )
 
     def _hold_and_release(self, control: Control, rows: Sequence[Item], rules: Rules, now: datetime) -> None:

@@ -12,7 +12,7 @@ from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.cluster.incidents import CorrelationLimits, Incident, IncidentChangeKind, IncidentStatus
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
-from faultbridge.incidents.changes import VERIFICATION_TIME, IncidentChanges
+from faultbridge.incidents.changes import VERIFICATION_MARGIN, IncidentChanges
 from faultbridge.pipeline.correlate.life_cycle import IncidentChange
 from faultbridge.pipeline.correlate.openings import close_incident
 from faultbridge.pipeline.correlate.snapshot import AffectedNode
@@ -25,6 +25,7 @@ RACK, OTHER_RACK = (FailureDomain(DomainKind.RACK, name) for name in ("r-1", "r-
 FIRST = Incident("inc-1", CLUSTER, Family.NETWORK, RACK, IncidentStatus.OPEN, NOON, NOON, "net.link_down")
 SECOND = replace(FIRST, id="inc-2", domain=OTHER_RACK)
 CLOSED_AT = after(minutes=30)
+DEADLINE = timedelta(hours=2)
 
 
 @pytest.fixture
@@ -38,13 +39,18 @@ def changes() -> IncidentChanges:
     return made
 
 
-def commit(changes: IncidentChanges, *made: IncidentChange, affected: Iterable[AffectedNode] | None = None) -> None:
-    changes(CLUSTER, lambda *_: made, CorrelationLimits(), affected=affected)
+def commit(
+    changes: IncidentChanges,
+    *made: IncidentChange,
+    affected: Iterable[AffectedNode] | None = None,
+    deadline: timedelta = DEADLINE,
+) -> None:
+    changes(CLUSTER, lambda *_: made, CorrelationLimits(), affected=affected, verify_deadline=deadline)
 
 
 def open_second(changes: IncidentChanges, *affected: AffectedNode) -> set[str]:
     """Open another incident hours later while these nodes are affected; returns the ids of all holds."""
-    changes.controls.clock.advance_to(CLOSED_AT + VERIFICATION_TIME)
+    changes.controls.clock.advance_to(CLOSED_AT + DEADLINE + VERIFICATION_MARGIN)
     commit(changes, IncidentChange(IncidentChangeKind.OPENED, None, SECOND), affected=affected)
     return set(changes.controls.read(CLUSTER).holds)
 
@@ -66,12 +72,13 @@ def test_a_closed_incident_is_remembered_while_one_of_its_faults_is_active(
     assert open_second(changes, fault) == ({"inc-1", "inc-2"} if kept else {"inc-2"})
 
 
+@pytest.mark.parametrize("deadline", [DEADLINE, timedelta(hours=9)])
 def test_a_closed_incident_is_remembered_while_a_verification_that_started_before_may_run(
-    changes: IncidentChanges,
+    changes: IncidentChanges, deadline: timedelta
 ) -> None:
     opened = IncidentChange(IncidentChangeKind.OPENED, None, SECOND)
-    changes.controls.clock.advance_to(CLOSED_AT + VERIFICATION_TIME - timedelta(seconds=1))
-    commit(changes, opened, affected=())
+    changes.controls.clock.advance_to(CLOSED_AT + deadline + VERIFICATION_MARGIN - timedelta(seconds=1))
+    commit(changes, opened, affected=(), deadline=deadline)
     assert changes.controls.read(CLUSTER).holds.keys() == {"inc-1", "inc-2"}
 
 

@@ -135,6 +135,30 @@ def test_a_verification_is_repeated_if_an_incident_was_closed_before_its_result(
     assert world.released_instances() == ["i-00000000000000001"]
 
 
+def test_a_verification_of_many_hours_is_repeated_if_an_incident_disturbed_its_start() -> None:
+    world = world_that_replaces(24, limits=limits(concurrent=2, verify_deadline=timedelta(hours=8)))
+    world.verifier.duration = timedelta(hours=6)
+    world.fault(1, "xid.79")
+    world.process_entries()
+    world.until(lambda: Phase.VERIFYING in world.case(1).marks)
+    incarnation = world.node(1).incarnation
+    assert incarnation is not None
+    lose_links(world, range(2, 9))
+    world.verifier.results[incarnation.instance_id] = CUT_OFF
+    world.advance_minutes(3)
+    restore_links(world, range(2, 9))
+    world.advance_minutes(4 * 60)
+    lose_links(world, range(9, 17))
+    world.advance_minutes(3)
+    restore_links(world, range(9, 17))
+    assert [one.domain.text for one in incidents(world)] == ["rack rack-1", "rack rack-2"]
+    world.until(lambda: world.case(1).attempts == 2)
+    assert world.case(1).repair_action is RepairAction.VERIFY
+    world.verifier.results.clear()
+    world.until(lambda: world.case(1).status is CaseStatus.RESOLVED)
+    assert world.released_instances() == ["i-00000000000000001"]
+
+
 def test_a_verification_without_a_result_before_its_deadline_waits_for_the_open_incident() -> None:
     world = world_that_replaces(limits=limits(concurrent=8, verify_deadline=timedelta(minutes=30)))
     world.verifier.duration = timedelta(minutes=20)
