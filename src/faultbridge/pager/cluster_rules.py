@@ -18,7 +18,8 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
     _INCIDENT.triggered(
         {"change": frozenset({"opened"})},
         "cluster incident: {reason}",
-        "Holds the repairs of its nodes ({nodes}); each case continues when the incident closes.{not_isolated}",
+        "Holds the repairs of its nodes ({nodes}); each case continues when the incident closes.{not_isolated}"
+        "{no_repairs}",
         "Fix the common cause. Do not replace the nodes one by one.",
     ),
     _INCIDENT.resolved(
@@ -29,14 +30,15 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
     _EXPIRED.triggered(
         {"change": frozenset({"expired"})},
         "cluster incident not over: {reason}",
-        "Repairs the nodes that are still faulty ({nodes}) within the repair limits, oldest case first.{not_isolated}",
+        "Repairs the nodes that are still faulty ({nodes}) within the repair limits, oldest case first.{not_isolated}"
+        "{no_repairs}",
         "If they share one cause, pause repairs (faultbridge pause --cluster {cluster}) and fix it.",
     ),
     *(
         kind.resolved(
             {"change": frozenset({"closed"})},
             "cluster incident closed: {reason}",
-            "Repairs the nodes that are still faulty, one by one.",
+            "Repairs the nodes that are still faulty, one by one, unless another incident holds them.{no_repairs}",
         )
         for kind in (_INCIDENT, _EXPIRED)
     ),

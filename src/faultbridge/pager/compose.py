@@ -8,7 +8,7 @@ from typing import Any
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import Case
-from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text
@@ -44,7 +44,7 @@ def write_page(event: Mapping[str, Any], rule: PageRule, stored: StoredDetails, 
         | {"case": metadata.get("case_id"), "cluster": metadata["cluster"], "node": metadata.get("node")}
         | {"status": stored.node.status.value if stored.node and stored.node.status else UNKNOWN_STATUS}
         | _isolation_texts(stored.config)
-        | {"nodes": _nodes_text(data.get("nodes"))}
+        | {"nodes": _nodes_text(data.get("nodes")), "no_repairs": _no_repairs_text(stored.config)}
     )
     cause = data.get("cause") or _cause_of(stored.case)
     return Page(
@@ -105,6 +105,15 @@ def _isolation_texts(config: ClusterConfig | None) -> dict[str, str]:
     }
 
 
+def _no_repairs_text(config: ClusterConfig | None) -> str:
+    """Return the sentence that Faultbridge repairs no node of the cluster; empty if it repairs them."""
+    if config is None or (config.acts and config.mode is Mode.ACT):
+        return ""
+    text = f" Faultbridge repairs no node of this cluster (mode {config.mode}, repair owner {config.repair_owner})."
+    follows = config.repair_owner is RepairOwner.PROVIDER
+    return f"{text} Repairs of the provider do not wait." if follows else text
+
+
 class _TextValues(dict[str, str | None]):
     """The values for the placeholders in a rule's texts. A missing value is shown as a question mark."""
 
@@ -133,7 +142,9 @@ def _fault_text(cause: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     if not cause:
         return str(data.get("reason") or "")
     fault = " ".join(part for part in (cause.get("code"), component_text(cause.get("component"))) if part)
-    message = cause.get("message") or cause.get("text")
+    message = str(cause.get("message") or cause.get("text") or "")
+    if message.startswith(fault):
+        return message
     return f"{fault}: {message}" if message else fault
 
 

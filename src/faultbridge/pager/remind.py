@@ -90,7 +90,7 @@ class Remind:
         if not self._open_pages.update(replace(opened, possibly_sent=True)):
             return False
         page = opened.page
-        note = f"Sent after a maintenance of the cluster, which was in progress at {page.occurred_at:%Y-%m-%dT%H:%MZ}."
+        note = f"As of {page.occurred_at:%Y-%m-%dT%H:%MZ}; sent after the end of the cluster's maintenance."
         self.pager.send(message_of(replace(page, note=note)))
         sent = replace(opened, individual=True, postponed=False, last_sent_at=self.clock.now(), sent_count=1)
         self._open_pages.update(sent)

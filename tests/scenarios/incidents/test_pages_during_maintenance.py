@@ -78,7 +78,7 @@ def test_an_incident_that_opens_during_maintenance_sends_no_page_until_the_maint
     rack.advance_minutes(5)
     assert cases(rack.world) == {CaseStatus.ABSORBED}
     assert rack.sent == ["incident triggered"]
-    assert "Sent after a maintenance of the cluster" in rack.urgent[0].bodies["email"]
+    assert "As of 2026-02-03T12:00Z; sent after the end of the cluster's maintenance." in rack.urgent[0].bodies["email"]
     restore_links(rack.world)
     rack.advance_minutes(60)
     assert rack.sent == ["incident triggered", "incident resolved"]

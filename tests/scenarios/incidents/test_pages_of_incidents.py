@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
+import pytest
+
+from faultbridge.domain.cluster.config import Mode, RepairOwner
 from faultbridge.pager.deliver import Paging
 from faultbridge.pager.page import PagerSettings
 from faultbridge.ports import PageMessage, PageUrgency
-from faultbridge.simulation.fakes import FakePager, FakeTable
+from faultbridge.registry.registration import Registration
+from faultbridge.simulation.fakes import FakePager, FakeTable, ManualClock
 from faultbridge.storage import keys
+from tests.pages import incident
 from tests.scenarios.incidents.test_incidents import RACK, incidents, lose_links, restore_links, world_of
-from tests.scenarios.world import World
+from tests.scenarios.world import CLUSTER, World
 
 
-def pages(world: World) -> list[PageMessage]:
-    """Deliver every entry of a world to the pager, in the order of recording, and return what was sent."""
+def pages(world: World, table: FakeTable | None = None) -> list[PageMessage]:
+    """Deliver every entry of a world to the pager, in the order of recording, and return what was sent.
+
+    `table` has the registration of the cluster, which pages can name; it is empty by default.
+    """
     pager = FakePager()
-    paging = Paging(FakeTable(world.clock), pager, world.clock, PagerSettings())
-    for record in world.table.stream:
+    paging = Paging(table or FakeTable(world.clock), pager, world.clock, PagerSettings())
+    for record in tuple(world.table.stream):
         if record.event == "INSERT" and record.new and record.key.sk.startswith(keys.ENTRY):
             paging(json.loads(str(record.new["body"])))
     return pager.sent
@@ -72,3 +80,37 @@ def test_an_expired_incident_pages_again_and_that_page_is_resolved_when_its_node
         f"train-a:incident-expired:{incident.id} triggered",
         f"train-a:incident-expired:{incident.id} resolved",
     ]
+
+
+def incident_page(world: World, **settings: object) -> str:
+    """Return the text of the page of an incident in a cluster with these settings."""
+    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, settings)
+    lose_links(world)
+    world.advance_minutes()
+    (page,) = (one for one in pages(world, world.table) if ":incident:" in one.key)
+    return page.bodies["email"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"mode": Mode.OBSERVE}, {"mode": Mode.DRY_RUN}, {"repair_owner": RepairOwner.PROVIDER}],
+    ids=["observe", "dry_run", "provider"],
+)
+def test_the_page_of_an_incident_says_that_faultbridge_repairs_no_node_of_the_cluster(settings: dict[str, object]):
+    text = incident_page(world_of(16), **settings)
+    assert "Faultbridge repairs no node of this cluster" in text
+    assert ("Repairs of the provider do not wait" in text) is ("repair_owner" in settings)
+
+
+def test_the_page_of_an_incident_in_a_repaired_cluster_names_no_mode_and_its_fault_once():
+    text = incident_page(world_of(16), mode=Mode.ACT)
+    assert "repairs no node" not in text
+    assert text.count("net.link_down") == 1
+
+
+def test_the_page_of_an_incident_that_joined_another_promises_no_repair_of_its_nodes():
+    pager, clock = FakePager(), ManualClock()
+    paging = Paging(FakeTable(clock), pager, clock)
+    paging(incident("opened"))
+    paging(incident("closed", 8, reason="joined inc-1: cluster train-a"))
+    assert "unless another incident holds them" in pager.sent[-1].bodies["email"]
