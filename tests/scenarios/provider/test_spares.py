@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from faultbridge.domain.cases import Resolution
+from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.cluster.spares import VERIFIED_FOR, Spare, SpareStatus
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.errors import Misconfigured, Transient, Unverifiable
@@ -277,6 +279,91 @@ def test_a_case_with_a_running_successor_takes_no_spare() -> None:
     assert (ready(world), current.instance_id) == ([spare], "i-00000000000000002")
     assert steps(world)["committed"]["facts"]["capacity_evidence"] == "launch_first"
     assert sorted(world.live_instances()) == ["i-00000000000000002", spare]
+
+
+def taken(world: World) -> str | None:
+    return next((one.instance_id for one in pool(world) if one.status is SpareStatus.TAKEN), None)
+
+
+def test_a_node_whose_instance_another_controller_terminated_gets_a_ready_spare() -> None:
+    world = world_with_ready(1)
+    (spare,) = ready(world)
+    world.fleet.set_capacity(0)
+    world.fleet.terminate(OLD)
+    world.fault_and_react()
+    assert world.until(world.case_is(RESOLVED)) <= 30
+    node, facts = world.node(), steps(world)
+    assert (world.case().resolution, node.incarnation.instance_id) == (Resolution.EXTERNAL, spare)  # type: ignore[union-attr]
+    assert not list(node.active())
+    assert node.incarnation.since >= world.case().opened_at  # type: ignore[union-attr]
+    assert facts["spare_taken"]["facts"]["capacity_evidence"] == "spare"
+    assert [one["source"] for one in facts["spare_taken"]["facts"]["capacity_sources"]] == ["spare_pool"]
+    assert (facts["spare_taken"]["old_instance"], facts["spare_taken"]["new_instance"]) == (OLD, spare)
+    assert facts["claimed"]["facts"]["spare"] is True
+    assert world.fleet.instances[spare].case == world.case().id
+    world.fleet.set_capacity(None)
+    world.until(lambda: len(ready(world)) == 1, minutes=60)
+
+
+def test_a_spare_that_is_terminated_after_the_release_is_followed_by_another_spare() -> None:
+    world = world_with_ready(2)
+    first, second = ready(world)
+    world.fleet.set_capacity(0)
+
+    def terminate_after_release(call: Call) -> None:
+        if call.name == "provider.replace":
+            world.seam.after = lambda _: None
+            assert taken(world) == first
+            world.fleet.terminate(first)
+
+    world.seam.after = terminate_after_release
+    world.fault_and_react()
+    assert world.until(world.case_is(RESOLVED)) <= 60
+    assert world.node().incarnation.instance_id == second  # type: ignore[union-attr]
+    assert (world.live_instances(), ready(world)) == ([second], [])
+
+
+@pytest.mark.parametrize(
+    ("capacity_left", "sources", "is_spare_used"),
+    [
+        (0, (CapacitySource.SPARE_POOL, CapacitySource.ON_DEMAND), True),
+        (9, (CapacitySource.SPARE_POOL, CapacitySource.ON_DEMAND), True),
+        (0, (CapacitySource.ON_DEMAND, CapacitySource.SPARE_POOL), True),
+        (9, (CapacitySource.ON_DEMAND, CapacitySource.SPARE_POOL), False),
+        (9, (CapacitySource.ON_DEMAND,), False),
+    ],
+)
+def test_a_node_without_instance_gets_a_spare_in_the_order_of_the_policy(
+    capacity_left: int, sources: tuple[CapacitySource, ...], is_spare_used: bool
+) -> None:
+    world = world_with_ready(1)
+    (spare,) = ready(world)
+    world.policy = replace(world.policy, capacity=sources)
+    world.fleet.set_capacity(capacity_left)
+    world.fleet.terminate(OLD)
+    world.fault_until_resolved()
+    assert (world.node().incarnation.instance_id == spare) is is_spare_used  # type: ignore[union-attr]
+
+
+def test_a_policy_without_the_spare_pool_takes_no_spare() -> None:
+    world = world_with_ready(1)
+    world.policy = replace(world.policy, capacity=(CapacitySource.ON_DEMAND,))
+    world.fleet.set_capacity(0)
+    world.fleet.terminate(OLD)
+    world.fault_and_react()
+    world.until(world.case_is(CaseStatus.ESCALATED), minutes=9 * 60)
+    assert len(ready(world)) == 1
+
+
+def test_a_spare_is_claimed_only_after_it_is_tagged_with_its_case() -> None:
+    world = world_with_ready(1)
+    (spare,) = ready(world)
+    world.seam.before = raise_once(("launcher.assign", Transient("lost")))
+    world.fleet.terminate(OLD)
+    world.fault_and_react()
+    assert (taken(world), world.node().incarnation.instance_id) == (spare, OLD)  # type: ignore[union-attr]
+    world.until(world.case_is(RESOLVED))
+    assert (world.fleet.instances[spare].case, world.live_instances()[0]) == (world.case().id, spare)
 
 
 def test_a_taken_spare_that_was_not_needed_becomes_ready_again() -> None:

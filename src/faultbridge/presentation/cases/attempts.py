@@ -22,6 +22,7 @@ _STEP_TEXTS = {
     "intent committed": "",
     "capacity none_left": "no free capacity",
     "capacity unproven": "no evidence of free capacity",
+    "capacity spare_taken": "spare {new_instance} taken",
     "release_instance released": "instance {old_instance} released",
     "await_successor claimed": "instance {new_instance} started in its place",
     "repair_in_place begun": "repair of instance {new_instance} started",

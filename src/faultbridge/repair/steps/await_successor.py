@@ -15,6 +15,7 @@ from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.successor import launch
 from faultbridge.repair.successor.claim import InstanceTaken, claim
+from faultbridge.repair.successor.provide import provide_successor
 
 NAME = "await_successor"
 
@@ -22,23 +23,37 @@ NAME = "await_successor"
 def await_successor(context: StepContext) -> StepResult:
     """Claim the oldest free instance that the group launched for the replacement, or wait for one.
 
-    An instance counts if it was launched after the intent, which is the attempt's point of no return.
+    An instance counts if it was launched after the intent, which is the attempt's point of no return. If the group
+    launches none itself, a ready spare is claimed at once, or a successor is launched.
     """
     group = context.state.placement.group
     if group is None:
         raise Misconfigured(f"no group to find a successor in: node {context.state.key.stream}; set the node's group")
+    claimed = _claim_candidate(context, group)
+    if claimed is not None:
+        return claimed
+    provided, refusal = provide_successor(context)
+    if provided.attempt.spare != context.attempt.spare:
+        claimed = _claim_candidate(provided, group)
+    return claimed or waiting(f"no successor yet in {group}" + (f": {refusal}" if refusal else ""))
+
+
+def _claim_candidate(context: StepContext, group: str) -> StepResult | None:
+    """Claim the oldest instance that may become the successor; return None if there is none."""
     for candidate in _candidates(context, group):
         if not candidate.running or candidate.instance_id == context.instance_id:
             continue
         if not _fits_slot(context, candidate):
             continue
+        untagged = launch.tag_spare(context, context.launcher, (candidate,)) if context.launcher else None
+        if untagged is not None:
+            return waiting(f"the spare {candidate.instance_id} cannot be tagged: {untagged.reason}")
         try:
             return context.finish(StepOutcome.DONE, Phase.AWAITING, claim(context, candidate))
         except InstanceTaken as taken:
             context.log("successor_skipped", str(taken), instance_id=candidate.instance_id)
             continue  # the next candidate may be free
-    refusal = launch.launch_again(context)
-    return waiting(f"no successor yet in {group}" + (f": {refusal}" if refusal else ""))
+    return None
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:

@@ -7,9 +7,10 @@ Read in this order:
 - `pending`: counts the replacements that will use free instances of a shared reservation.
 - `launch`: launches successors for groups that launch no instances themselves, at most one per token.
 - `claim`: attaches an instance to exactly one node.
+- `provide`: takes a spare or launches a successor for a node whose old instance is already gone.
 - `unused`: terminates launched instances that never backed a node.
 
-The step `steps.release_instance` uses `capacity` and `launch`; `steps.await_successor` uses `launch` and `claim`.
+The step `steps.release_instance` uses `capacity` and `launch`; `steps.await_successor` uses `claim` and `provide`.
 
 Tests: tests/scenarios/repair/test_replacement.py and test_crashes.py, tests/scenarios/provider/test_launch_template.py.
 """

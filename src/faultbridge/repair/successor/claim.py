@@ -64,12 +64,10 @@ def _attach(
     writes: tuple[Write, ...],
 ) -> Transition:
     old = state.incarnation
-    acted_at = context.case.marks.get(Phase.ACTED.value, candidate.launched_at)
     hosts, before = candidate.host_names, state.placement
     is_host = names.is_host_name(state.key.node, hosts)
     leaving = (old.instance_id,) if old and old.instance_id else ()
-    # Launch times are whole seconds: one may seem to precede the release of the old instance.
-    since = max(candidate.launched_at, acted_at)
+    since = _backs_since(context, candidate)
     state = replace(
         update_attempt(state, successor=candidate.instance_id),
         incarnation=Incarnation((old.instance if old else 0) + 1, 1, candidate.instance_id, None, since),
@@ -94,6 +92,15 @@ def _attach(
     )
     state, draft = move_node(state, NodeStatus.VALIDATING, now, "successor claimed, generation raised")
     return Transition(state, (step, draft), writes)
+
+
+def _backs_since(context: StepContext, candidate: LaunchedInstance) -> datetime:
+    """Return the time from which an instance counts as the one that backs the node."""
+    acted_at = context.case.marks.get(Phase.ACTED.value, candidate.launched_at)
+    # A spare was launched long before: what happened to the node until this step belongs to the old instance.
+    taken_at = context.attempt.since if candidate.instance_id == context.attempt.spare else None
+    # Launch times are whole seconds: one may seem to precede the release of the old instance.
+    return max(candidate.launched_at, acted_at, taken_at or acted_at)
 
 
 def _facts(context: StepContext, candidate: LaunchedInstance) -> dict[str, Any]:

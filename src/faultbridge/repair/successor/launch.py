@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from faultbridge.decoders.common.gpu_count import with_same_gpu_count
-from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cluster.capacity_sources import CapacitySource
-from faultbridge.domain.nodes import NodeState
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.errors import Misconfigured
 from faultbridge.ports import CallResult, LaunchedInstance, Launcher, LaunchRequest, ProviderFailure
-from faultbridge.repair.attempt.progress import live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.successor.claim import belongs_to_other
@@ -44,7 +40,7 @@ def ensure_successor(context: StepContext) -> CallResult | None:
     wanted = launch_request(context, group)
     found = free_launches(context, launcher, wanted)
     if any(candidate.running for candidate in found):
-        return _tag_spare(context, launcher, found)
+        return tag_spare(context, launcher, found)
     if found:
         return CallResult(ProviderFailure.TIMEOUT, f"successor {found[0].instance_id} is not running yet")
     answer = launcher.launch(wanted)
@@ -67,25 +63,27 @@ def free_launches(context: StepContext, launcher: Launcher, request: LaunchReque
     return tuple(one for one in launched if not belongs_to_other(found.get(aliases[one.instance_id]), context.state))
 
 
-def _tag_spare(context: StepContext, launcher: Launcher, found: Sequence[LaunchedInstance]) -> CallResult | None:
-    """Tag a spare instance with its case, before the old instance is released.
+def tag_spare(context: StepContext, launcher: Launcher, found: Sequence[LaunchedInstance]) -> CallResult | None:
+    """Tag the spare of the attempt with its case, if `found` contains this spare and it lacks the tag.
 
-    Returns why the old instance must stay, or None if it may be released.
+    Returns why the spare could not be tagged, or None. Until it is tagged, the old instance must not be released, and
+    the spare must not be claimed.
     """
-    spare = context.attempt.spare
-    if spare is None or spare not in {candidate.instance_id for candidate in found}:
+    spare, case = context.attempt.spare, context.case.id
+    if not any(one.instance_id == spare and one.case != case for one in found):
         return None
-    answer = launcher.assign(spare, context.case.id)
+    answer = launcher.assign(str(spare), case)
     return None if answer.ok else replace(answer, failure=ProviderFailure.TIMEOUT)
 
 
 def taken_spare(context: StepContext, fits: Callable[[str], bool]) -> str | None:
     """Return the id of the spare that an earlier call took for the case, or None.
 
-    A spare for which `fits` returns False is returned to the pool.
+    A spare for which `fits` returns False is returned to the pool. The spare of the attempt does not count: it is
+    listed with the launched instances, unless it is gone.
     """
     pool, cluster = SparePool(context.tools.table, context.tools.clock), context.state.key.cluster
-    used = {context.instance_id, *context.state.former_instances}
+    used = {context.instance_id, context.attempt.spare, *context.state.former_instances}
     taken = pool.taken_by(cluster, context.case.id, used)
     if taken is not None and not fits(taken):
         pool.give_back(cluster, taken)
@@ -106,26 +104,6 @@ def check_launchable(context: StepContext) -> None:
     """Raise Misconfigured if no successor could be launched; called before an instance is released."""
     if context.launcher is not None and context.state.placement.group is not None:
         launch_request(context, context.state.placement.group)
-
-
-def launch_again(context: StepContext) -> str:
-    """Launch a successor unless one is already launched. Returns why the launch failed, or ''."""
-    launcher, group = context.launcher, context.state.placement.group
-    if launcher is None or group is None or free_launches(context, launcher, launch_request(context, group)):
-        return ""
-    types = types_to_launch(context)
-    if types and not context.attempt.instance_types:
-        context = context.commit(lambda state, _: Transition(update_attempt(state, instance_types=types)))
-    try:
-        answer = launcher.launch(launch_request(context, group))
-    except Transient as error:
-        context.log("successor_launch_failed", str(error))
-        return str(error)
-    if not answer.ok:
-        context.log("successor_launch_failed", answer.reason, failure=answer.failure)
-    if not answer.ok and answer.failure not in SAME_TOKEN:
-        context.commit(_use_next_token)
-    return answer.reason
 
 
 def launch_request(context: StepContext, group: str) -> LaunchRequest:
@@ -190,8 +168,3 @@ def case_request(context: StepContext, group: str) -> LaunchRequest:
     intent, attempt = context.attempt.intent, context.attempt
     token = f"{intent.token if intent else context.case.execution}-{attempt.launches}"
     return LaunchRequest(context.rules.config, group, context.case.id, token, context.instance_id, spare=attempt.spare)
-
-
-def _use_next_token(state: NodeState, now: datetime) -> Transition:  # noqa: ARG001 - the signature of a change
-    _, attempt = live_attempt(state)
-    return Transition(update_attempt(state, launches=attempt.launches + 1))

@@ -146,16 +146,28 @@ def _present(context: StepContext, instance_id: str, group: str) -> SourceAnswer
     """
     if context.launcher is None:
         return None
-    spare = taken_spare(context, lambda one: _fits(context, one, volume_zones(context, instance_id)))
-    if spare is not None:
-        found = Capacity(CapacityEvidence.SPARE, reason=spare)
-        return SourceAnswer(CapacitySource.SPARE_POOL, found, context.now, spare)
+    taken = _taken(context, instance_id)
+    if taken is not None:
+        return taken
     launched = next(iter(free_launches(context, context.launcher, case_request(context, group))), None)
     if launched is None:
         return None
     source = source_of_type(context, launched.instance_type)
     reason = f"{launched.instance_id} was launched by an earlier attempt"
     return SourceAnswer(source, Capacity(CapacityEvidence.LAUNCH_FIRST, reason=reason), context.now)
+
+
+def ask_spare_pool(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
+    """Return the answer of the spare pool: the spare that the case already has, or one that is taken for it now."""
+    return _taken(context, instance_id) or _spare(context, instance_id, group)
+
+
+def _taken(context: StepContext, instance_id: str) -> SourceAnswer | None:
+    spare = taken_spare(context, lambda one: _fits(context, one, volume_zones(context, instance_id)))
+    if spare is None:
+        return None
+    found = Capacity(CapacityEvidence.SPARE, reason=spare)
+    return SourceAnswer(CapacitySource.SPARE_POOL, found, context.now, spare)
 
 
 def _fits(context: StepContext, spare: str, zones: frozenset[str]) -> bool:
