@@ -213,4 +213,5 @@ def test_nodes_are_listed_by_the_instance_they_run_on(api: Api, kubernetes: Kube
     )
     assert found[first].domains == {"zone": "us-west-2a", "network_node": "nn-bottom", "network_node_2": "nn-top"}
     assert (found[first].opted_out, found[second].opted_out) == (True, False)
+    assert found[first].opt_out_node == "ip-10-0-0-7.us-west-2.compute.internal"
     assert listing.list_instances(ClusterConfig("train-b")) == {}

@@ -89,6 +89,10 @@ STAYS_OPEN = Breaker(BreakerState.OPEN, NOON, opened=(NOON,) * 3, stays_open=Tru
             "aws ec2 delete-tags --resources i-0aaaaaaaaaaaaaaa1 --tags Key=faultbridge:opt-out",
         ),
         (
+            replace(QUEUED, ignored=replace(IGNORED, by="label", kubernetes_node="ip-10-0-0-7")),
+            "kubectl label node ip-10-0-0-7 faultbridge/opt-out-",
+        ),
+        (
             with_case(CaseStatus.QUEUED, approval=ASKED),
             "faultbridge case approve c-1 --repair-action replace_node",
         ),

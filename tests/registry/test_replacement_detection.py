@@ -9,6 +9,7 @@ import pytest
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.instances import Instance
+from faultbridge.pipeline.decide.required_order import inclusion_order
 from tests.builders import KEY
 from tests.registry.world import instance, node_of, replace_externally, terminate
 from tests.world import GROUP, XID_79
@@ -91,6 +92,32 @@ def test_a_replacement_is_refused_while_a_repair_controls_the_node(world, caplog
     assert node_of(world).incarnation == before.incarnation
     (line,) = decisions(caplog, "replacement_left_to_repair")
     assert (line.node, line.instance_id) == ("a", "i-0fffffffffffffff1")
+
+
+def test_the_command_that_ends_an_exclusion_names_the_label_and_then_the_tag_that_stays(
+    world, sync, inventory, node_listing
+):
+    def command() -> str:
+        state, now = node_of(world), world.ports.clock.now()
+        order = inclusion_order(state, world.app.registry.registration.cluster(KEY.cluster), now)
+        return order.command if order else ""
+
+    def set_label(node: str | None) -> None:
+        described = Instance(instance(world), (node or "ip-7",), opted_out=node is not None, opt_out_node=node)
+        node_listing.instances = {instance(world): described}
+        sync()
+
+    set_label("ip-7")
+    assert command() == "kubectl label node ip-7 faultbridge/opt-out-"
+    inventory.opted_out_instances = {instance(world)}
+    set_label("ip-7")
+    assert command() == "kubectl label node ip-7 faultbridge/opt-out-"
+    set_label(None)
+    assert command() == f"aws ec2 delete-tags --resources {instance(world)} --tags Key=faultbridge:opt-out"
+    set_label("ip-7")
+    inventory.opted_out_instances = set()
+    set_label(None)
+    assert (command(), node_of(world).ignored) == ("", None)
 
 
 @pytest.mark.parametrize("source", ["tag", "label"])

@@ -16,8 +16,9 @@ class Instance:
 
     `names` are all names under which records refer to it, the provider's preferred name first. `domains` are its
     failure domains by kind. `slot` is the provider's permanent id of the node that the instance backs (HyperPod's
-    logical id). `opted_out` is True when a tag or label excludes the instance from repair. `role_id` is the id of the
-    role in its instance profile. `has_all_domains` is False if its failure domains must be read again later.
+    logical id). `opted_out` is True when a tag or label excludes the instance from repair. `opt_out_node` is the name
+    of the Kubernetes node whose label does so; None if a tag does. `role_id` is the id of the role in its instance
+    profile. `has_all_domains` is False if its failure domains must be read again later.
     """
 
     instance_id: str
@@ -28,8 +29,14 @@ class Instance:
     launched_at: datetime | None = None
     slot: str | None = None
     opted_out: bool = False
+    opt_out_node: str | None = None
     has_all_domains: bool = True
     role_id: str | None = None
+
+    @property
+    def opt_out(self) -> str | bool:
+        """Return the Kubernetes node whose label excludes the instance, True if a tag does, False if nothing does."""
+        return (self.opt_out_node or True) if self.opted_out else False
 
     @property
     def name(self) -> str:

@@ -72,8 +72,7 @@ class Placement:
 
     `domains` holds the failure domains by kind, and `domain` the narrowest of them. `host_names` belong to the current
     instance and change with it; `aliases` belong to the node and stay. `named_after` is the id of the last instance
-    whose host name was the node's name. None means that no instance had this name; the successor keeps it. `slot` is
-    the provider's own permanent name of the node.
+    whose host name was the node's name; if None, a successor keeps that name. `slot` is the provider's permanent name.
     """
 
     group: str | None = None
@@ -88,15 +87,16 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """An operator's request to ignore a node, with its period and reason.
+    """A request to ignore a node, with its period and reason.
 
-    The requester is an operator's ARN, or `label` if a label of the Kubernetes node requests it.
+    `by` is an operator's ARN, or `label` for a tag of the instance or a label of the Kubernetes node `kubernetes_node`.
     """
 
     by: str
     since: datetime
     until: datetime | None = None
     reason: str = ""
+    kubernetes_node: str | None = None
 
 
 class CaseEvent(NamedTuple):

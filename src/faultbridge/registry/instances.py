@@ -135,4 +135,5 @@ def combine(provider: Instance, orchestrator: Instance | None) -> Instance:
         names=tuple(dict.fromkeys((*provider.names, *orchestrator.names))),
         domains={**orchestrator.domains, **provider.domains},
         opted_out=orchestrator.opted_out,
+        opt_out_node=orchestrator.opt_out_node,
     )

@@ -196,12 +196,17 @@ def _apply_opt_out(state: NodeState, instance: Instance, now: datetime) -> tuple
 
     If an operator ordered that the node is ignored, the function changes nothing.
     """
-    by_label = state.ignored is not None and state.ignored.by == LABEL
-    if instance.opted_out == by_label or (state.ignored is not None and not by_label):
+    ignored = state.ignored
+    by_label = ignored is not None and ignored.by == LABEL
+    if ignored is not None and by_label and instance.opted_out:
+        # The label may have been removed while the tag stays, or the reverse.
+        return start_ignoring(state, replace(ignored, kubernetes_node=instance.opt_out_node)), ()
+    if instance.opted_out == by_label or (ignored is not None and not by_label):
         return state, ()
     text = "excluded from repair by its label" if instance.opted_out else "no longer excluded from repair by its label"
     note = entry_builder.note(kind="inventory", text=text, at=now, facts={"opted_out": instance.opted_out})
-    return start_ignoring(state, Ignored(LABEL, now)) if instance.opted_out else stop_ignoring(state, now), (note,)
+    excluded = Ignored(LABEL, now, kubernetes_node=instance.opt_out_node)
+    return start_ignoring(state, excluded) if instance.opted_out else stop_ignoring(state, now), (note,)
 
 
 def _alias_change(state: NodeState, instance: Instance, since: datetime, former: str | None) -> AliasChange:

@@ -80,7 +80,7 @@ def row_update(state: NodeState, instance: Instance) -> Update:
         ("domains",): dict(state.placement.domains),
         ("names",): list(state.placement.host_names),
         ("slot",): state.placement.slot,
-        ("opted_out",): instance.opted_out,
+        ("opted_out",): instance.opt_out,
     }
     return Update(keys.roster(state.key.cluster, state.shard, state.key.node), set=written)
 
@@ -116,6 +116,6 @@ def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:
     stored = row.get("names")
     names = tuple(str(name) for name in stored) if isinstance(stored, list) else ()
     found = orchestrator or Instance(str(row["instance"]))
-    if not set(found.names) - {*names, str(row["node"])} and found.opted_out == bool(row.get("opted_out")):
+    if not set(found.names) - {*names, str(row["node"])} and found.opt_out == (row.get("opted_out") or False):
         return None
     return replace(found, instance_id=str(row["instance"]), names=(*names, *found.names))

@@ -71,7 +71,8 @@ def _instance(instance_id: str, node: Node) -> Instance:
     host_names = [one.address for one in addresses if one.type in ADDRESSES]
     names = dict.fromkeys(name for name in (_name(node), *host_names) if name)
     opted_out = labels.get(OPT_OUT_LABEL) == "true"
-    return Instance(instance_id, tuple(names), _domains(labels), opted_out=opted_out)
+    opt_out_node = _name(node) if opted_out else None
+    return Instance(instance_id, tuple(names), _domains(labels), opted_out=opted_out, opt_out_node=opt_out_node)
 
 
 def _domains(labels: Mapping[str, str]) -> dict[str, str]:

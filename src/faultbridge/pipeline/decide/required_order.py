@@ -105,9 +105,13 @@ def inclusion_order(state: NodeState, config: ClusterConfig, now: datetime) -> R
     if state.ignored.by != LABEL:
         command = f"faultbridge node ignore {state.key.node} --cluster {state.key.cluster} --end"
         return RequiredOrder(f"the node is ignored: {state.ignored.reason}", command)
+    reason = "the node is excluded from repair by a"
+    if state.ignored.kubernetes_node is not None:
+        command = f"kubectl label node {state.ignored.kubernetes_node} faultbridge/opt-out-"
+        return RequiredOrder(f"{reason} label of its Kubernetes node", command)
     instance = state.incarnation.instance_id if state.incarnation else None
-    reason = "the node is excluded from repair by a tag of its instance or a label of its Kubernetes node"
-    return RequiredOrder(reason, f"aws ec2 delete-tags --resources {instance} --tags Key=faultbridge:opt-out")
+    command = f"aws ec2 delete-tags --resources {instance} --tags Key=faultbridge:opt-out"
+    return RequiredOrder(f"{reason} tag of its instance", command)
 
 
 def _on_node(verb: str, state: NodeState, reason: str) -> RequiredOrder:
