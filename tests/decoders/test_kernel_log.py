@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -120,6 +121,32 @@ def test_a_message_written_by_a_user_is_info_and_needs_no_action() -> None:
         fault = only(line)
         assert (fault.severity, fault.action) == (Severity.INFO, Action.NONE)
         assert fault.attributes["facility"] == "user"
+
+
+@pytest.mark.parametrize("facility", range(1, 24))
+def test_only_the_facility_of_the_kernel_proves_that_the_kernel_wrote_a_syslog_line(facility: int) -> None:
+    fault = only(f"<{facility << 3 | 6}>{XID}")
+    assert (fault.severity, fault.action) == (Severity.INFO, Action.NONE)
+    assert fault.attributes["facility"] == "user"
+    assert read(f"<{facility << 3 | 6}>Feb  3 04:05:06 gpu-1 quoter: {XID}") == []
+    assert only(f"<6>{XID}").severity is None
+
+
+@pytest.mark.parametrize("facility", [1, 3])
+def test_a_kernel_record_of_the_journal_with_the_facility_of_a_program_is_info(facility: int) -> None:
+    fault = only(json.dumps({"MESSAGE": XID, "_TRANSPORT": "kernel", "SYSLOG_FACILITY": str(facility)}))
+    assert (fault.severity, fault.action) == (Severity.INFO, Action.NONE)
+
+
+def test_networkd_reports_carriers_with_its_facility_and_no_messages_of_the_kernel() -> None:
+    lost = "systemd-networkd[11]: ib6: Lost carrier"
+    assert only(f"<30>Feb  3 04:05:06 gpu-1 {lost}").severity is None
+    assert only(f"<14>Feb  3 04:05:06 gpu-1 {lost}").severity is Severity.INFO
+    journal = {"SYSLOG_IDENTIFIER": "systemd-networkd", "_TRANSPORT": "journal"}
+    for text in (XID, f"ib6: Lost carrier#012{XID}"):
+        for line in (f"<30>systemd-networkd[11]: {text}", json.dumps(journal | {"MESSAGE": text})):
+            certain = [one for one in read(line) if isinstance(one, Fault) and one.severity is None]
+            assert [one for one in certain if one.code == "xid.79"] == []
 
 
 def test_a_user_cannot_clear_a_recovery_action() -> None:

@@ -16,10 +16,10 @@ from faultbridge.decoders.common.wrappers import unwrap
 MAX_PREFIXES = 12
 # Driver messages start with one of these; no prefix follows.
 _DRIVERS = ("NVRM: ", "nvidia", "pcieport ", "mlx5_core ")
-USER = "user"
-_NETWORKD = "systemd-networkd"
-_KERNEL = "kern"
-_KERNEL_FACILITY, _USER_FACILITY = 0, 1
+USER, DAEMON = "user", "daemon"
+_KERNEL, _NETWORKD = "kern", "systemd-networkd"
+_KERNEL_FACILITY, _DAEMON_FACILITY = 0, 3
+_OF_NETWORKD = lazy_pattern(rf"(?:\S{{1,255}} )?{_NETWORKD}\[\d{{1,10}}\]: ")
 ANSI = lazy_pattern(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 
 
@@ -27,6 +27,7 @@ ANSI = lazy_pattern(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 class KernelMessage:
     """One kernel message without its prefixes, and the facts that the prefixes contained.
 
+    `facility` is `kern`, `daemon` for a message of networkd, `user` for any other program, or None if it is unknown.
     `uptime` is the seconds since boot, as printk printed them. `framed` is True if the line had any prefix. The object
     is modified in place for speed, because a burst of errors has tens of thousands of lines.
     """
@@ -47,6 +48,8 @@ def unprefixed(line: str, received_at: datetime | None = None) -> KernelMessage:
     for _ in range(MAX_PREFIXES):
         if message.text.startswith(_DRIVERS) or not _strip_one(message, received_at):
             break
+    if message.facility == DAEMON and _OF_NETWORKD.match(message.text) is None:
+        message.facility = USER  # any program can use this facility, and only networkd's messages are read
     return message
 
 
@@ -113,8 +116,7 @@ def _level(message: KernelMessage, match: re.Match[str], _: datetime | None) -> 
 
 
 def _priority(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    number = int(match[1]) >> 3
-    message.facility = _KERNEL if number == _KERNEL_FACILITY else USER if number == _USER_FACILITY else str(number)
+    message.facility = DAEMON if int(match[1]) >> 3 == _DAEMON_FACILITY else _facility(int(match[1]))
 
 
 def _rfc5424(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
@@ -132,8 +134,7 @@ def _kmsg(message: KernelMessage, match: re.Match[str], _: datetime | None) -> N
 
 def _host(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
     message.node = message.node or match[1]
-    message.facility = message.facility or _KERNEL
-    _of_kernel(message)
+    message.facility = _KERNEL if message.facility in {None, _KERNEL} else USER
 
 
 def _strip_only(_message: KernelMessage, _match: re.Match[str], _: datetime | None) -> None:
@@ -168,7 +169,7 @@ def _from_json(message: KernelMessage) -> bool:
     message.boot_id = wrapped.boot_id or message.boot_id
     message.uptime = wrapped.uptime or message.uptime
     if wrapped.program is not None:
-        message.facility = _KERNEL if wrapped.by_kernel else "daemon" if networkd else USER
+        message.facility = _KERNEL if wrapped.by_kernel else DAEMON if networkd else USER
     message.framed = True
     return True
 

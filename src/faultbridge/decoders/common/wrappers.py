@@ -75,7 +75,7 @@ def _wrapped(record: Mapping[str, Any], text: str) -> WrappedLine:
     program, transport = _first_text(record, _PROGRAMS), record.get("_TRANSPORT")
     if transport is not None or "MESSAGE" in record:
         program = program or str(transport or _KERNEL)[:64]
-        by_kernel = record.get("_TRANSPORT", _KERNEL) == _KERNEL and str(record.get("SYSLOG_FACILITY", "0")) != "1"
+        by_kernel = record.get("_TRANSPORT", _KERNEL) == _KERNEL and str(record.get("SYSLOG_FACILITY", "0")) == "0"
     else:
         by_kernel = program == _KERNEL
     kubernetes = record.get("kubernetes")

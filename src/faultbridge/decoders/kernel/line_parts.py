@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.decoders.common.lazy_pattern import lazy_pattern
-from faultbridge.decoders.common.prefix import ANSI, USER, KernelMessage, unprefixed
+from faultbridge.decoders.common.prefix import ANSI, DAEMON, USER, KernelMessage, unprefixed
 from faultbridge.decoders.common.wrappers import unwrap
 from faultbridge.decoders.kernel.line_filter import matching_lines
 
@@ -122,6 +122,8 @@ def wrapped_message(message: KernelMessage, received_at: datetime | None) -> Ker
 
 def _is_of_program(message: KernelMessage) -> bool:
     """Return whether a syslog line states that a program other than the kernel wrote it."""
+    if message.facility == DAEMON:
+        return True
     if not message.framed or message.facility is not None or message.uptime is not None:
         return False
     found = _PROGRAM.match(message.text)
