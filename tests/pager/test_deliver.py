@@ -245,6 +245,46 @@ def test_a_case_that_closes_before_its_page_is_recorded_sends_no_page() -> None:
     assert pager.keys == []
 
 
+def of_later_epoch(given: dict[str, Any], sequence: int) -> dict[str, Any]:
+    """Return an event as it is recorded after `faultbridge recover`, which starts a new epoch."""
+    metadata = {"epoch": 2, "sequence": sequence, "event_id": f"00000000-0000-5000-8002-{sequence:012d}"}
+    return given | {"metadata": given["metadata"] | metadata}
+
+
+def test_an_event_of_a_later_epoch_is_later_whatever_its_sequence() -> None:
+    paging, pager, _ = new_paging()
+    paging(ESCALATED)
+    assert outcomes(paging, of_later_epoch(CLOSED, 1)) == [PageOutcome.SENT]
+    assert outcomes(paging, case_event("escalated", 40)) == [PageOutcome.OVERTAKEN]
+    assert states(pager.sent) == ["triggered", "resolved"]
+
+
+def test_a_page_of_a_later_epoch_with_the_same_sequence_is_not_marked_as_sent_by_the_earlier_event() -> None:
+    paging, pager, _ = new_paging()
+    closed = of_later_epoch(CLOSED, ESCALATED["metadata"]["sequence"])
+
+    def close_without_sending(_call: Call) -> None:
+        pager.seam.after, pager.seam.before = (lambda _: None), failing(Transient("throttled"))
+        with pytest.raises(Transient):
+            paging(closed)
+        pager.seam.before = lambda _: None
+
+    pager.seam.after = close_without_sending
+    (delivery,) = (one for one in paging(ESCALATED) if one.key == URGENT_KEY)
+    assert (delivery.outcome, delivery.recorded) == (PageOutcome.SENT, False)
+    assert outcomes(paging, closed) == [PageOutcome.SENT]
+    assert states(pager.sent) == ["triggered", "resolved"]
+
+
+def test_a_record_of_a_later_epoch_with_the_same_sequence_is_not_overwritten_by_an_earlier_event() -> None:
+    paging, pager, table = new_paging()
+    paging(ESCALATED)
+    closed = of_later_epoch(CLOSED, ESCALATED["metadata"]["sequence"])
+    run_after_read(table.seam, keys.page_notification(CASE, "escalated"), lambda: paging(closed))
+    assert outcomes(paging, case_event("escalated", 40)) == [PageOutcome.OVERTAKEN]
+    assert states(pager.sent) == ["triggered", "resolved"]
+
+
 def test_a_case_that_closes_while_its_page_is_sent_leaves_no_open_page() -> None:
     paging, pager, table = new_paging()
 

@@ -96,13 +96,14 @@ class NotificationLog:
 
         Raises Conflict if a later event was recorded in the meantime.
         """
-        _, sequence = _position(event["metadata"])
         sent: dict[Path, Value] = {
             ("state",): SENT,
             ("message_id",): message_id,
             ("sent_at",): to_text(self.clock.now()),
         }
-        update = Update(_record_key(rule.key(event)), set=sent, when=Equals("sequence", sequence))
+        # After a restore, the event of another epoch can have the same sequence.
+        unchanged = Equals("event_id", event["metadata"]["event_id"])
+        update = Update(_record_key(rule.key(event)), set=sent, when=unchanged)
         self.table.transact([update, *other_writes])
 
     def is_resolved(self, page_key: str) -> bool:
@@ -153,4 +154,4 @@ def _position(source: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _unchanged(record: Item | None) -> Condition:
-    return Absent() if record is None else Equals("sequence", int(str(record["sequence"])))
+    return Absent() if record is None else Equals("event_id", str(record["event_id"]))
