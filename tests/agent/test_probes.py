@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from functools import partial
 
@@ -179,9 +180,30 @@ def test_port_counters_are_read_with_their_paths(tmp_path):
     ]
 
 
-def test_an_exporter_on_another_host_is_refused():
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/latest/meta-data/",
+        "http://localhost.example.com/metrics",
+        "http://127.0.0.1.example.com:9400/metrics",
+        "http://localhost:9400@example.com/metrics",
+        "https://127.0.0.1:9400/metrics",
+        "file://localhost/etc/hostname",
+        "http://[::1/metrics",
+    ],
+)
+def test_an_exporter_on_another_host_is_refused(url):
     with pytest.raises(ValueError, match="not on this host"):
-        scrape("http://169.254.169.254/latest/meta-data/")
+        scrape(url)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST"])
+def test_an_exporter_that_does_not_run_on_this_host_is_absent(host):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://{host}:{unused.getsockname()[1]}/metrics"
+        with pytest.raises(FileNotFoundError):
+            scrape(url)
 
 
 def test_the_cpu_budget_pauses_until_the_average_is_below_its_share():

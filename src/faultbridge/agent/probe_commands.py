@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from faultbridge.agent.child_processes import (
     MAX_OUTPUT_BYTES,
@@ -24,6 +25,7 @@ from faultbridge.data.counters import counters_of
 EXPORTER_TIMEOUT_SECONDS = 5.0
 MAX_FILES = 4000
 MAX_INTERFACES = 32
+_THIS_HOST = ("127.0.0.1", "localhost", "::1")
 _PORT_FILES = ("state", "phys_state", "rate", "link_layer")
 _COUNTER_FOLDERS = ("counters", "hw_counters")
 
@@ -97,9 +99,8 @@ def scrape(url: str) -> bytes:
     Raises FileNotFoundError if no exporter listens at the URL, TimeoutError if a limit is exceeded, and ValueError if
     the URL has another host.
     """
-    allowed = ("http://127.0.0.1", "http://localhost", "http://[::1]")
-    if not url.startswith(allowed):
-        raise ValueError(f"the exporter is not on this host: {url}; allowed prefixes: {', '.join(allowed)}")
+    if not _is_on_this_host(url):
+        raise ValueError(f"the exporter is not on this host: {url}; allowed: http:// and {', '.join(_THIS_HOST)}")
     deadline = time.monotonic() + EXPORTER_TIMEOUT_SECONDS
     page = bytearray()
     try:
@@ -113,6 +114,14 @@ def scrape(url: str) -> bytes:
             raise FileNotFoundError(url) from None
         raise
     return bytes(page)
+
+
+def _is_on_this_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme == "http" and parts.hostname in _THIS_HOST
 
 
 def _start_port_counters(folder: Path) -> RunningProbe | ProbeResult:
