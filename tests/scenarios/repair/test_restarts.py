@@ -64,6 +64,32 @@ def test_the_entry_of_a_restart_names_the_instance_and_the_operation() -> None:
     assert named == [(f"reboot_node-{token}", FIRST)] * 2
 
 
+@pytest.mark.parametrize("known_late", [False, True])
+def test_a_restart_whose_answer_is_lost_is_recorded_as_begun_before_it_is_back(known_late: bool) -> None:
+    world = World(rules=(RESET, REBOOT))
+    world.restarter.fail_next(ProviderFailure.AMBIGUOUS, effect=True)
+    world.restarter.status_unknown = known_late
+    world.fault_and_react()
+    world.advance_minutes(6)
+    world.restarter.status_unknown = False
+    world.until(world.case_is(RESOLVED))
+    ((_, _, token),) = world.restarter.restarted
+    named = [(one["operation"], one["new_instance"]) for one in (*steps(world, "begun"), *steps(world, "back"))]
+    assert named == [(f"reboot_node-{token}", FIRST)] * 2
+    history = world.record_history()
+    assert history.index("repair_in_place begun") < history.index("repair_in_place back")
+
+
+def test_a_failed_restart_whose_answer_was_lost_is_recorded_as_begun() -> None:
+    world = World(rules=(RESET, REBOOT))
+    world.restarter.fail_next(ProviderFailure.AMBIGUOUS, effect=True)
+    world.restarter.results[FIRST] = Restart(RestartState.FAILED, "no driver", operation="command-1")
+    world.restarter.duration = timedelta(0)
+    world.fault_until_resolved()
+    assert [one["operation"] for one in steps(world, "begun")] == ["command-1"]
+    assert [one["reason"] for one in steps(world, "failed")] == ["no driver"]
+
+
 def test_a_fault_between_the_restart_and_its_verification_fails_the_verification() -> None:
     world = World(rules=(RESET, REBOOT))
     handler = world.workflow.handler

@@ -28,6 +28,7 @@ from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, wa
 from faultbridge.repair.steps.follow_provider import finish_if_gone
 
 NAME = "repair_in_place"
+STARTED = frozenset({RestartState.RUNNING, RestartState.DONE, RestartState.FAILED})
 UNREACHABLE = frozenset({ProviderFailure.NOT_FOUND, ProviderFailure.PROVIDER_ERROR})
 
 
@@ -60,7 +61,8 @@ def _restart(context: StepContext, intent: Intent) -> StepResult:
         context.log("restart_unanswered", str(error), instance_id=intent.instance_id)
         answer = CallResult(ProviderFailure.AMBIGUOUS, str(error))
     if answer.ok:
-        return _record_start(context, answer)
+        _record_start(context, answer.operation)
+        return waiting(f"the {context.case.repair_action.value} has started")
     if answer.failure in UNREACHABLE:
         return fail_step(context, NAME, "out_of_reach", answer.reason, answer.failure.value)
     failure = answer.failure or ProviderFailure.PROVIDER_ERROR
@@ -73,22 +75,25 @@ def _restart(context: StepContext, intent: Intent) -> StepResult:
     return waiting(f"{failure.value}: {answer.reason}")
 
 
-def _record_start(context: StepContext, answer: CallResult) -> StepResult:
+def _record_start(context: StepContext, operation: str | None) -> StepContext:
+    """Record once that the restart began, and return the new context."""
+
     def revise(state: NodeState, now: datetime) -> Transition:
         _, attempt = live_attempt(state)
-        if attempt.operation == answer.operation:
+        if attempt.operation == operation:
             return Transition(state)
         step = entry_builder.step(
-            context.case, NAME, "begun", now, operation=answer.operation, new_instance=context.instance_id
+            context.case, NAME, "begun", now, operation=operation, new_instance=context.instance_id
         )
-        return Transition(enter_phase(update_attempt(state, operation=answer.operation), Phase.ACTED, now), (step,))
+        return Transition(enter_phase(update_attempt(state, operation=operation), Phase.ACTED, now), (step,))
 
-    context.commit(revise)
-    return waiting(f"the {context.case.repair_action.value} has started")
+    return context.commit(revise)
 
 
 def _check_restart(context: StepContext, intent: Intent) -> StepResult:
     restart = context.restarter.status(intent.repair_action, intent.instance_id, intent.token)
+    if restart.state in STARTED and restart.operation is not None and context.attempt.operation is None:
+        context = _record_start(context, restart.operation)  # the answer of the call was lost
     if restart.state is RestartState.DONE:
         return _finish_restarted(context, intent, restart)
     gone = finish_if_gone(context, NAME)
