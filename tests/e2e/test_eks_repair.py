@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 import pytest
 
 from faultbridge.adapters.kubernetes.taints import ISOLATED
@@ -40,3 +42,8 @@ def test_a_node_is_drained_replaced_verified_and_returned_to_service(
 def test_the_isolation_was_confirmed_by_the_orchestrator(eks_repair: EksRepair) -> None:
     (isolated,) = (one["data"] for one in eks_repair.entries if one["data"].get("to") == NodeStatus.QUARANTINED)
     assert isolated["reason"] == "isolation confirmed"
+
+
+def test_the_node_groups_of_the_cluster_are_read(installation: Installation, eks_repair: EksRepair) -> None:
+    calls = [one for one in installation.required_proxy.calls if one.name == "eks:ListNodegroups"]
+    assert {one.status for one in calls if one.arguments == {"name": eks_repair.cluster}} == {HTTPStatus.OK}

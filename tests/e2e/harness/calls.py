@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 _S3_OPERATIONS = {"GET": "GetObject", "PUT": "PutObject", "DELETE": "DeleteObject"}
+_EKS_PATH = re.compile(r"/clusters/(?P<name>[^/]+)(?P<groups>/node-groups(?:/(?P<nodegroupName>[^/]+))?)?")
 _SIGNED_SERVICE = re.compile(r"Credential=[^/]+/\d{8}/[^/]+/(?P<service>[^/]+)/aws4_request")
 
 
@@ -61,9 +62,13 @@ def _s3_operation(method: str, key: str, query: Mapping[str, str]) -> str:
 
 
 def _eks(method: str, path: str, _query: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    _, collection, name = path.split("/")
-    assert (method, collection) == ("GET", "clusters"), (method, path)
-    return "DescribeCluster", {"name": name}
+    found = _EKS_PATH.fullmatch(path)
+    assert method == "GET", (method, path)
+    assert found is not None, (method, path)
+    names = {name: value for name, value in found.groupdict().items() if name != "groups" and value is not None}
+    if "nodegroupName" in names:
+        return "DescribeNodegroup", names
+    return "ListNodegroups" if found["groups"] else "DescribeCluster", names
 
 
 _REST = {"s3": _s3, "eks": _eks}

@@ -120,7 +120,9 @@ class Needs:
         yield Need(call.function, call.name, document)
 
     def _eks(self, call: Call, arguments: Mapping[str, Any]) -> Iterator[Need]:
-        yield Need(call.function, call.name, _arn("eks", f"cluster/{arguments['name']}"))
+        cluster, group = arguments["name"], arguments.get("nodegroupName")
+        resource = f"nodegroup/{cluster}/{group}/its-id" if group else f"cluster/{cluster}"
+        yield Need(call.function, call.name, _arn("eks", resource))
 
     def _ec2(self, call: Call, arguments: Mapping[str, Any]) -> Iterator[Need]:
         if call.operation == "CreateFleet":
