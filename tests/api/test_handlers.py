@@ -132,6 +132,12 @@ def test_filters_select_matching_entries(gateway: Gateway, given: dict[str, Any]
     assert bool(answer.json["items"]) is kept
 
 
+def test_a_job_filters_the_entries_of_a_case(gateway: Gateway) -> None:
+    case = case_of(gateway)
+    assert gateway.get(f"{C}/entries", case=case).json["items"] != []
+    assert gateway.get(f"{C}/entries", case=case, job="4711").json["items"] == []
+
+
 PATHS = ["", "/nodes", "/nodes/b-1", "/cases", "/entries", "/streams/b-1/entries", "/streams/-/verify", "/rejects"]
 
 

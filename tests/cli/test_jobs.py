@@ -127,6 +127,16 @@ def test_a_recorded_verdict_is_shown_with_the_job_and_in_its_timeline(desk: Desk
     assert "case " in out
 
 
+def test_the_timeline_of_a_case_is_filtered_by_a_job(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail(desk, XID_79)
+    case = desk.world.node().case
+    assert case is not None
+    monkeypatch.setenv("FAULTBRIDGE_CLUSTER", CLUSTER)
+    of_case = desk.json("timeline", "--case", case.id)
+    assert desk.json("timeline", "--case", case.id, "--job", "88213") == of_case
+    assert desk.json("timeline", "--case", case.id, "--job", "88214") == []
+
+
 def test_explain_takes_a_case_and_explains_the_job_that_it_affected(desk: Desk) -> None:
     fail(desk, XID_79)
     case = desk.world.node().case

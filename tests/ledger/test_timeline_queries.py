@@ -8,6 +8,7 @@ import pytest
 
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.faults import Component, ComponentType
+from faultbridge.errors import Rejected
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from tests.builders import fault
 from tests.ingest.world import LedgerFixture
@@ -72,6 +73,32 @@ def test_a_job_query_returns_the_entries_that_name_the_job() -> None:
     rest, end = timeline.page(TimelineQuery("train-a", job="4711"), 1, token)
     assert [line.event["metadata"]["node"] for line in (*first, *rest)] == ["n-1", "n-2"]
     assert end is None
+
+
+def test_a_job_query_with_a_case_or_a_device_returns_only_entries_of_both() -> None:
+    world = LedgerFixture()
+    key = world.register_node("n-1")
+    case = world.observe_faults(key, fault(component=gpu(serial=SERIAL))).live_case
+    assert case is not None
+    for job, case_id in (("4711", case.id), ("4711", None), ("4712", case.id)):
+        world.pass_time(minutes=1)
+        world.note(key, job, case_id=case_id, data={"kind": "operator", "text": job, "job_id": job})
+    timeline = Timeline(world.table)
+    both = list(timeline.entries(TimelineQuery("train-a", case=case.id, job="4711")))
+    assert [(one.event["data"]["text"], one.event["metadata"]["case_id"]) for one in both] == [("4711", case.id)]
+    assert len(list(timeline.entries(TimelineQuery("train-a", job="4711")))) == 2
+    assert entries_of(timeline, cluster="train-a", device=SERIAL)
+    assert entries_of(timeline, cluster="train-a", device=SERIAL, job="4711") == []
+    of_case = entries_of(timeline, cluster="train-a", case=case.id)
+    of_both = entries_of(timeline, cluster="train-a", case=case.id, device=SERIAL)
+    assert ("n-1", "Node Note Recorded") in of_case
+    assert ("n-1", "Node Note Recorded") not in of_both
+    assert ("n-1", "Case Status Change") in of_both
+
+
+def test_a_job_query_without_its_cluster_selects_no_timeline() -> None:
+    with pytest.raises(Rejected, match="nothing_asked"):
+        entries_of(Timeline(LedgerFixture().table), case="c-1", job="4711")
 
 
 def test_a_code_query_returns_the_entries_with_the_code() -> None:

@@ -35,6 +35,7 @@ from faultbridge.storage import keys
 from faultbridge.storage.devices import is_of_device
 from faultbridge.storage.writes import CASES, DEVICES, TIMELINE, Index, Item
 
+_NOTHING_ASKED = "the query selects no timeline; give a cluster, or a case or a device without a job"
 LATE = timedelta(minutes=2)
 AFTER_ALL = "~"
 MAX_READ = 2_000
@@ -48,9 +49,9 @@ MIN_PAGE_SIZE = 8
 class TimelineQuery:
     """Selects the timeline of a case, device, job, node, or cluster with all its nodes, and filters its entries.
 
-    - The first of `case`, `device`, `job`, `node` and `cluster` that is set, in this order, selects the timeline. A job
+    - The first of `job`, `case`, `device`, `node` and `cluster` that is set, in this order, selects the timeline. A job
       or a node requires its `cluster` too.
-    - Every other field that is set filters the entries, except `job`. An empty field filters nothing.
+    - Every other field that is set filters the entries. An empty field filters nothing.
     - `device` is a serial number or a UUID.
     - `since` is inclusive, `until` is exclusive. Both compare the recording time.
     """
@@ -78,8 +79,12 @@ class TimelineQuery:
             and (self.cluster is None or item.get("cluster") == self.cluster)
             and (self.case is None or item.get("case_id") == self.case)
             and (not self.codes or self._names_code(entry_data(item)))
-            and (self.device is None or is_of_device(entry_data(item), self.device))
+            and (self.device is None or self._is_of_device(item, self.device))
         )
+
+    def _is_of_device(self, item: Mapping[str, Any], device: str) -> bool:
+        """Return whether an entry is about a device; an entry that names no device is not."""
+        return item.get("device") is not None and is_of_device(entry_data(item), device)
 
     def _names_code(self, data: Mapping[str, Any]) -> bool:
         """Return whether `codes` contains the code of an entry or the code that its source reported."""
@@ -164,12 +169,12 @@ class Timeline:
         return tuple(Line(str(item["body"]), str(item["hash"]), str(item["sk"])) for item in found), older
 
     def _find(self, query: TimelineQuery, order: ReadOrder) -> Found:
-        if query.case is not None:
+        if query.job is None and query.case is not None:
             return self._by_index(CASES, keys.case(query.case).pk, query, order)
-        if query.device is not None:
+        if query.job is None and query.device is not None:
             return self._by_device(query.device, query, order)
         if query.cluster is None:
-            raise Rejected("nothing_asked", "the query selects no timeline; give a cluster, a case or a device")
+            raise Rejected("nothing_asked", _NOTHING_ASKED)
         if query.job is not None:
             return job_entries(self.table, query.cluster, query.job, order)
         if query.node is not None:

@@ -132,6 +132,8 @@ def show_timeline(
         return
     if wait and (following or archive is not None):
         raise typer.BadParameter("conflicting options: --wait with --follow or --archive; give one of them")
+    if filters["job"] and archive is not None:
+        raise typer.BadParameter("conflicting options: --job with --archive; give --case, --device or --node")
     wanted = _query(filters, session.now() if archive is None else datetime.now(UTC), default=archive is None)
     if archive is not None:
         archived = archived_entries(archive, wanted)
@@ -152,10 +154,11 @@ def _found(newest: tuple[tuple[Line, ...], bool]) -> tuple[tuple[Line, ...], boo
 def _query(filters: Filters, now: datetime, *, default: bool) -> TimelineQuery:
     """Return the query for the given filters.
 
-    If `default` is True and no cluster, case or device is given, the default cluster is used.
+    If `default` is True, the default cluster is used for a job, and if no case or device is given either.
     """
     times = {name: parse_time(filters[name], now) for name in ("since", "until")}
-    if default and not any(filters[name] for name in ("cluster", "case", "device")):
+    needs_cluster = filters["job"] or not (filters["case"] or filters["device"])
+    if default and needs_cluster and not filters["cluster"]:
         filters = {**filters, "cluster": default_cluster()}
     return TimelineQuery(**{**filters, **times})
 
