@@ -151,6 +151,15 @@ class Tombstone:
     reporters: Mapping[str, datetime] = field(default_factory=dict)
 
 
+def last_end(active: Iterable[Condition], tombstones: Iterable[Tombstone]) -> datetime | None:
+    """Return when the last of a node's ended conditions ended; None if none is known.
+
+    A condition of `active` that began again has no tombstone; its earlier end counts too.
+    """
+    ends = (*(one.ended_at for one in tombstones), *(one.ended_before for one in active))
+    return max((at for at in ends if at is not None), default=None)
+
+
 def identity(component: Component, devices: Iterable[Component]) -> Component:
     """Return the component with all identifiers that the node's device list states for its device.
 

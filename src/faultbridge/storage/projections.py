@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.cases import Case
-from faultbridge.domain.conditions import Condition
+from faultbridge.domain.conditions import Condition, last_end
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, Entry
 from faultbridge.domain.faults import Severity
@@ -76,8 +76,8 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
     """Return the row of a registered node that is neither healthy nor retired; None for other nodes."""
     if state.status in _WITHOUT_ROW:
         return None
-    case, severity = state.live_case, state.severity
-    failed_step = state.failed_step_at
+    case, severity, failed_step = state.live_case, state.severity, state.failed_step_at
+    families, ended = _families(state), last_end(state.active(), state.tombstones.values())
     return items.item(
         keys.unhealthy_node(state.key.cluster, state.shard, state.key.node),
         now,
@@ -88,13 +88,14 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
             "group": state.placement.group,
             "domain": state.placement.domain,
             "domains": dict(state.placement.domains),
-            "families": _families(state),
+            "families": families,
             "case": case.id if case else None,
             "opened": to_text(case.opened_at) if case else None,
             "deferred_until": to_text(state.case_deferred_until) if state.case_deferred_until else None,
             "event": state.status_event,
             "unverified": state.unverified,
             "incident": _incident(state),
+            **({"ended": to_text(ended)} if families and ended else {}),
             **({"failed_step": to_text(failed_step)} if failed_step else {}),
             **_repeated(state),
             **({"awaits_correlation": True} if case and case.awaits_correlation else {}),
@@ -117,9 +118,8 @@ def _incident(state: NodeState) -> str | None:
 def _repeated(state: NodeState) -> Item:
     """Return `repeated: True` for the row of a node whose next repair follows a failed one, else nothing."""
     case = state.live_case
-    if case is None or not case.attempts or case.status not in {CaseStatus.QUEUED, CaseStatus.ABSORBED}:
-        return {}
-    return {"repeated": True} if is_repeated(state) else {}
+    waiting = case is not None and case.attempts and case.status in {CaseStatus.QUEUED, CaseStatus.ABSORBED}
+    return {"repeated": True} if waiting and is_repeated(state) else {}
 
 
 def _isolation_row(state: NodeState, now: datetime) -> Item | None:

@@ -184,6 +184,30 @@ def test_an_older_fault_of_a_node_that_is_still_active_continues_its_incident_al
     assert {one.kind for one in run(unrelated, [recovering.after], again)} == {KINDS.CLOSED, KINDS.OPENED}
 
 
+def test_a_recovery_that_no_run_noticed_ends_an_incident_if_all_its_nodes_were_healthy_for_the_quiet_period() -> None:
+    first = opened([affected(number) for number in RACK])
+    recovered, again = after(minutes=30), after(minutes=31 + QUIET)
+    later = [replace(affected(number, again), ended=recovered) for number in RACK]
+    closed, second = sorted(run(later, [first], again), key=lambda one: one.after.opened_at)
+    assert (closed.after.status, closed.after.closed_at) == (IncidentStatus.CLOSED, after(minutes=30 + QUIET))
+    assert (second.before, second.after.opened_at, second.after.recurrence) == (None, again, 1)
+    still_faulty = [affected(0), *later[1:]]
+    soon = [replace(later[0], ended=after(minutes=32)), *later[1:]]
+    unknown = [replace(later[0], ended=None), *later[1:]]
+    older = [replace(later[0], ended=after(hours=-1)), *later[1:]]
+    for nodes in (still_faulty, soon, unknown, older, later[1:]):
+        assert {one.kind for one in run(nodes, [first], again)} <= {KINDS.SHRUNK}
+    assert run(later, [second.after], again) == []
+
+
+def test_a_recovery_that_a_late_run_noticed_counts_from_its_own_time() -> None:
+    first = opened([affected(number) for number in RACK])
+    (recovering,) = run([], [first], after(minutes=37))
+    again = after(minutes=31 + QUIET)
+    later = [replace(affected(number, again), ended=after(minutes=30)) for number in RACK]
+    assert {one.kind for one in run(later, [recovering.after], again)} == {KINDS.CLOSED, KINDS.OPENED}
+
+
 def test_an_expired_incident_is_not_closed_while_a_fault_comes_back_within_the_quiet_time() -> None:
     incident = expired()
     for minute in range(1, 60):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 from faultbridge.domain.cluster.incidents import IncidentStatus
@@ -120,6 +121,45 @@ def test_a_link_lost_within_the_quiet_time_continues_the_incident_although_its_n
     world.clock.advance(timedelta(minutes=15))
     for node in RACK:
         world.fault(node, "net.link_down", source="link-state", component=OTHER_LINK)
+    world.advance_minutes(1)
+    assert [one.status for one in incidents(world)] == [IncidentStatus.OPEN]
+
+
+def without_runs(world: World, nodes: Iterable[int], *, up: int) -> None:
+    """Restore links that are down for 30 minutes, and lose them again after `up` minutes without any run."""
+    lose_links(world)
+    world.advance_minutes(30)
+    for node in nodes:
+        world.clear(node, "net.link_down", source="link-state")
+    world.clock.advance(timedelta(minutes=up))
+    lose_links(world, nodes)
+    world.advance_minutes(1)
+
+
+def test_links_that_were_up_for_the_quiet_time_are_a_new_incident_although_no_run_noticed_it():
+    world = world_of(16)
+    without_runs(world, RACK, up=15)
+    assert [one.status for one in incidents(world)] == [IncidentStatus.CLOSED, IncidentStatus.OPEN]
+
+
+def test_links_that_were_up_for_a_short_time_or_on_some_nodes_continue_their_incident():
+    short, some = world_of(16), world_of(16)
+    without_runs(short, RACK, up=5)
+    without_runs(some, range(1, 5), up=15)
+    assert [[one.status for one in incidents(world)] for world in (short, some)] == [[IncidentStatus.OPEN]] * 2
+
+
+def test_a_node_whose_other_link_was_down_in_between_continues_its_incident():
+    world = world_of(16)
+    lose_links(world)
+    world.fault(1, "net.link_down", source="link-state", component=OTHER_LINK)
+    world.advance_minutes(30)
+    for node in RACK:
+        world.clear(node, "net.link_down", source="link-state")
+    world.clock.advance(timedelta(minutes=8))
+    world.clear(1, "net.link_down", source="link-state", component=OTHER_LINK)
+    world.clock.advance(timedelta(minutes=7))
+    lose_links(world)
     world.advance_minutes(1)
     assert [one.status for one in incidents(world)] == [IncidentStatus.OPEN]
 

@@ -92,6 +92,27 @@ LATE_FAULT_GUARDS: tuple[PlantedBug, ...] = (
         "True",
     ),
     planted(
+        "pipeline/correlate/life_cycle.py",
+        "_recovered_at",
+        "a recovery that only a late run noticed does not end the quiet period",
+        "return max(times) if known and len(times) == len(known) else None",
+        "return None",
+    ),
+    planted(
+        "pipeline/correlate/life_cycle.py",
+        "_recovered_at",
+        "the recovery of some nodes closes an incident although others never recovered",
+        "len(times) == len(known)",
+        "times",
+    ),
+    planted(
+        "domain/conditions.py",
+        "last_end",
+        "a fault that ended last and is not active again is forgotten",
+        "one.ended_at for one in tombstones",
+        "one.ended_at for one in ()",
+    ),
+    planted(
         "repair/attempt/next_action.py",
         "_unrepairable_faults",
         "a failed verification of a node with a fault for an operator reboots it",

@@ -92,13 +92,26 @@ def _close_if_over(incident: Incident, snapshot: ClusterSnapshot, limits: Correl
     closed here as of the end of its quiet period. The next fault then opens another incident, with a maximum age of its
     own.
     """
-    if incident.quiet_since is None or now < (end := incident.quiet_since + incident.quiet_period(limits)):
-        return incident
     members = tuple(_members(snapshot, incident, limits, now))
+    quiet_since = _recovered_at(incident, members) or incident.quiet_since
+    if quiet_since is None or now < (end := quiet_since + incident.quiet_period(limits)):
+        return incident
     begun = [at for one in members for at in (one.since, one.first or one.since) if at >= incident.evidence_since]
     if not begun or min(begun) <= end:
         return incident
-    return close_incident(incident, end, _QUIET)
+    return close_incident(replace(incident, quiet_since=quiet_since), end, _QUIET)
+
+
+def _recovered_at(incident: Incident, members: Iterable[AffectedNode]) -> datetime | None:
+    """Return when the last node of an incident recovered before its current faults; None if that is not known.
+
+    Runs that failed or were late noticed the recovery later, or not at all. The time is known if all nodes of the
+    incident are faulty again.
+    """
+    known = frozenset((*incident.nodes, *incident.left))
+    ended = {one.node: one.ended for one in members if one.node in known}
+    times = [at for at in ended.values() if at is not None and at > incident.opened_at]
+    return max(times) if known and len(times) == len(known) else None
 
 
 def _advance(

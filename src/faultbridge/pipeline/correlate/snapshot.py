@@ -20,7 +20,8 @@ class AffectedNode:
     """A node with faults of one family. `since`, `code` and `subject` describe the latest of these faults.
 
     `since` is when this fault started, and `subject` the remote object that it names, such as a switch. `first` is when
-    the oldest of the faults started; None if that is `since`.
+    the oldest of the faults started; None if that is `since`. `ended` is when the last of the node's faults that are
+    over ended, whatever their families; None if no end is known.
     """
 
     node: str
@@ -30,6 +31,7 @@ class AffectedNode:
     domains: tuple[FailureDomain, ...]
     subject: str | None = None
     first: datetime | None = None
+    ended: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
