@@ -10,12 +10,14 @@ import pytest
 from faultbridge.domain.cases import Resolution, WaitingFor
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.times import from_text
 from faultbridge.errors import Transient
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.registry.retirement import Retirement
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes.seam import Call, raise_once
 from tests.builders import NOON
+from tests.scenarios.threads.test_relapses import RESET
 from tests.scenarios.world import GROUP, REPLACEMENT_AFTER_INTENT, World
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
@@ -286,3 +288,19 @@ def test_two_nodes_get_one_instance_each() -> None:
     assert sorted(current) == world.live_instances()
     launched_for = {one.instance_id: one.case for one in world.fleet.instances.values()}
     assert [launched_for[one] for one in current] == [world.case(node).id for node in (1, 2)]
+
+
+def test_a_successor_that_is_launched_after_a_failed_reset_backs_the_node_only_from_the_release_on() -> None:
+    world = World(rules=(RESET,))
+    world.launch_from_template()
+    world.verifier.results[OLD] = Verification(Verdict.FAILED)
+    world.fault(code="xid.48")
+    world.process_entries()
+    world.until(lambda: world.live_instances() == [OLD, NEW], minutes=120)
+    world.fault(code="xid.48")
+    world.until(world.case_is(RESOLVED), minutes=60)
+    released = next(body for body in world.bodies() if body["data"].get("outcome") == "released")
+    incarnation = world.node().incarnation
+    assert incarnation is not None
+    assert incarnation.since >= from_text(released["metadata"]["recorded_at"])
+    assert world.live_instances() == [NEW]

@@ -96,11 +96,14 @@ def _attach(
 
 def _backs_since(context: StepContext, candidate: LaunchedInstance) -> datetime:
     """Return the time from which an instance counts as the one that backs the node."""
+    attempt = context.attempt
     acted_at = context.case.marks.get(Phase.ACTED.value, candidate.launched_at)
+    # Then the time is that of a restart in an earlier attempt, not that of the release.
+    is_of_restart = attempt.intent is not None and acted_at < attempt.intent.at
     # A spare was launched long before: what happened to the node until this step belongs to the old instance.
-    taken_at = context.attempt.since if candidate.instance_id == context.attempt.spare else None
+    until_step = is_of_restart or candidate.instance_id == attempt.spare
     # Launch times are whole seconds: one may seem to precede the release of the old instance.
-    return max(candidate.launched_at, acted_at, taken_at or acted_at)
+    return max(candidate.launched_at, acted_at, (attempt.since if until_step else None) or acted_at)
 
 
 def _facts(context: StepContext, candidate: LaunchedInstance) -> dict[str, Any]:
