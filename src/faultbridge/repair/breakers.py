@@ -42,10 +42,10 @@ class Breakers:
     controls: Controls
 
     def __call__(self, cluster: str, cause: str | None = None) -> Control | None:
-        """Update breakers and budget of a cluster. Returns None if Faultbridge does not repair the cluster.
+        """Update breakers and budget of a cluster, and return its controls.
 
-        `cause` is the id of the event that triggered the update. If it is None, the cause is the last status change of
-        an unhealthy node.
+        Returns None if Faultbridge does not repair the cluster. `cause` is the id of the event that triggered the
+        update. If it is None, the cause is the last status change of an unhealthy node.
         """
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.acts or rules.config.mode is not Mode.ACT:
@@ -85,7 +85,10 @@ class Breakers:
 
 
 def _update_budget(control: Control, limits: Limits, now: datetime) -> tuple[bool, tuple[Draft, ...]]:
-    """Return whether the hourly budget is used up, and an entry that records it if this changed."""
+    """Return whether the hourly budget is used up, and the entry that records a change of this.
+
+    If the stored controls already have the same answer, no entry is returned.
+    """
     starts = list(recent_starts(control, now))
     used_up = len(starts) >= limits.per_hour
     if used_up is control.budget_used_up:
@@ -107,9 +110,9 @@ def _count_by_domain(table: Table, config: ClusterConfig) -> dict[str | None, in
 def _has_incident(row: Mapping[str, Any], config: ClusterConfig, control: Control) -> bool:
     """Return whether an incident explains the faults of a node, so that breakers do not count the node.
 
-    If breakers counted it, a breaker and the incident would both page for the same cause. `row` is the index row of the
-    node. If it names no incident yet, because the node failed after the last update of the incidents, an open incident
-    can still explain the faults.
+    If breakers counted such a node, a breaker and the incident would both page for the same cause. `row` is the index
+    row of the node. If the node failed after the last update of the incidents, `row` names no incident yet. An open
+    incident in `control` can then still explain the faults.
     """
     if row.get("incident") or not control.holds:
         return bool(row.get("incident"))

@@ -73,11 +73,14 @@ class CaseOrders:
     def approve(
         self, case_id: str, order: OperatorOrder, attempt: int | None = None, action: RepairAction | None = None
     ) -> NodeState:
-        """Approve the repair that waits for approval.
+        """Approve the repair that waits for approval, and return the state of its node.
 
-        With `attempt` or `action`, only a request for this attempt or this repair action is approved. Raises Rejected
-        `not_asked` if no such approval is requested, `too_late` after its deadline, and `answered` if it was already
-        denied.
+        With `attempt` or `action`, only a request for this attempt or this repair action is approved. Raises Rejected:
+
+        - `not_asked`: no such approval is requested.
+        - `too_late`: the deadline of the request has passed.
+        - `answered`: `attempt` is given, and its request was already denied. If it was already approved, nothing
+          changes.
         """
 
         def revise(state: NodeState, case: Case, now: datetime) -> Transition:
@@ -98,7 +101,8 @@ class CaseOrders:
     ) -> NodeState:
         """Deny the repair that waits for approval, which escalates its case to an operator.
 
-        Parameters and errors are those of `approve`, with `answered` if the request was already approved.
+        Parameters, result and errors are those of `approve`. Here, `answered` means that the request was already
+        approved.
         """
 
         def revise(state: NodeState, case: Case, now: datetime) -> Transition:

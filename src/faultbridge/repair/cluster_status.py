@@ -164,9 +164,11 @@ def _next_state(
 
 
 def _numbers(counts: Mapping[str, int], serving: int, expected: int, occupied: int) -> list[str]:
-    """Return phrases with the number of nodes by status, as part of the reason of an entry.
+    """List the numbers of nodes as phrases, such as `3 healthy`, for the reason of a cluster's status entry.
 
-    `occupied` is the number of nodes that the provider currently starts, updates or tests.
+    `counts` has the number of nodes by status. If fewer nodes are in service (`serving`) than the cluster should have
+    (`expected`), the first phrase says so. `occupied` is the number of nodes in service that the provider currently
+    starts, updates or tests. If it is not 0, the last phrase states it.
     """
     numbers = [f"{number} {name}" for name, number in counts.items()] or ["no nodes"]
     numbers += [f"{occupied} of them started, updated or tested by the provider"] if occupied else []
@@ -176,7 +178,7 @@ def _numbers(counts: Mapping[str, int], serving: int, expected: int, occupied: i
 def _occupied_in_service(reported: ClusterState, rows: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
     """Return the nodes that count as in service although the provider currently keeps work off them.
 
-    The values state whether the node was never verified by Faultbridge.
+    The result maps the name of each of these nodes to True if Faultbridge never verified the node.
     """
     out = {str(row["node"]) for row in rows if not NodeStatus(row["status"]).in_service}
     return {node: unverified for node, unverified in reported.occupied.items() if node not in out}

@@ -130,7 +130,11 @@ class Controls:
 def breaker_draft(
     name: str, before: BreakerState | None, breaker: Breaker, reason: str, operator: str | None = None
 ) -> Draft:
-    """Draft the entry for a breaker that changed its state."""
+    """Draft the entry for a breaker that changed its state.
+
+    `breaker` is the breaker after the change. `before` is its earlier state, None for a new breaker. `operator` is None
+    if no operator ordered the change.
+    """
     return control_draft(
         "breaker",
         before.value if before else None,
@@ -158,9 +162,11 @@ def control_draft(
     name: str | None = None,
     incident: str | None = None,
 ) -> Draft:
-    """Draft the entry for a change of a `breaker`, the `budget`, the `pause` or a `hold`.
+    """Draft the entry for a change of one control: a `breaker`, the `budget`, the `pause` or a `hold`.
 
-    `name` distinguishes several breakers or holds of a cluster. A hold delays the repairs that an incident affects.
+    `before` and `after` are the states of the control. `name` distinguishes several breakers or holds of a cluster.
+    `domain` is the failure domain of a breaker or a hold; with None, the control applies to the whole cluster. A hold
+    delays the repairs that the incident `incident` affects. `until` is the time at which the new state ends by itself.
     """
     data = {
         "kind": kind,
@@ -180,8 +186,9 @@ def control_draft(
 def _with_cause(draft: Draft, before: Control, cause: str | None) -> Draft:
     """Return the entry with its cause set.
 
-    If a breaker opened, the budget was used up or a hold started, the cause is the triggering event. Otherwise it is
-    the previous entry about the same breaker, budget, pause or hold.
+    If a breaker opened, the budget was used up or a hold started, and no operator ordered this, the entry's cause is
+    `cause`, the id of the triggering event. For every other change, it is the previous entry about the same breaker,
+    budget, pause or hold. If the preferred cause does not exist, the other one is set.
     """
     last = before.events.get(str(draft.subject))
     tripped = draft.data["to"] in _TRIPPED and not draft.data["operator"]

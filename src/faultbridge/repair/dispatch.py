@@ -44,9 +44,10 @@ MAX_CONFLICTS = 3
 
 @dataclass(frozen=True, slots=True)
 class DispatchResult:
-    """The executions of the cases that were admitted, by name.
+    """The cases that were admitted, each as the name of the Step Functions execution that drives its attempt.
 
-    `unstarted` are those that could not be started; the sweep starts them later.
+    `admitted` has the executions of all admitted cases. `unstarted` has those of them that could not be started; the
+    sweep starts them later.
     """
 
     admitted: tuple[str, ...] = ()
@@ -128,7 +129,7 @@ class Dispatch:
             return self._admit_each(picks, rules)
 
     def _admit_each(self, picks: Sequence[QueuedCase], rules: Rules) -> AdmittedBatch:
-        """Admit cases one by one after a conflict. Stops at the first case without a free slot."""
+        """Admit cases one by one after a commit of all had a conflict; stop at the first case without a free slot."""
         admitted: list[NodeState] = []
         for pick in picks:
             batch = self._admit_one(pick, rules)
@@ -167,9 +168,11 @@ class Dispatch:
         return self._permitted(pick, state, case, rules)
 
     def _permitted(self, pick: QueuedCase, state: NodeState, case: Case, rules: Rules) -> ReadyCase | None:
-        """Return the case with its next repair action, or None if a rule does not permit it now.
+        """Return the case with its next repair action, or None if the case may not start now.
 
-        The index row of the case names one rule. All other rules that require this repair action apply too.
+        The index row of the case names only one policy rule. The approvals, windows and dry runs of all rules that
+        govern this repair action (`governing_rules`) are therefore checked here. If the result is None, what the case
+        waits for is recorded, or its dry run, or its escalation because no repair action is left.
         """
         choice = choose_repair_action(state, case, rules.policy)
         action = choice.repair_action

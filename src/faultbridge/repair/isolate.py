@@ -42,6 +42,7 @@ class IsolationResult(StrEnum):
     """The result of one isolation call.
 
     - `nothing`: no isolation is needed or permitted.
+    - `done`: the node is now isolated or, with a dead instance, quarantined without a confirmed isolation.
     - `withdrawn`: the node recovered and was uncordoned.
     - `failed`: the orchestrator did not confirm the call; the sweep repeats the call.
     - `held`: a circuit breaker keeps the node in service.
@@ -78,11 +79,11 @@ class Isolate:
     def as_read(
         self, state: NodeState, rules: Rules, control: Control | None = None, *, ordered: bool = False
     ) -> IsolationResult:
-        """Isolate one node whose state the caller has just read; uncordon it if it needs no isolation.
+        """Isolate one node whose state the caller has just read; uncordon it if it no longer needs isolation.
 
-        `control` has the cluster's controls if the caller has just read them, else None. If they keep the node in
-        service because of a breaker, they are used as they are. Otherwise, the controls are read again, because a
-        breaker may have opened since.
+        `control` has the cluster's controls if the caller has just read them, else None. Where Faultbridge repairs, a
+        node that a breaker in `control` keeps in service is not isolated (HELD). Before any other node in service is
+        isolated there, the controls are read again, because a breaker may have opened since.
         """
         config = rules.config
         permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None

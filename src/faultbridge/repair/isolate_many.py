@@ -76,7 +76,11 @@ class IsolateMany:
         return {state.key.node: self.isolate.as_read(state, rules, control)}
 
     def _isolate_group(self, states: Sequence[NodeState], rules: Rules, control: Control | None) -> Results:
-        """Quarantine those nodes that need isolation, in a cluster without an orchestrator to cordon them."""
+        """Quarantine those nodes that need isolation, in a cluster without an orchestrator to cordon them.
+
+        Returns the result of each node by its name. `control` has the cluster's controls if they were just read, else
+        None. The controls are read again before nodes are quarantined, because a breaker may have opened since.
+        """
         now = self.isolate.append.clock.now()
         in_use = [one for one in states if one.registered and opted_out_until(one, rules.config, now) is None]
         wanted = [one for one in in_use if needs_isolation(one, ordered=False)]

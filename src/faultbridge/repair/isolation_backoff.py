@@ -51,9 +51,11 @@ def is_overdue(state: NodeState, at: datetime) -> bool:
 
 
 def schedule_call(state: NodeState, at: datetime, limits: Limits) -> NodeState:
-    """Schedule the next orchestrator call. The delay doubles with each call.
+    """Schedule the next call to a failing orchestrator. The delay doubles with each call, up to a limit.
 
-    The call is not later than the next deadline, at which an operator is paged or the orchestrator's timeout ends.
+    Two times must not pass without a call: five minutes after the start of the isolation, when an operator is paged,
+    and the end of the timeout that the policy grants the orchestrator. If one of them is earlier than the end of the
+    delay, the call is scheduled for that time.
     """
     again = at + min(FIRST_CALL_DELAY * (1 << min(state.isolation_tries, MAX_DOUBLINGS)), MAX_CALL_DELAY)
     since = state.isolation_since
@@ -75,7 +77,10 @@ def page_overdue(state: NodeState, at: datetime, text: str, failure: str = "TIME
 
 
 def end_backoff(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Clear all fields of the backoff. If an operator was paged, also resolve the page."""
+    """Return the node without the fields of the backoff, because the orchestrator answers again.
+
+    If an operator was paged, a note that resolves the page is returned too.
+    """
     cleared = replace(
         state,
         isolation_since=None,
@@ -90,9 +95,10 @@ def end_backoff(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draft,
 
 
 def isolation_note(state: NodeState, text: str, at: datetime, failure: str = "", stage: str | None = None) -> Draft:
-    """Draft a note about a node's isolation. The stage `overdue` triggers a page, `over` resolves the page.
+    """Draft a note about a node's isolation.
 
-    `failure` is the code of the failed orchestrator call, or "" if the note is about no failed call.
+    The stage `overdue` triggers a page, and `over` resolves the page. With None, the note affects no page. `failure` is
+    the code of the failed orchestrator call, or "" if the note is about no failed call.
     """
     case = state.live_case
     facts = {"failure": failure} if failure else {}

@@ -42,7 +42,11 @@ class NodeOrders:
     rulebook: Rulebook
 
     def replace(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """Replace the instance of a node within all repair limits; an escalated case is queued again."""
+        """Order the replacement of a node's instance, and return the state of the node.
+
+        The replacement starts as soon as all limits of repairs permit it. An escalated case is queued again. Raises
+        Rejected `not_replaceable` if the node has no instance.
+        """
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:
             if state.status in WITHOUT_INSTANCE:
@@ -151,8 +155,8 @@ def _keep_out(transition: Transition, reason: str, now: datetime) -> Transition:
 def _requeue_escalated(transition: Transition, repair_action: RepairAction, now: datetime, reason: str) -> Transition:
     """Queue an escalated case again. Its earlier attempts no longer count; the node stays out of service.
 
-    An open case that is going to be escalated unless an incident explains its fault is queued too. In any other status,
-    the case does not change.
+    An open case that only waits to see whether an incident explains its fault is queued too, because without an
+    incident it would be escalated. A case in any other status does not change.
     """
     state, case = transition.state, transition.state.live_case
     if case is None or not (case.status is CaseStatus.ESCALATED or case.awaits_correlation):

@@ -33,9 +33,9 @@ class QueuedCases:
     def record_if_all_wait(self, queued: Sequence[QueuedCase], control: Control, rules: Rules, now: datetime) -> bool:
         """Record what the queued cases wait for, and return True, if none of them may start now.
 
-        If any of them may start or is a dry run, record nothing and return False. Cached reads suffice here: each
-        change that permits a repair triggers the next dispatch, and a refusal is recorded only if the case is still
-        queued.
+        If any of them may start or is a dry run, record nothing and return False. The arguments may come from a cache:
+        each change that permits a repair triggers the next dispatch, and a refusal is recorded only if the case is
+        still queued.
         """
         if rules.config.mode is Mode.DRY_RUN or any(rules.policy.rule_named(one.rule).dry_run for one in queued):
             return False
@@ -71,7 +71,11 @@ class QueuedCases:
         log_admission(pick.key, pick.case, "case_escalated", reason)
 
     def resolve_dry_runs(self, rules: Rules, cases: Iterable[QueuedCase]) -> set[str]:
-        """Apply dry runs to queued cases, and return the ids of those that are no longer queued."""
+        """Resolve queued cases whose repair a dry run suppresses, and return the ids of those no longer queued.
+
+        The case of a node that is out of service is not resolved. `apply_dry_run` decides whether it stays queued or is
+        escalated to an operator.
+        """
         ended: set[str] = set()
         for queued in cases:
 

@@ -22,7 +22,7 @@ FAILED = Verification(Verdict.FAILED, ("memory: the test of this instance fails"
 class InstanceHealth:
     """Keeps which instances are bad, and the boot id of each instance.
 
-    `bad` instances fail their verification. `bad_arrivals` is the number of the next new instances that will be bad.
+    `bad` instances fail their verification. `bad_arrivals` states how many of the next new instances will be bad.
     `boots` maps each instance that was rebooted to the id of its latest boot.
     """
 
@@ -55,7 +55,7 @@ class InstanceHealth:
         self._ports.verifier.results = {one: FAILED for one in self._ports.verifier.results if one in self.bad}
 
     def mark_bad_arrivals(self, registered: Container[str]) -> None:
-        """Mark new instances as bad, as many as `bad_arrivals` requires.
+        """Mark the next new instances as bad, as many as `bad_arrivals` states, and count `bad_arrivals` down.
 
         Instances in `registered`, which already have a node name, stay good.
         """

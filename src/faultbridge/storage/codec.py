@@ -96,16 +96,16 @@ def _fields_dumper(names: tuple[str, ...]) -> _Dump:
 
 
 def load(kind: type[T], value: Mapping[str, Any]) -> T:
-    """Convert an item attribute to a value of this type.
-
-    An invalid attribute raises KeyError, TypeError, ValueError or AttributeError.
-    """
+    """Convert an item attribute to a value; if invalid, raises KeyError, TypeError, ValueError or AttributeError."""
     loaded: T = _loader(kind)(value)
     return loaded
 
 
 def wrap_codec(kinds: Iterable[type], wrap_load: Callable[[_Load], _Load], wrap_dump: Callable[[_Dump], _Dump]) -> None:
-    """Wrap the loaders and dumpers of these types; a type must follow its fields' types, whose loaders it calls."""
+    """Replace the functions that load and dump values of these types by wrapped ones.
+
+    In `kinds`, list the types of a type's fields before the type itself, because its function is built from theirs.
+    """
     _LOADERS.clear()
     _DUMPERS.clear()
     for kind in kinds:
@@ -184,7 +184,7 @@ def _fields_loader(kind: Any) -> _Load:
 
 
 def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
-    """Return a function that makes the empty value of a missing field: (), {} or None; None if none is needed."""
+    """Return a function that makes (), {} or None for an absent field; None if it is required or has a default."""
     if is_dataclass(kind):
         field = next(field for field in fields(kind) if field.name == name)
         if field.default is not MISSING or field.default_factory is not MISSING:

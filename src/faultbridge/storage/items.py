@@ -60,9 +60,10 @@ def upcast(item: Mapping[str, Any], steps: Mapping[int, Step] = STEPS, latest: i
 
 
 def stored_value(kind: type[T], row: Mapping[str, Any], attribute: str | None = None) -> T:
-    """Return the value in an attribute of an item, or in the whole item, packed or not.
+    """Return the value that an attribute of an item stores; with None as `attribute`, the whole item is the value.
 
-    Raises Misconfigured, which names the item, if this release cannot read it.
+    A packed (compressed) attribute is unpacked first. If this release cannot read the item, Misconfigured is raised,
+    which names the item.
     """
     current = upcast(row)
     try:

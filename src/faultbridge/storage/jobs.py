@@ -23,7 +23,7 @@ FOLLOWED = "FOLLOWED#"
 
 @dataclass(frozen=True, slots=True)
 class FollowedJob:
-    """The row of a followed job: it runs, may become resumable, or has callbacks or node updates left.
+    """The row of a followed job: a job that runs, may become resumable, or has callbacks or node updates left.
 
     The row suffices to decide whether a node's fault concerns the job, so that the job itself need not be read.
     """
@@ -114,7 +114,10 @@ def read_progress(row: Mapping[str, Any]) -> Progress:
 
 
 def job_link(cluster: str, job_id: str, position: str) -> Key:
-    """Return the table key of the link from a job to one of its timeline entries."""
+    """Return the table key of the link from a job to one of its timeline entries.
+
+    `position` is the sort key: the time and place of the entry, so that the links are in the order of time.
+    """
     return Key(job_partition(cluster, job_id), position)
 
 

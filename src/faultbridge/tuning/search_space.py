@@ -62,9 +62,9 @@ class Numbers:
 
 
 def suggested(trial: Any, *, may_keep_in_service: bool) -> Numbers:  # noqa: ANN401 - a trial of Optuna
-    """Return the numbers that a trial suggests.
+    """Return the numbers that Optuna suggests in one trial of the search.
 
-    With `may_keep_in_service`, the trial may also suggest that nodes stay in service while their repairs wait.
+    With `may_keep_in_service`, Optuna may also suggest that nodes stay in service while their repairs wait.
     """
     return Numbers(
         trial.suggest_int("soft_wait", 0, 60),

@@ -27,9 +27,11 @@ def faults_since_start(state: NodeState) -> tuple[str, ...]:
 
 
 def watched_since(case: Case, attempt: Attempt) -> datetime | None:
-    """Return the time from which observed faults count against the verification.
+    """Return the time since which an observed fault counts against the verification.
 
-    Returns None if neither the verification nor its step has started.
+    This is `watched_since` of the attempt: when its verification started or, after a restart, when the instance was
+    back. If the attempt has no such time, it is the time at which the case first reached the phase `verifying`, else
+    the start of the attempt's current step. Returns None if none of these times is stored.
     """
     return attempt.watched_since or case.marks.get(Phase.VERIFYING.value, attempt.since)
 
@@ -46,8 +48,11 @@ def is_successor(state: NodeState, case: Case) -> bool:
 def verification_level(context: StepContext) -> int | None:
     """Return the diagnostics level of the verification; None for the verifier's default level.
 
-    If the fault is a relapse, which is the same fault soon after a repair, the level is at least `relapse_verify_level`
-    of the policy.
+    - If the policy rule of the case has a `verify_level`, this is the level.
+    - Otherwise, the level is the higher one of the policy's general `verify_level` and the level that tests the faults
+      of the node.
+    - If the case is a relapse (the same fault again, soon after a repair), the level is raised to the policy's
+      `relapse_verify_level` if it is lower.
     """
     policy, case = context.rules.policy, context.case
     lowest = max(policy.limits.verify_level or 0, _level_for_faults(context) or 0) or None
@@ -59,8 +64,8 @@ def _level_for_faults(context: StepContext) -> int | None:
     """Return the lowest diagnostics level that tests each active fault of the node that must be tested.
 
     A fault must be tested if it opens a case and the repair action alone does not end it. If no level tests all these
-    faults, the highest level is returned. If the catalog has no levels by fault for this verifier, None is returned,
-    which means the verifier's default level.
+    faults, the highest level is returned. Returns None, which means the verifier's default level, if the catalog does
+    not say which faults each level of this verifier tests.
     """
     repaired = end_verified(context.state, context.case.repair_action, at=context.now, covers=lambda _: False).state
     codes = {one.code for one in repaired.active() if one.action.opens_case}
@@ -68,9 +73,10 @@ def _level_for_faults(context: StepContext) -> int | None:
 
 
 def _conditions_since(state: NodeState, action: RepairAction, since: datetime | None) -> list[Condition]:
-    """List the active conditions of severity `error` or worse that were observed after the time `since`.
+    """List the active conditions of severity `error` or worse that were last observed after the time `since`.
 
-    If the action replaces the instance, the time since which the current instance backs the node counts instead.
+    If the action replaces the instance, the time since which the current instance backs the node counts instead of
+    `since`. If the time that counts is None, the list is empty.
     """
     incarnation = state.incarnation
     start = incarnation.since if action is RepairAction.REPLACE_NODE and incarnation else since

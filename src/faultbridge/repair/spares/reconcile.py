@@ -164,7 +164,7 @@ class _SpareReconciler:
         )
 
     def start_verification(self, instance: str) -> str:
-        """Start a verification and return its id; if that raises Unverifiable, discard the instance."""
+        """Start a verification and return its id; on Unverifiable, discard the instance and raise the error."""
         try:
             return self.verifier.start(instance, f"{self.spare.owner}-{self.spare.verifications}")
         except Unverifiable as error:

@@ -95,7 +95,11 @@ def _attach(
 
 
 def _backs_since(context: StepContext, candidate: LaunchedInstance) -> datetime:
-    """Return the time from which an instance counts as the one that backs the node."""
+    """Return the time from which an instance counts as the one that backs the node.
+
+    This is its launch or the release of the old instance, whichever is later. A spare was launched long before, so it
+    counts from the start of the step that claims it.
+    """
     attempt = context.attempt
     acted_at = context.case.marks.get(Phase.ACTED.value, candidate.launched_at)
     # Then the time is that of a restart in an earlier attempt, not that of the release.

@@ -21,7 +21,7 @@ _XID_TEXTS = {
 
 
 def kernel_line(number: int, gpu: int, at: datetime | None) -> bytes:
-    """Return a kernel log line that reports an Xid; the line has a timestamp if `at` is given."""
+    """Return a kernel log line that reports Xid `number` of a GPU; the line has a timestamp if `at` is given."""
     pci = GPUS[gpu % len(GPUS)].removesuffix(".0").removeprefix("0000").lower()
     prefix = f"{at:%Y-%m-%dT%H:%M:%S.%f}+00:00 host kernel: " if at else ""
     return f"{prefix}NVRM: Xid (PCI:{pci}): {number}, {_XID_TEXTS[number]}\n".encode()
@@ -68,7 +68,10 @@ def dcgm_health(failed_system: str, gpu: int) -> bytes:
 
 
 def link_state(*, up: bool, absent: bool = False) -> bytes:
-    """Return the output of `ip -j link` for one configured port; with `absent`, the port is missing in it."""
+    """Return the output of `ip -j link` for one configured port, which is up or down.
+
+    With `absent`, the output does not contain the port.
+    """
     port = {"ifname": "ens5", "link_type": "ether", "flags": ["BROADCAST", "UP"], "operstate": "UP" if up else "DOWN"}
     return json.dumps({"configured": ["ens5"], "interfaces": [] if absent else [port]}).encode()
 
@@ -88,7 +91,7 @@ def instance_shutdown(instance_id: str, at: datetime) -> bytes:
 
 
 def heartbeat(number: int, at: datetime) -> bytes:
-    """Return a heartbeat of an agent; `at` is the time that the agent's clock shows."""
+    """Return the heartbeat with this number; `at` is the time that the agent's clock shows."""
     return json.dumps({"heartbeat": number, "at": to_text(at)}).encode()
 
 

@@ -122,10 +122,10 @@ class SourceActions(CloudActions):
     def _send_until_accepted(
         self, raw_input: RawInput, skew: float, tries: int, *, observed_at: datetime | None = None
     ) -> None:
-        """Send a record, and send it again after 20 seconds if it is not accepted, at most `tries` times.
+        """Send a record; if it is not accepted, send it again every 20 seconds, at most `tries` times.
 
-        `skew` is the error of the sender's clock, in seconds. `observed_at` is the true time of the observations, for
-        the invariant that checks recorded times.
+        `skew` is the error of the sender's clock, in seconds. `observed_at` is the true time of the observations, which
+        an invariant compares with the recorded times. With None, the invariant does not check this record.
         """
         before = len(self.system.ports.queue.messages)
         try:

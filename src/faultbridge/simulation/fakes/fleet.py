@@ -214,10 +214,9 @@ class FakeProvider(FailingFake):
             return self.known_checks if self.fleet.is_alive(instance_id) else InstanceChecks()
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
-        """Return the answer about a source of capacity that the test has set.
+        """Return the answer about a source of capacity that the test has set, as the class describes.
 
-        An entry in `capacities` takes precedence. `known_capacity` applies only to the source to which its evidence
-        belongs. Any other source is ABSENT.
+        A source for which the test has set no answer is ABSENT.
         """
         with self.seam.around("provider", "capacity", (source, instance_id, group)):
             known = self._reservation() if self.reserved else self.known_capacity

@@ -100,7 +100,7 @@ class FakeQueue:
         self._numbers = count(1)
 
     def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-        """Queue messages, given as pairs of group and body; returns the bodies that are too large."""
+        """Queue messages, given as pairs of message group and body; returns the bodies that are too large."""
         with self.seam.around("queue", "send", tuple(messages)):
             now = self.clock.now()
             for group, body in messages:
@@ -168,7 +168,7 @@ class FakePager:
         self.attempted: list[PageMessage] = []
 
     def send(self, page: PageMessage) -> str:
-        """Send a page; returns its message id. A page without a default body raises `ValueError`."""
+        """Send a page; returns its message id. A page without the body `default`, as SNS needs, raises `ValueError`."""
         if "default" not in page.bodies:
             raise ValueError(f"page without a default body: {page.key}; add bodies['default']")
         self.attempted.append(page)

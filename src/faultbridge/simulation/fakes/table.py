@@ -106,7 +106,7 @@ class FakeTable:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page of items of a partition, from the table or from an index."""
+        """Return one page of a partition of the table or of an index; parameters as in `Table.query`."""
         with self.seam.around("table", "query", (pk, index)):
             if pk not in self._partitions if index is None else not self._index_members.get((index.name, pk)):
                 return _EMPTY_PAGE

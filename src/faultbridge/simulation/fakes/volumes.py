@@ -19,8 +19,8 @@ class FakeVolume:
     """One volume: its tag value (`name`), the instance on which it was created, and its current attachment.
 
     `until` is the time at which a started attach or detach is complete. If `tagged` is False, the volume has lost its
-    tag: it can still be read, but it is neither listed nor moved. `lost_tag` stays True after the volume gets its tag
-    again.
+    tag: it can still be read, but it is neither listed nor moved. `lost_tag` is True if the volume ever lost its tag,
+    even if it has the tag again.
     """
 
     volume_id: str

@@ -84,7 +84,7 @@ class DomainFaultChecks:
 
     The environment sets `lost`, the links that nodes lost in a fault of their domain, and `members`, the nodes of each
     domain. `swept_at` is when the last complete sweep ran; only a sweep ends an incident that is too old. `reached`
-    counts what a run tested: the affected nodes by status when a domain fault became known, and repairs begun in it.
+    counts the affected nodes by status when a domain fault became known, and the repairs that began while it was known.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -154,9 +154,9 @@ class DomainFaultChecks:
             self._follow_links(now)
 
     def _follow_links(self, now: datetime) -> None:
-        """Update when the fault of each domain became known, and since when many nodes have links down.
+        """Update `_known`, since when each domain's fault is known, and `_many_since`, since when many links are down.
 
-        A node whose repair began no longer counts. The loss of links that are already down does not count either.
+        A node counts for a fault if its link went down after the fault began and no repair of its instance has begun.
         """
         if self._none_since is not None and now >= self._none_since + QUIET:
             self._many_since = None
@@ -183,7 +183,7 @@ class DomainFaultChecks:
         return any(len(known & one) * 100 >= enough and len(one) < size for one in self.members.values())
 
     def _check_intent(self, name: str, data: dict[str, Any], now: datetime) -> None:
-        """Report the second repair during a known fault of a domain, and a late one of a node without own fault."""
+        """Report a second repair in a known domain fault, and a late one of a node with network faults only."""
         node, since = self._nodes[name], self._many_since
         if node.link_down_since() is None or since is None or now >= since + MAX_AGE:
             return

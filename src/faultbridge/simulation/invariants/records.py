@@ -51,8 +51,8 @@ def _replay_differences(view: SystemView) -> Iterator[str]:
     """Compare the conditions of the nodes in the watched cluster with a replay of their records in order.
 
     - Only the watched cluster is compared. In other clusters, repairs end conditions at times that depend on chance.
-    - A node is not compared if one of its records was rejected or is a stale snapshot, or if the order of its records
-      is undefined.
+    - A node is not compared if one of its records was rejected or is a stale snapshot (older than one that arrived
+      before), or if the order of its records is undefined.
     - If the conditions differ, the replay is repeated without the records whose effect depends on the delivery order by
       design. If they still differ, this is a violation.
     """
@@ -192,7 +192,10 @@ def _delivered(view: SystemView) -> list[RecordPart]:
 
 
 def _replayed(state: NodeState, parts: list[RecordPart], end: datetime) -> dict[str, list[str]]:
-    """Apply the records in the order of time; returns the sources of each active condition by its key."""
+    """Apply the records of a node in the order of time, then let time pass until `end`.
+
+    Returns the sources that assert each condition that is active then, by the key of the condition.
+    """
     policy, catalog = default_policy(), data.load_catalog()
     rules = Rules(policy, ClusterConfig(WATCHED), catalog.version, "replay")
     node = NodeState(NodeKey(*state.key), status=state.status, incarnation=state.incarnation)
