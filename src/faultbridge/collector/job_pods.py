@@ -140,8 +140,13 @@ def _finished(pod: JobPod) -> tuple[bool, float]:
 def _order(job_label: str, labels: Mapping[str, Any]) -> tuple[int, int] | None:
     """Return the position of a pod in its job, or None if the labels do not state it.
 
-    The first number is that of the replica type (Kubeflow) or of the child job (JobSet), and 0 for a single Job. The
-    second number is the index of the pod there.
+    A position is two numbers that sort the pods of a job. The first number depends on the kind of job:
+
+    - Kubeflow: 0 for the master pod, 1 for worker pods
+    - JobSet: the index of the child job
+    - single Job: 0
+
+    The second number is the index of the pod among the pods with the same first number.
     """
     completion = number(labels.get(f"{BATCH}job-completion-index"))
     if job_label.startswith(KUBEFLOW):
@@ -166,9 +171,10 @@ def _time(value: object) -> datetime | None:
 
 
 def _reason(status: Mapping[str, Any], ends: Iterable[Mapping[str, Any]]) -> str:
-    """Return the reasons why a pod ended: those of the pod, and those of its first failed container.
+    """Return the reasons why a pod ended as text: those of the pod, and those of its first failed container.
 
-    Messages are left out, because they contain data of users.
+    `ends` contains the end of each container. Without a reason, the result is the phase of the pod. Messages are left
+    out, because they contain data of users.
     """
     parts = [text(status.get("reason"), _MAX_REASON), _disruption(status)]
     failed = next((one for one in ends if number(one.get("exitCode")) != 0 and one), None)

@@ -52,10 +52,11 @@ def name_of(node: Mapping[str, Any]) -> str | None:
 def records_of_node(node: Mapping[str, Any]) -> Iterator[CollectedRecord]:
     """Yield the conditions of a Kubernetes node, as one record for each agent that writes conditions.
 
-    The source of a record is the agent, so that the agent's next record also clears the faults of its earlier records
-    and events. The record of the kubelet also has the health labels of the node. Heartbeat times are left out, so that
-    an unchanged node gives an equal record. Only the record of NVSentinel has them, because NVSentinel changes the
-    heartbeat time only with a new health event.
+    - The source of a record identifies the agent. The agent's next record can therefore clear the faults of its earlier
+      records and events.
+    - The record of the kubelet also has the health labels of the node.
+    - Records do not contain heartbeat times, so that an unchanged node gives an equal record. Only the record of
+      NVSentinel contains them, because NVSentinel changes the heartbeat time only with a new health event.
     """
     name = name_of(node)
     if name is None:

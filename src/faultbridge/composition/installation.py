@@ -43,9 +43,9 @@ class Installation:
 
     @cached_property
     def table(self) -> ClusterReads:
-        """Return the table; services can share its reads while they process one cluster.
+        """Return the DynamoDB table, wrapped so that several services can use the same reads of a cluster.
 
-        See `ClusterReads.once`.
+        Reads are shared only within `ClusterReads.once`.
         """
         from faultbridge.ledger.cluster_reads import ClusterReads
 

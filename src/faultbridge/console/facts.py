@@ -88,9 +88,9 @@ class Facts:
         return sum(case_document(one, now)["gpu_time_lost_ms"] or 0 for one in recent)
 
     def cluster(self, cluster: str, window: Window) -> ClusterFacts:
-        """Read a cluster for its page: its cases, open incidents, jobs and own entries.
+        """Read a cluster for its page: its cases, open incidents, jobs, and the entries of its own stream.
 
-        It reads the 20 live cases that were opened last, and the 20 closed cases that were opened last.
+        The result has the 20 live cases that were opened last, and the 20 closed cases that were opened last.
         """
         now = self.clock.now()
         with self._once(cluster) as views:
@@ -192,7 +192,7 @@ class Facts:
         return tuple(sorted(str(row["node"]) for row in rows if row["case"] and row["node"] != node))
 
     def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseDocuments, ...]]:
-        """Read a cluster, the newest `limit` entries of a time window, and the last 20 cases that they name."""
+        """Read a cluster, its newest `limit` entries of a time window, and the last 20 cases in these entries."""
         query = TimelineQuery(cluster, since=window[0], until=window[1])
         lines, older = self.timeline.newest(query, limit)
         entries = _documents(lines)
@@ -236,7 +236,7 @@ class Facts:
 
     @contextmanager
     def _once(self, cluster: str) -> Iterator[Views]:
-        """Yield views of a cluster that read each item, and the open work in each index shard, only once."""
+        """Yield views that share their reads of a cluster's registration, controls, state and waiting work."""
         reads = ClusterReads(self.views.table, self.clock)
         with reads.once(cluster, policy=False):
             yield Views(reads)

@@ -23,7 +23,10 @@ class _Value:
 
 @dataclass(slots=True)
 class Kept:
-    """Caches one value for each pair of a name and a cluster."""
+    """Caches values that were read of clusters.
+
+    The name of a value states what it is, such as `roster`. Each cluster has at most one value of each name.
+    """
 
     clock: Clock
     _values: dict[tuple[str, str], _Value] = field(default_factory=dict)

@@ -20,8 +20,9 @@ class CaseDocuments:
 class StreamDocuments:
     """The documents of a node, job or incident page.
 
-    `older` is True if there are earlier entries that were not read. Only a node page has `case` (the node's last case),
-    `jobs` (the first jobs of the node) and `followed` (the number of its jobs).
+    `document` describes the node, job or incident. `older` is True if there are earlier entries that were not read.
+    Only a node page has `case` (the last case of the node), `followed` (the number of followed jobs on the node) and
+    `jobs` (the first of these jobs, sorted by id).
     """
 
     document: Document

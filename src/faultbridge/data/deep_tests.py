@@ -17,8 +17,8 @@ FOLDER = Path(__file__).parent / "verification"
 class DeepTest:
     """One test: its name, the lowest level at which it runs, its time limit in seconds, and its script.
 
-    If an instance lacks the tools of the test, the test neither passed nor failed. A test between two instances is then
-    left out at a level below `optional_below`. In all other cases, the verification does not pass.
+    If an instance lacks the tools of a test, the test has no result, and the verification does not pass. The exception
+    is a test between two instances: it is left out if the level of the verification is below `optional_below`.
     """
 
     name: str

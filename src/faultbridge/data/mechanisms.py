@@ -1,6 +1,6 @@
 """Packaged log patterns, mechanisms (causes of failures) and weights of `faultbridge explain`.
 
-It also has the JSON Schema of a customer's own mechanisms.
+The JSON Schema with which a customer's own mechanisms are checked is here too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ DOMAINS = ("hardware", "network", "storage", "platform", "software", "numerical"
 
 @cache
 def packaged_mechanisms() -> tuple[Mapping[str, Any], ...]:
-    """Return the packaged documents, one for each domain: log patterns, roles of fault codes, mechanisms."""
+    """Return the packaged documents of `faultbridge explain`, one for each domain of causes, such as `hardware`.
+
+    A document contains log patterns, mechanisms, and the role of fault codes in a failure, such as first sign or
+    consequence.
+    """
     return tuple(_read(f"{name}.json") for name in DOMAINS)
 
 

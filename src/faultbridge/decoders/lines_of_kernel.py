@@ -51,9 +51,10 @@ def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequen
 
 
 def from_first_line(body: bytes, size: int) -> bytes:
-    """Return up to `size` bytes of a body, starting at its first relevant kernel line.
+    """Return up to `size` bytes of a body, starting at the first kernel line that may report a fault.
 
-    A line is relevant if it has a phrase that the kernel decoder knows. The result is empty without such a line.
+    Such a line has a phrase that the kernel decoder knows. Without such a line, the result is empty. The caller
+    determines the source of the body from the result, if other text comes before the kernel lines.
     """
     from faultbridge.decoders.kernel.line_filter import pieces_of, whole_lines
 

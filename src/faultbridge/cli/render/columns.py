@@ -183,15 +183,16 @@ def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
 
 
 def _has_no_repair(case: Mapping[str, Any]) -> bool:
-    """Return whether a case was escalated to an operator without any repair attempt, as in a quarantine."""
+    """Return whether a case waits for an operator, and never had a repair attempt, as after a quarantine order."""
     return case["status"] == "escalated" and case["action"] == "contact_support" and not case["attempt"]
 
 
 def _action_text(case: Mapping[str, Any]) -> str:
-    """Return the action of a case, its repair action, and its attempt number as text.
+    """Return the action of a case, its current repair action and its attempt number as text.
 
-    An example is `reboot_node, now replace_node, attempt 2`. The repair action is left out if it equals the action, or
-    if the case has no repair.
+    The action is what the policy chose for the fault. The repair action is what the current or next attempt does; it
+    differs after an escalation. An example is `reboot_node, now replace_node, attempt 2`. The repair action is left
+    out if it equals the action, or if the case has no repair.
     """
     same = case["repair_action"] == case["action"]
     repair = "" if same or _has_no_repair(case) else f", now {case['repair_action']}"

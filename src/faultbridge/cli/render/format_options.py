@@ -15,10 +15,11 @@ Made = TypeVar("Made")
 
 
 def with_options(**builders: Callable[..., object]) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Return a decorator that replaces parameters of a command with the options of a builder function.
+    """Return a decorator that replaces parameters of a command with command line options.
 
-    `builders` contains a function for each replaced parameter. The parameters of the function become command line
-    options. The function returns the value of the replaced parameter.
+    `builders` contains a function for each replaced parameter, by the name of the parameter. The parameters of this
+    function become options of the command. When the command runs, the function gets the values of the options, and
+    returns the value of the replaced parameter.
     """
 
     def decorate(command: Callable[..., Made]) -> Callable[..., Made]:

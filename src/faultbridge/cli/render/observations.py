@@ -22,9 +22,10 @@ _INCARNATION = ("record_id", "instance_id", "boot_id")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What the caller provides: a catalog, the cluster, and the node for input that names no node.
+    """The facts about an input that the caller of `documents` provides, because the input may lack them.
 
-    The catalog contains the severity and the action of each fault code.
+    `catalog` contains the severity and the action of each fault code. `cluster` is the cluster of the input, and `node`
+    is the node of observations that name no node. Both are None if they are unknown.
     """
 
     catalog: Catalog
@@ -97,7 +98,7 @@ def _sample_document(sample: CounterSample, caller: Caller) -> dict[str, Any]:
 
 
 def summary_document(source: str, decoded: Decoded) -> Document:
-    """Return the number of observations in an input, and of the lines or documents not understood."""
+    """Return a document with the numbers of observations in an input and of lines or documents not understood."""
     counts = {"parsed": len(decoded.observations), "unparsed": decoded.unparsed}
     return {"kind": "summary", "source": source, "observed_at": None, "node": None, **counts, "notes": decoded.notes}
 

@@ -52,7 +52,10 @@ def pattern_problems(pattern: Mapping[str, Any]) -> list[str]:
 
 
 def _in_all_types(problem: _Problem, by_type: list[list[_Problem]]) -> bool:
-    """Return whether every event type has this problem."""
+    """Return whether a problem occurs for every event type that a pattern names.
+
+    `by_type` contains the problems of the pattern for each of these event types.
+    """
     return all(any(other.covers(problem) for other in problems) for problems in by_type)
 
 
@@ -82,7 +85,11 @@ def _problems(pattern: object, node: Mapping[str, Any], root: Mapping[str, Any],
 
 
 def _value_problems(wanted: list[object], shapes: list[Mapping[str, Any]], field: str) -> Iterator[_Problem]:
-    """Yield a problem for each value in a pattern that the schema of its field does not allow."""
+    """Yield a problem for each value in `wanted`, the values of a field in a pattern, that is not allowed.
+
+    `shapes` are the alternative schemas of the field. A value is allowed if one of them lists it, or if none of them
+    lists values.
+    """
     allowed = [value for shape in shapes for value in shape.get("enum", [])]
     for value in wanted:
         if allowed and isinstance(value, str) and value not in allowed:

@@ -51,7 +51,7 @@ _GPU = Component(ComponentType.GPU)
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the component states, and one fault for each bad event."""
+    """Return a health snapshot of the states of all components, and a fault for each event that reports one."""
     mapped = mapping("gpud", hints.mappings)
     components = [document for _, document in objects(text_of(body)) if _is_component(document)]
     if not components:
@@ -127,9 +127,12 @@ def _events(component: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator
 def _fault(message: str, row: Mapping[str, Any], component: Mapping[str, Any]) -> Fault:
     """Return the fault that a message of a GPUd component reports.
 
-    `row` is the row of the mapping `gpud` for the component, with the code of the event if the message is of a known
-    event. The fault code is the first of these that exists: that of an Xid or SXid in the message, that of a known text
-    of `row` in the message, the code of `row`.
+    `row` is the row of the mapping `gpud` for the component. For a message of a known event, the caller has replaced
+    the code of this row with the code of the event. The fault code is the first of these that exists:
+
+    - the code of an Xid or SXid in the message
+    - the code of the first known text of `row` that the message contains
+    - the code of `row`
     """
     found = _XID_IN_TEXT.search(message)
     stated = _stated(message, row)

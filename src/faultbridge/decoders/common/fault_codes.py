@@ -46,7 +46,8 @@ SETTINGS: frozenset[str] = frozenset(f"dcgm.{name}" for name in _SETTINGS)
 def code_of_number(number: int) -> str:
     """Return the fault code of a DCGM error number.
 
-    Number 45 is `dcgm.pcie_generation`. A number that DCGM 4.6 does not define, such as 999, is `dcgm.error_999`.
+    For example, the code of number 45 is `dcgm.pcie_generation`. If DCGM 4.6 does not define a number, the code
+    contains the number: the code of 999 is `dcgm.error_999`.
     """
     return CODES[number] if 0 <= number < len(CODES) else f"dcgm.error_{number}"
 

@@ -176,15 +176,15 @@ def spread_events(events: Sequence[LogEvent]) -> bytes | None:
 
 
 def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
-    """Yield the log lines of a body, unwrapped in up to three ways, which the caller tries in order.
+    """Yield up to three versions of the unwrapped lines of a body, for the caller to try in order.
 
-    The ways are:
+    A wrapper is the form in which a container runtime or log collector stores a line. The versions are:
 
-    - without any wrapper
-    - without the outer wrapper, because a document of a source can look like a wrapper
-    - without any wrapper, and with JSON documents joined that are spread over several lines
+    - the lines with all wrappers removed
+    - the lines with only the outer wrapper removed, because its content may be a document in the form of a wrapper
+    - the lines with all wrappers removed, after JSON documents that are spread over several lines were joined
 
-    A result is left out if one of its lines has no wrapper. A body of more than 16 MiB yields nothing.
+    A version is left out if one of the lines of the body has no wrapper. A body of more than 16 MiB yields nothing.
     """
     if len(body) > MAX_JSON_BYTES:
         return
@@ -196,7 +196,10 @@ def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
 
 
 def _all_wrapped(lines: Iterable[str], depth: int = MAX_DEPTH) -> list[tuple[LogEvent, ...]]:
-    """Return the log events of all lines, as a list with one tuple; empty if any line is not wrapped."""
+    """Return a list with one tuple: the log event of each line, from which up to `depth` wrappers were removed.
+
+    The list is empty if a line has no wrapper, or if all lines are blank.
+    """
     events = []
     for line in filter(str.strip, lines):
         event = log_event(line, depth)

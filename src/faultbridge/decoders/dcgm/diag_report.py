@@ -47,7 +47,11 @@ _CODES_BY_TEST: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class TestError:
-    """An error of a test: the fault code, the text of DCGM, and its error numbers if it has them."""
+    """An error of a test: the fault code, the text of DCGM, and DCGM's numbers for the error.
+
+    The numbers are the kind of the error (`error_id`), its severity and its category. Each is None if the report does
+    not contain it.
+    """
 
     code: str
     text: str

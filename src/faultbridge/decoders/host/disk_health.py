@@ -79,9 +79,9 @@ def _disks(body: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
 
 
 def _parts(body: str) -> Iterator[tuple[str, str]]:
-    """Yield, for each disk, the line that may name the disk and the output about the disk.
+    """Yield, for each disk, a text that may name the disk, and the output about the disk.
 
-    This line is the line before the output, or else the command that printed the output.
+    The text is the line before the output or, without such a line, the command or heading before the output.
     """
     for output in outputs_of(body):
         starts = [found.start() for found in _START.finditer(output.text)]

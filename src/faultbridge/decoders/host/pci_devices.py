@@ -53,9 +53,9 @@ def recognize(body: bytes) -> bool:
 
 
 def _judged(devices: list[re.Match[str]], body: str) -> Iterator[tuple[Component, str, str]]:
-    """Yield each device to judge, as its component, its line and its details.
+    """Yield each GPU and each network adapter, as its component, its line and its details.
 
-    These devices are the GPUs and the network adapters.
+    `devices` are the matches of the lines that name a device in `body`. Other devices are not checked for faults.
     """
     ends = [found.start() for found in devices[1:]] + [len(body)]
     for found, end in zip(devices, ends, strict=True):

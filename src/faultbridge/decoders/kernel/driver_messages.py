@@ -132,7 +132,10 @@ class DriverMessageReader:
 
 
 def _same_time(observation: Fault | Clear, other: Fault | Clear) -> bool:
-    """Return whether two messages about a GPU may be of one boot and at most five minutes apart."""
+    """Return whether two messages about a GPU may be of one boot and at most five minutes apart.
+
+    A message without a time or an uptime may be of any time.
+    """
     times = (_passed(observation, other), _uptime_passed(observation, other))
     return _same_boot(observation, other) and all(one is None or abs(one) <= SAME_LOSS for one in times)
 
@@ -140,8 +143,12 @@ def _same_time(observation: Fault | Clear, other: Fault | Clear) -> bool:
 def _same_boot(observation: Fault | Clear, other: Fault | Clear) -> bool:
     """Return whether two messages may be of the same boot of the same node.
 
-    If both messages have a time and an uptime, the times and the uptimes must differ by the same amount, with a
-    tolerance of one minute.
+    The result is False in these cases, and True in all others:
+
+    - Both messages name a node, and the names differ. The same applies to boot ids.
+    - Only one of the messages is marked as a message of an earlier boot.
+    - Both messages have a time and an uptime, and the difference of the times is not the difference of the uptimes,
+      with a tolerance of one minute.
     """
     passed, uptime_passed = _passed(observation, other), _uptime_passed(observation, other)
     if passed is not None and uptime_passed is not None and abs(passed - uptime_passed) > _MAX_CLOCK_STEP:

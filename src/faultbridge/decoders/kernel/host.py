@@ -139,7 +139,10 @@ def _details(rule: Rule, text: str) -> dict[str, str] | None:
 
 
 def _component(rule: Rule, details: dict[str, str]) -> Component:
-    """Return the component in the match of a rule, and remove its identifiers from `details`."""
+    """Return the component that a message names, and remove its PCI address and name from `details`.
+
+    `details` contains the named groups of the pattern of `rule`, which matched the message.
+    """
     pci, name = details.pop("pci", None), details.pop("name", None)
     if rule.type is ComponentType.CPU:
         return Component(ComponentType.CPU, name=name)

@@ -136,8 +136,8 @@ class BenignLineFilter:
     def remaining(self, text: bytes) -> str:
         """Return the lines of a piece of the log that may report a fault.
 
-        Returns the whole piece if it is small, if the prefix of its lines is unknown, or if a line may contain several
-        messages.
+        Returns the whole piece if it is small, if the prefix of its lines is unknown, or if a harmless line may also
+        contain an Xid or a second message.
         """
         # A small piece is not worth learning from.
         anchor = _ANCHOR.match(text) if len(text) > _MIN_BYTES else None

@@ -27,7 +27,8 @@ MAX_SKEW = timedelta(minutes=2)
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of each node from its newest heartbeat.
 
-    The snapshot covers the faults of a missing heartbeat and of a wrong clock.
+    The snapshot clears the fault of a missing heartbeat. If the time of receipt is known, the snapshot also checks the
+    clock of the node: it contains the fault of a wrong clock, or clears this fault.
     """
     newest: dict[str | None, tuple[datetime, Mapping[str, Any]]] = {}
     framed = False

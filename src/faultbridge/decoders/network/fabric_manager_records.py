@@ -74,7 +74,8 @@ class LogRecord:
 def records_of(text: str, received_at: datetime | None) -> Iterator[LogRecord]:
     """Yield the log records of a text.
 
-    Lines before the first record are skipped, because they belong to a record whose start was cut off.
+    `received_at` determines the year of a time without a year. Lines before the first record are skipped, because they
+    belong to a record whose start was cut off.
     """
     current: LogRecord | None = None
     continuation: list[str] = []
@@ -147,7 +148,8 @@ def _level(text: str) -> str:
 def _state_of_unit(line: str, status: list[str]) -> LogRecord | None:
     """Return a record if `systemctl status` shows that a service failed, or is enabled but inactive.
 
-    Returns None for other lines. `status` keeps what earlier lines stated about the service.
+    Returns None for any other line. `status` is updated by each call: it contains the name of the service from an
+    earlier line, and `enabled` if the service is enabled.
     """
     title = _STATUS_TITLE.search(line)
     if title is not None:

@@ -146,9 +146,10 @@ app.command("template", epilog=TEMPLATE_EXAMPLES)(set_template)
 
 
 def _check_parts(session: Session, changes: dict[str, Any]) -> None:
-    """Check the parts that a command sets: provider, orchestrator, verifier, restarter, policy version.
+    """Check that the adapters and the policy version that a command sets for a cluster exist on the stack.
 
-    An unknown name or version is a usage error.
+    The adapters are the provider, orchestrator, verifier and restarter in `changes`. An unknown name of an adapter is a
+    usage error. An unknown policy version raises Rejected.
     """
     ports = session.ports
     for name, allowed in (

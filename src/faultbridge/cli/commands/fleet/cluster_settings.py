@@ -101,7 +101,10 @@ def cluster_settings(
     external_id: ExternalIdOption = None,
     domain: DomainOption = None,
 ) -> dict[str, Any]:
-    """Return the cluster settings that were given as options of `cluster add` or `cluster set`."""
+    """Return the cluster settings that were given as options of `cluster add` or `cluster set`.
+
+    If the provider of the cluster can be used only with its own verifier and restarter, the result sets these too.
+    """
     given = {
         "mode": mode,
         "repair_owner": repair_owner,
@@ -126,7 +129,8 @@ def cluster_settings(
 def _slurm(head_node: str | None, rest: str | None, *, requeue: bool | None) -> dict[str, Any]:
     """Check the options for access to Slurm, and return them as settings.
 
-    An empty text removes a setting.
+    A setting is None if its option was not given. It is an empty text, which removes the stored setting, if the option
+    was an empty text.
     """
     checked_node = instance_id(head_node) if head_node else head_node
     checked_rest = rest_address(rest) if rest else rest

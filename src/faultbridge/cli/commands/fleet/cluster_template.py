@@ -1,4 +1,4 @@
-"""`faultbridge cluster template`: overrides the launch templates of a cluster."""
+"""`faultbridge cluster template`: sets instance types and subnets that override the launch templates of a cluster."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ def is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
 def rank_rows(job: Job, devices: Mapping[str, Iterable[Component]]) -> Iterator[Document]:
     """Yield a row for each rank of a job, with its node and its GPU.
 
-    The GPU fields are None if `devices` contains no GPU for the rank.
+    `devices` contains the devices of each node. The GPU of a rank is the GPU of its node whose index equals the local
+    rank. If `devices` contains no such GPU, the fields for the GPU are None.
     """
     from faultbridge.domain.cluster.ranks import gpu_of, ranks_of
 
@@ -47,9 +48,10 @@ def rank_rows(job: Job, devices: Mapping[str, Iterable[Component]]) -> Iterator[
 
 
 def given_ranks(nodes: list[str], file: Path | None, per_node: int | None) -> dict[str, str]:
-    """Return the ranks of each node as text, from `--ranks` or `--ranks-per-node`.
+    """Return the ranks of each node as text, such as `0-7`.
 
-    Raises BadParameter if both options are given.
+    The ranks come from the rank map `file` (`--ranks`), or are numbered in the order of `nodes`, with `per_node` ranks
+    on each node (`--ranks-per-node`). If neither option is given, the result is empty. Both are a usage error.
     """
     from faultbridge.cli.commands.offline.rank_map import read_rank_map
     from faultbridge.domain.cluster.ranks import ranks_in_order

@@ -120,10 +120,11 @@ def _needs_no_confirmation() -> bool:
 
 
 def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
-    """Add a command with which an operator orders an action on a node.
+    """Add the command `faultbridge node VERB`, with which an operator orders an action on a node.
 
-    `summary` is the help text, and `reason` is for the example. The command has the option `--yes` and asks for
-    confirmation only if the order has an `effect` to confirm.
+    - `summary`: the help text of the command
+    - `reason`: the value of `--reason` in the example that the help shows
+    - `effect`: what the operator must confirm, for example with `--yes`; "" if the order needs no confirmation
     """
 
     @app.command(

@@ -37,9 +37,10 @@ def wait() -> None:
 
 
 def _pending(state: NodeState) -> bool:
-    """Return whether the order has not taken effect yet.
+    """Return whether an operator's order has not taken effect on the node yet.
 
-    That is so while admission has not considered the case, or while the node is still in service.
+    An order is pending while the node is still in service, or while its case waits for admission, which decides whether
+    a repair may start. If the node has no live case, nothing is pending.
     """
     case = state.live_case
     if case is None or state.status is None:

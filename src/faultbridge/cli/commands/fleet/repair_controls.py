@@ -104,9 +104,11 @@ def show_breakers(
 
 
 def _clusters(session: Session, cluster: str | None, effect: str, *, everything: bool, yes: bool) -> list[str]:
-    """Return the clusters that a command changes: the named cluster, or with `--all` every cluster.
+    """Return the names of the clusters that a command changes.
 
-    With `--all`, an operator must first confirm the command.
+    With `--all` (`everything`), these are all clusters, and an operator must first confirm the command unless `yes` is
+    True. `effect` is the part of the question that states what the command does. Without `--all`, the result is
+    `cluster` or the default cluster.
     """
     if not everything:
         named = cluster or default_cluster()
@@ -123,7 +125,8 @@ def _clusters(session: Session, cluster: str | None, effect: str, *, everything:
 def _set_paused(session: Session, names: list[str], *, paused: bool, listed: bool) -> None:
     """Pause or resume repairs in clusters, and print the repairs that are running in them.
 
-    With `listed`, the clusters are printed as a table.
+    If `listed` is True, the changed clusters are printed as a list. Otherwise only the first cluster is printed, with
+    its details.
     """
     for name in names:
         session.application.repair.controls.pause(name, paused=paused, operator=session.operator)

@@ -151,9 +151,11 @@ def lines_text(inputs: Inputs) -> str:
 
 
 def _recognized(first: bytes, stream: BinaryIO, *, is_whole: bool) -> tuple[bytes, str]:
-    """Return the bytes that were read of an input, and its recognized source.
+    """Return all bytes that were read of an input so far, and the source that recognizes the input.
 
-    If the first bytes have no known format, more of the input is read.
+    `first` contains the bytes that were read before the call. If `is_whole` is True, all of them determine the source.
+    Otherwise, their first chunk determines it; if no source recognizes this chunk, more of `stream` is read. Raises
+    Rejected if no source recognizes the input.
     """
     try:
         return first, registry.recognize(first if is_whole else first[:CHUNK_BYTES])

@@ -79,9 +79,9 @@ def _device(device: Document) -> str:
 
 
 def _points(title: str, points: Sequence[Document]) -> Iterator[str]:
-    """Yield the points of evidence, each with its log line.
+    """Yield a line for each piece of evidence, with its points, and then the log line that it comes from.
 
-    A log line that the first point has already shown is not repeated.
+    `title` is `for` or `against`. A log line that was already printed for the first piece of evidence is not repeated.
     """
     lead = None
     for one in points:

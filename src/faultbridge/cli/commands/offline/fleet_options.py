@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """A simulated fleet that replays a fault trace.
+    """A simulated fleet that replays a fault trace, a recording of the faults of many servers.
 
-    It has the number of nodes, the number of further hosts that replace others, the seeds of its runs, and the folder
-    for charts.
+    - `trace`: the text of the fault trace
+    - `nodes`: the number of nodes
+    - `hosts`: the number of further hosts that can replace the hosts of nodes
+    - `servers`: the number of servers that the trace observed; None means the servers with a fault
+    - `seeds`: the random seeds, one for each run
+    - `plots`: the folder for charts; None for no charts
     """
 
     trace: str
@@ -30,9 +34,9 @@ class Fleet:
     plots: Path | None
 
     def scenarios(self, part: str | None, days: float | None = None) -> list[Scenario]:
-        """Return one scenario per seed for a part of the trace.
+        """Return one scenario per seed: a simulated run of the fleet with the faults of a part of the trace.
 
-        `part` None means the whole trace. `days` None means the length of that part.
+        If `part` is None, the whole trace is used. `days` is the simulated time; None means the length of the part.
         """
         from faultbridge.lab.scenario import Scenario
         from faultbridge.lab.trace import DAY, read_part

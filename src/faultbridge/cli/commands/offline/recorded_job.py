@@ -22,10 +22,11 @@ from faultbridge.ledger.timeline import TimelineQuery
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The nodes and the time window whose recorded faults are evidence, and the job that they may explain.
+    """What a stack recorded about the failure of a job: the window of its evidence, and the job itself.
 
-    `job` is None if no job is known. `reason` is the recorded reason why the job ended. `affected` contains the nodes
-    of the job that have a severe fault.
+    `window` names the nodes and the time range whose recorded faults are evidence. If no job is known, `job` is None
+    and the other fields are empty. `ranks` maps each rank of the job to its node. `reason` is the recorded reason why
+    the job ended. `affected` contains the nodes of the job that have a severe fault.
     """
 
     window: RecordedWindow
@@ -36,10 +37,11 @@ class Recorded:
 
 
 def of_case(session: Session, case_id: str, span: timedelta | None) -> Recorded:
-    """Return the time window of the latest job that a case affected.
+    """Return the latest job that a case affected, with its time window (`of_job`).
 
-    If there is no such job, or if the job succeeded, the window is the time before the case was opened. It then
-    contains only the node of the case.
+    If the case affected no job, or if the latest job succeeded, the result has no job. Its window then contains only
+    the node of the case, and ends when the case was opened. `span` is the length of the window; None means the longest
+    time after which a fault can still explain a failure.
     """
     view = session.directory.case(case_id)
     key, opened_at = view.key, view.case.opened_at
@@ -53,10 +55,13 @@ def of_case(session: Session, case_id: str, span: timedelta | None) -> Recorded:
 
 
 def of_job(session: Session, job: Job, span: timedelta | None, runs_until: datetime | None = None) -> Recorded:
-    """Return the time window of a job.
+    """Return a job with the time window whose recorded faults can explain its failure.
 
-    The window ends with the job. If the job is running, it ends at `runs_until`, or now. A job can hang for hours after
-    a fault, so the window contains each fault that was recorded for the job.
+    - The window ends when the job ended. For a running job, the window ends at `runs_until`, or now if that is None.
+    - The window starts at most `span` before its end, and not before the job started. `span` None means the longest
+      time after which a fault can still explain a failure.
+    - A job can hang for hours after a fault. The window therefore starts earlier if a fault that was recorded for the
+      job, or a fault of an open case of its nodes, began earlier.
     """
     cluster, ended_at = job.cluster, job.ended_at or runs_until or session.now()
     since = max(job.started_at, ended_at - (span or _longest()))
@@ -79,9 +84,10 @@ def _longest() -> timedelta:
 
 
 def _since(session: Session, keys: Iterable[NodeKey], since: datetime, until: datetime) -> datetime:
-    """Return the start of a time window, moved back to include the faults of open cases.
+    """Return `since`, or an earlier time at which a fault of an open case began.
 
-    A fault counts if its node is in `keys` and its case was opened before `until`.
+    A fault counts if its node is in `keys` and its case was opened before `until`, the end of the time window. The
+    result is at most seven days (`RESUME_WITHIN`) before `until`, unless `since` is earlier.
     """
     states = session.application.ledger.append.read_many(keys)
     cases = [(state, state.live_case.opened_at) for state in states if state.live_case is not None]

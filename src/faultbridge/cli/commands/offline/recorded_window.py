@@ -139,7 +139,11 @@ def recorded_request(
 def explained(
     session: Session, evidence: Evidence, book: Book, ranks: Mapping[int, str], recorded: Recorded | None
 ) -> Document:
-    """Return the verdict on a job from its files and, if given, from the data that a stack recorded."""
+    """Return the verdict on a job as a document: why the job died, and whether it may restart.
+
+    `evidence` is what was read from the files, `book` contains the mechanisms, and `ranks` maps each rank to its node.
+    If `recorded` is not None, the faults that a stack recorded in its time window are evidence too.
+    """
     if recorded is None:
         verdict = decide(evidence, book.mechanisms, packaged_weights(), ranks)
         return {**verdict_document(verdict, evidence, RankMap(ranks)), "job": None, "repairs": []}
@@ -161,9 +165,10 @@ def explained(
 def _read(
     session: Session, window: RecordedWindow, roles: Mapping[str, Role]
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
-    """Return the recorded faults in a window as signals, and the time in which each node was observed.
+    """Return the recorded faults in a window as signals, and the time range in which each node was observed.
 
-    The observation of a node ends with its last heartbeat.
+    The range ends with the last heartbeat of the node. `roles` contains the role of each fault code in the failure of a
+    job, such as first sign or consequence.
     """
     until = window.ended_at + AFTER_END + RECORDED_AFTER
     query = TimelineQuery(window.cluster, since=window.since, until=until, types=FAULT_TYPES)

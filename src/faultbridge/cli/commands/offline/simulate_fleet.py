@@ -1,6 +1,7 @@
 """`faultbridge simulate fleet`: replays months of a fleet under a policy.
 
-It also compares the policy with other systems.
+With `--compare`, it also runs the rules of other repair systems (baselines) on the same faults, and compares the
+results.
 """
 
 from __future__ import annotations
@@ -94,9 +95,10 @@ def simulate_fleet(
 
 
 def _explain(documents: Sequence[Mapping[str, Any]]) -> None:
-    """Print how many GPU-hours each policy saves compared with the best other system.
+    """Print for each policy its saving: the share of the best baseline's lost GPU-hours that the policy avoids.
 
-    The line also states whether the saving meets the goal.
+    A baseline is another repair system. Each line also states whether the saving reaches the goal (`GOAL`) without more
+    needless evictions than the baseline.
     """
     from faultbridge.lab.comparison import GOAL
 

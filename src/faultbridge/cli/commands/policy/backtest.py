@@ -130,7 +130,8 @@ def _policy(session: Session, name: str, history: History) -> dict[str, Any]:
 class _Replays:
     """Replays the recorded entries of one cluster under policies.
 
-    `store` contains the stored policies. It is None if no stack may be read.
+    `events` are the recorded entries. `store` reads the stored policies that the entries name. `store` is None if the
+    entries come from an archive copy, because then no stack is read.
     """
 
     config: ClusterConfig

@@ -51,7 +51,10 @@ def write_report(
 
 
 def write_file(session: Session, text: str, file: Path | None, name: str) -> None:
-    """Write the text of a report to a file, and print the path and size of the file."""
+    """Write the text of a report to `file`, and print the path and size of the file.
+
+    If `file` is None, the file is `NAME.html` in the current folder.
+    """
     path = file or Path(f"{name}.html")
     path.write_text(text, encoding="utf-8")
     session.show_one({"file": str(path), "bytes": path.stat().st_size}, WRITTEN)
