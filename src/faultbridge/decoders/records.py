@@ -108,11 +108,10 @@ def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
 
     The first case that applies determines `unparsed`:
 
-    - A result with a fault, or with a value of `unparsed`, is unchanged.
-    - If the decoder reads envelopes (`_READ_ENVELOPES`) and the body has Xid records, it is the number of these
-      records.
-    - If the result is empty, although healthy input of this format always gives observations, it is 1.
-    - Otherwise it is 0.
+    - A result that has a fault, or in which the decoder itself set `unparsed`, is unchanged.
+    - If the decoder reads envelopes (`_READ_ENVELOPES`) and the body has Xid records, `unparsed` is their number.
+    - If the result is empty, although healthy input of this format always gives observations, `unparsed` is 1.
+    - Otherwise `unparsed` is 0.
     """
     if decoded.unparsed or any(isinstance(one, Fault) or _holds_fault(one) for one in decoded.observations):
         return decoded

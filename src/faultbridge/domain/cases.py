@@ -39,7 +39,7 @@ REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
 
 
 class WaitingFor(StrEnum):
-    """The reason why a case waits; `admission`: until the admission of repairs considers the case next."""
+    """The reason why a case waits. `admission` means: until Faultbridge next considers the case for a repair."""
 
     WAIT = "wait"
     ADMISSION = "admission"
@@ -159,8 +159,8 @@ class Case:
 
     `marks` holds the time at which the case first reached each status or phase. `uncounted` is the number of attempts
     that do not count against the policy's limit, such as those that found no capacity. A `cancelled` case releases no
-    instance: its attempt only returns the node to service. An absorbed case waits for the cluster incident `incident`.
-    If the faults end with it, the case keeps this id while it verifies the node. `held_from` is the status before the
+    instance: its attempt only returns the node to service. `incident` is the id of the cluster incident for which an
+    absorbed case waits. A case that then only verifies the node keeps this id. `held_from` is the status before the
     case was absorbed, or `escalated` if an operator had to decide. `relapse_of` is the id of the earlier case whose
     repaired fault came back. At `confirmed_at`, a failed verification confirmed the claimed conditions of the node.
     `governed_by` names the policy rules of the attempts so far, which also apply to the next attempt.

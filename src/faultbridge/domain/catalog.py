@@ -109,13 +109,15 @@ class Catalog:
         return self.row(code).same_as or code
 
     def row_of(self, fault: Fault) -> Row:
-        """Return the most specific row for a fault: first by its attributes, then by its code.
+        """Return the most specific row of the catalog that describes a fault.
 
-        - An NVLink5 error (Xid 144 to 150) has rows `code:unit:errorstatus[:cause]`, and rows for the severity that the
-          driver reported, such as `code:Fatal`. With the attribute `exception`, only the rows for the severity are
-          considered.
-        - Xid 74 has rows `code:finding`. Every other code has one row.
-        - If several bits of a status are set, the most severe of their rows applies.
+        - Xid 74 has rows `code:finding`. The first value in the fault's attribute `findings` selects the row.
+        - An NVLink5 error (Xid 144 to 150) has rows `code:unit:errorstatus[:cause]`, and less specific rows for the
+          severity that the driver reported, such as `code:Fatal`. The fault's attributes select the row. If the fault
+          has the attribute `exception`, only the rows for the severity are considered.
+        - A row can have a single bit as `errorstatus`. If the status of the fault has several of these bits, the most
+          severe of their rows applies.
+        - If no such row exists, and for any other code, the result is the row of the code.
         """
         for suffixes in _row_suffixes(fault.attributes):
             rows = [row for suffix in suffixes if (row := self.rows.get(f"{fault.code}:{suffix}")) is not None]

@@ -90,8 +90,8 @@ class _Causes:
     def of(cls, before: NodeState, after: NodeState, *, starts_chains: bool) -> _Causes:
         """Start with the event ids that earlier commits stored in the node's state as possible causes.
 
-        With `starts_chains`, an entry outside a case can have no cause. Otherwise, the last status change of the node
-        is the cause of an entry that has no other.
+        If an entry outside a case is the first of its commit, its cause is the last status change of the node. With
+        `starts_chains`, such an entry has no cause, because it starts a new chain of causes.
         """
         conditions = (*before.conditions.items(), *after.conditions.items())
         known = {key: one.event_id for key, one in conditions if one.event_id}

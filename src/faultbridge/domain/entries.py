@@ -163,7 +163,8 @@ def seal(
 ) -> tuple[tuple[Entry, ...], Head]:
     """Return the finished entries of these drafts, in order, and the end of their stream after them.
 
-    `head` is the current end of the stream. Each entry gets the next sequence and is chained to the entry before it.
+    `head` is the current end of the stream. Each entry gets the next sequence number, and a hash that covers the entry
+    and the hash of the entry before it. `severity` is the severity of all these entries, or None.
     """
     entries: list[Entry] = []
     for draft in drafts:

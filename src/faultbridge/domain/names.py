@@ -112,7 +112,10 @@ def _host_names(text: str) -> Iterator[str]:
 
 
 def _choices(part: str) -> list[str]:
-    """Return all texts for one part of a host list: the character itself, or each number in brackets."""
+    """Return the texts that one part of a host pattern stands for.
+
+    Numbers in brackets, such as `[01-03,7]`, stand for each of the numbers. Any other part stands for itself.
+    """
     if not part.startswith("["):
         return [part]
     choices: list[str] = []

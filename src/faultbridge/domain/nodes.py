@@ -70,9 +70,9 @@ class Head:
 class Placement:
     """Where a node is (its group, instance type and failure domains), and its other names.
 
-    `domains` holds the failure domains by kind, and `domain` the narrowest of them. `host_names` belong to the current
-    instance and change with it; `aliases` belong to the node and stay. `named_after` is the id of the last instance
-    whose host name was the node's name; if None, a successor keeps that name. `slot` is the provider's permanent name.
+    `domains` holds the failure domains by kind, and `domain` the narrowest of them. `host_names` change with the
+    instance. `aliases` and `slot`, the provider's permanent id of the node, stay. `named_after` is the id of the last
+    instance that had the node's name as its host name. It is None if the node's name is no host name of an instance.
     """
 
     group: str | None = None

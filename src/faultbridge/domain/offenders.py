@@ -1,7 +1,8 @@
 """Repeat offenders: whether a card or its slot is the cause of faults that come back.
 
-A card that fails in several slots is suspect, and so is a slot in which several cards fail. The likelihood ratio
-compares both explanations by the card's other slots and the slot's other cards.
+A card that fails in several slots is suspect, and so is a slot in which several cards fail. The likelihood ratio is how
+much more likely the card is the cause than the slot. It is computed from the faults of the card in its other slots, and
+from the faults of other cards in the slot.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def detail_of(body: str, evidence: str) -> str:
 def body_of(detail: str) -> str | None:
     """Return the exact body of an event, by removing the evidence from the event's detail.
 
-    None if other fields were truncated too, because the body is then lost.
+    Returns None if other fields of the event were truncated too, because the body can then not be restored.
     """
     event = json.loads(detail)
     truncated = event["metadata"].pop("truncated", [])

@@ -170,10 +170,10 @@ class ComparePeers:
     def _observe(
         self, state: NodeState, note: Draft, written: Put, arrivals: Sequence[Arrival], rules: Rules, now: datetime
     ) -> Transition:
-        """Return the transition that stores a finding (`written`) and its entry (`note`), and observes its fault.
+        """Return the transition that stores a finding (`written`) and its entry (`note`), and changes its fault.
 
-        `arrivals` contains the start or the end of the fault of the finding. It is empty if no fault starts or ends
-        with the finding.
+        `arrivals` starts or ends the fault that is reported for the finding. It is empty if there is no fault to start
+        or to end.
         """
         if not arrivals:
             return Transition(state, (note,), (written,))

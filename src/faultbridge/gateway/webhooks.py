@@ -99,9 +99,10 @@ class Webhooks:
         return self._forward_unsigned(sender, post, now)
 
     def _prove(self, post: WebhookRequest, now: datetime) -> WebhookSender:
-        """Return the sender that signed a post or gave its credentials; otherwise raise `Rejected`.
+        """Return the sender of a post that proves its identity by a signature or a secret; else raise `Rejected`.
 
-        Before the post is refused, the senders are read again, because they may have changed.
+        Before the post is refused, the senders are read again if they were read more than 30 seconds ago, because they
+        may have changed.
         """
         try:
             return _proven(self._senders_read_within(SENDERS_TTL, now), post, now)

@@ -61,10 +61,10 @@ class IncidentChanges:
         affected: Iterable[AffectedNode] | None = None,
         verify_deadline: timedelta = timedelta(),
     ) -> tuple[IncidentChange, ...]:
-        """Compute and commit up to `MAX_CHANGES` changes of a cluster's incidents with `decide`, and return them.
+        """Commit the first `MAX_CHANGES` changes that `decide` returns for a cluster's incidents, and return them.
 
-        Raises Conflict after 20 conflicts with other writers. `waiting` returns the number of cases that wait for an
-        incident. If `affected` is given, a commit removes holds that are no longer needed by `_is_used`.
+        Raises Conflict after 20 conflicts with other writers. The entries get `severity`, `cause`, `actor`, and the
+        number of waiting cases that `waiting` returns. With `affected`, holds are removed unless `_is_used` is True.
         """
         committed: tuple[IncidentChange, ...] = ()
 

@@ -79,9 +79,10 @@ class HeldCases:
     def escalate(
         self, control: Control, incidents: Mapping[str, Incident], rows: Iterable[Item], now: datetime
     ) -> None:
-        """Escalate the cases that need an operator and belong to no open incident.
+        """Escalate the cases that need an operator, belong to no open incident, and are older than `SETTLE`.
 
-        `rows` are the index rows of unhealthy nodes, as read at `now`, before the incidents were updated.
+        A younger case waits, because an incident may still explain its fault. `rows` are the index rows of unhealthy
+        nodes, as read at `now`, before the incidents were updated.
         """
         explained = {node for incident in incidents.values() if incident.status.holds for node in incident.nodes}
         due = [

@@ -30,7 +30,7 @@ _INIT, _ACTIVE, _LINK_UP = 2, 4, 5
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the ports whose state can be read, and a counter sample of each of them."""
+    """Return health snapshots of the ports in a body, and a counter sample of each port (see `states_of`)."""
     text = text_of(body)
     tree = ports_of(text)
     listed = (*_ports_of_ibstat(text), *_ports_of_ibstatus(text))
@@ -42,9 +42,11 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def states_of(ports: Sequence[Port], hints: Hints, gone: Sequence[str] = ()) -> tuple[Observation, ...]:
-    """Return the observations about ports whose state can be read, and about devices that are absent.
+    """Return health snapshots of the states and rates of ports, and a counter sample of each port.
 
-    `gone` lists the names of the absent devices. Of an Elastic Fabric Adapter, only the rate is observed.
+    - `gone` lists the names of absent devices. Each of them is a fault.
+    - A port whose state cannot be read is left out.
+    - Of an Elastic Fabric Adapter, only the rate is observed, because such a port always reports that it is active.
     """
     readable = [port for port in ports if not port.is_efa and state_number(port.fields.get("state")) is not None]
     present = [fault for port in readable for fault in _faults(port)] + [_absent(name) for name in gone]

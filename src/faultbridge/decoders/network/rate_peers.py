@@ -1,8 +1,8 @@
 """Compares the rates of ports of the same kind within one record.
 
 Two ports are of the same kind if they have the same model, link type and fabric. A port is slower than its peers if its
-rate is below the rate that most ports of its kind have. A rate alone proves no fault, because a switch can be slower
-than a card. Units: Gb/s.
+rate is below the rate that most ports of its kind have. This is a fault. The rate of a single port proves no fault,
+because the switch at its other end can be slower than the card. Units: Gb/s.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ class PortRate:
 
 
 def compare_rates(source: str, rates: Iterable[PortRate]) -> Snapshot | None:
-    """Return a health snapshot of the ports whose rates can be compared, or None if none can.
+    """Return a health snapshot with a fault for each port that is slower than its peers.
 
-    Ports can be compared if more than half of the ports of their kind have the same rate.
+    The ports of a kind can be compared if there are at least two, and if more than half of them have the same rate. A
+    port with a lower rate than this is faulty. The result is None if no ports can be compared.
     """
     kinds: defaultdict[Hashable, dict[Component, int]] = defaultdict(dict)
     for one in rates:

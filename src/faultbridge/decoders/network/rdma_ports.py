@@ -30,9 +30,10 @@ _AMAZON = "0x1d0f"
 
 @dataclass(slots=True)
 class Port:
-    """One RDMA port: its states and counters by name, and facts about its device.
+    """One RDMA port, and the PCI address, vendor and model of its device.
 
-    `netdev` has the name and states of the network interface of the same device.
+    `fields` has the states and the rate by name, as printed. `counters` has the counters by name. `netdev` has the name
+    and states of the network interface of the same device.
     """
 
     device: str

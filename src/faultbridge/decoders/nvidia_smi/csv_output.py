@@ -154,7 +154,10 @@ def _without_brackets(cell: str) -> str:
 
 
 def _with_page_counts(rows: Iterable[dict[str, str]]) -> Iterator[GpuOutput]:
-    """Yield each GPU with its number of retired pages. A row without an address does not count as a page."""
+    """Yield each GPU of a list of retired pages, with the number of its pages.
+
+    A GPU without retired pages has a row without the address of a page. This row is not counted.
+    """
     outputs: dict[str, GpuOutput] = {}
     counts: dict[str, int] = {}
     for row in rows:

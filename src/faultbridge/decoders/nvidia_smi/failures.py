@@ -46,8 +46,8 @@ def has_failure(text: str) -> bool:
 def failures(source: str, text: str) -> tuple[Snapshot, ...]:
     """Return the health snapshot of an nvidia-smi run that printed only error messages.
 
-    The snapshot covers only the faults that the messages report. Raises `Rejected` if nvidia-smi had no permission,
-    because it then read nothing.
+    The snapshot contains the faults that the messages report, and clears no other fault, because nvidia-smi checked
+    nothing else. Raises `Rejected` if nvidia-smi had no permission and the messages report no fault.
     """
     found = find_failures(source, text)
     if not found and _NO_PERMISSION in text:

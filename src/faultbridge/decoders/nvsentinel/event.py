@@ -111,9 +111,12 @@ _CONDITION = re.compile(r"^(\w{1,64}) = (True|False) +reason=(\w{1,64})", re.MUL
 
 
 def code_of(error: str, event: HealthEvent, mapped: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return the fault code of an error such as `149.NETIR_LINK_EVT`, and the NVLink unit that it names.
+    """Return the fault code of an error code of an event, and the NVLink unit in the error code.
 
-    The unit is the text after the dot, or None if the error has none.
+    - The error code is an Xid or SXid, such as `149.NETIR_LINK_EVT`. The unit is the text after the dot, or None if
+      there is no dot.
+    - Any other error code is translated by the mapping `mapped` or is the name of a DCGM error. The unit is None.
+    - The fault code of an unknown error is `agent.condition`.
     """
     number = _NUMBER.fullmatch(error)
     if number:
@@ -131,7 +134,8 @@ def code_of(error: str, event: HealthEvent, mapped: Mapping[str, Any]) -> tuple[
 def code_without_error(event: HealthEvent, mapped: Mapping[str, Any]) -> str:
     """Return the fault code of an event that has no error code.
 
-    The name of its check determines the code, or else an Xid in its text.
+    The code is the one that the mapping `mapped` has for the check of the event, else that of an Xid in the message,
+    else `agent.condition`.
     """
     by_check = mapped["check_codes"].get(event.check)
     identifier = _XID_IN_TEXT.search(event.message)
@@ -139,9 +143,10 @@ def code_without_error(event: HealthEvent, mapped: Mapping[str, Any]) -> str:
 
 
 def condition_events(text: str) -> Iterator[HealthEvent]:
-    """Yield a health event for each error in the message of a node condition.
+    """Yield an unhealthy event for each error in the message of a node condition.
 
-    The message has the form `ErrorCode:79 PCI:... ;ErrorCode:...`.
+    The message has the form `ErrorCode:79 PCI:... ;ErrorCode:...`. If the text also states that the condition is False,
+    which means healthy, nothing is yielded.
     """
     found = _CONDITION.search(text)
     if found and found[2] == "False":

@@ -36,11 +36,11 @@ def is_check(condition: Mapping[str, Any]) -> bool:
 
 
 def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
-    """Yield a health event for each error of an unhealthy condition, and events for each healthy condition.
+    """Yield an unhealthy event for each error of an unhealthy condition, and healthy events for each healthy condition.
 
-    A healthy condition does not identify a device, and it ends a fault only if the components of both match. The
-    component of an unhealthy event therefore does not identify its device either. An attribute of the fault states the
-    device.
+    A healthy event ends a fault only if both have the same component. A healthy condition does not identify a device.
+    The component of an unhealthy event is therefore a GPU, a NIC or the node without an identifier, so that a later
+    healthy event can end its fault. The field `named` has the device that the error identifies.
     """
     if node.get("kind") != "Node":
         return
@@ -72,7 +72,7 @@ def without_doubtful(events: Sequence[HealthEvent]) -> list[HealthEvent]:
 
 
 def joined(observations: Iterable[Observation]) -> Iterator[Snapshot]:
-    """Yield one health snapshot for each node, with the observations of all its conditions.
+    """Yield one health snapshot for each node, which joins the faults and snapshots from all conditions of the node.
 
     In separate snapshots, a healthy check could clear a fault that another check of the node reports.
     """

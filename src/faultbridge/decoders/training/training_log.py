@@ -126,7 +126,10 @@ def _faults(groups: Iterable[_LineGroup]) -> Iterator[Fault]:
 
 
 def _behind(groups: Iterable[_LineGroup]) -> str | None:
-    """Return the rank whose collective number is lowest, or None if no rank is behind the others."""
+    """Return the rank that timed out in the earliest collective, or None if no rank is behind the others.
+
+    The collectives of a job are numbered, and each timeout states the number of the collective.
+    """
     by_rank: dict[str, int] = {}
     for group in groups:
         if group.code == TIMEOUT:

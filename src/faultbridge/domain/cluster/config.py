@@ -168,7 +168,7 @@ class ClusterConfig:
 
     @property
     def acts(self) -> bool:
-        """Return whether Faultbridge repairs the nodes. In the mode `dry_run` it only reports planned repairs."""
+        """Return whether Faultbridge plans repairs: it does them in the mode `act`, and reports them in `dry_run`."""
         return self.repair_owner is RepairOwner.FAULTBRIDGE and self.mode is not Mode.OBSERVE
 
     @property
@@ -178,7 +178,7 @@ class ClusterConfig:
 
     @property
     def opens_cases(self) -> bool:
-        """Return whether a fault in this cluster opens a repair case."""
+        """Return whether a fault in this cluster opens a case, in which Faultbridge repairs or verifies the node."""
         return self.acts or self.follows_provider
 
     def update_hold(self, group: str | None, now: datetime) -> UpdateHold | None:

@@ -46,8 +46,8 @@ def failure_domains(
     """Return the failure domains of a node, narrowest kind first. The last one is its cluster.
 
     `domains` has the failure domains by kind, as the inventory reports them. `domain` is the name of the narrowest one.
-    If `domains` does not contain this name, a rack of this name is added. `declared` adds those of its failure domains
-    that list the node.
+    If `domains` does not contain this name, a rack of this name is added. `declared` are the failure domains that
+    operators declared for the cluster. Those that list the node are added.
     """
     found = _of_inventory(cluster, domain, tuple(domains.items()))
     if not declared:

@@ -80,7 +80,7 @@ class Hold:
       (`expired_at`) or is closed (`ended_at`).
     - After the close, faults that started up to `explains_until` open no further incident.
     - The nodes in `exempt` wait for no incident of this family, even if their faults start again.
-    - `recurrence` is that of the incident.
+    - `recurrence` is a copy of `Incident.recurrence`.
     """
 
     family: Family
@@ -123,8 +123,8 @@ class Incident:
     failure domain. `left` maps each node that became healthy less than the quiet period ago to the time when it
     did. `code` is the most frequent fault code. `subject` is the remote object, such as a switch or a file server,
     that most of the faults name. Faults that started before `evidence_since` do not belong to the incident.
-    `recurrence` is how often the same shared cause came back before: each of its incidents opened soon after the one
-    before was closed.
+    `recurrence` is how often the same shared cause came back before. A cause comes back if a new incident opens at most
+    `CorrelationLimits.max_age` after the incident of the same family and failure domain was closed.
     """
 
     id: str

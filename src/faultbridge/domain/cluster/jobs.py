@@ -102,11 +102,12 @@ class Job:
         return self.verdict is not None and self.verdict.outlook == STOP
 
     def takes_hit(self, since: datetime, *, ordered: bool = False) -> bool:
-        """Return whether a fault or an operator's order that started at `since` can have affected the job.
+        """Return whether a fault or an operator's order (`ordered`) that started at `since` can have affected the job.
 
-        This is so for any job that runs, and for a job that may still resume if the fault or order started before its
-        end. A fault may also have started up to `LATE_FAULTS` after the end, because monitoring can report it late. An
-        order (`ordered`) takes effect at once.
+        - A job that runs can be affected by any fault or order.
+        - A job that may still resume can be affected by a fault that started at most `LATE_FAULTS` after the job ended,
+          because monitoring can report a fault late. An order must have started before the job ended.
+        - No other job can be affected.
         """
         late = timedelta() if ordered else LATE_FAULTS
         return self.runs or (self.may_resume and self.ended_at is not None and since <= self.ended_at + late)

@@ -77,9 +77,12 @@ class Progress:
 def loss_alarm(before: tuple[float, ...], loss: float, alarm: str | None = None) -> str | None:
     """Return the alarm for a training loss: `not_finite`, `spike`, or None for an ordinary loss.
 
-    `before` holds the earlier losses, and `alarm` the current alarm. A spike starts with a loss that is above all
-    earlier losses and above twice their median. It ends with a loss of at most twice their median. There is no spike
-    with fewer than `MIN_LOSSES` earlier losses.
+    `before` holds the earlier losses. `alarm` is the current alarm, or None.
+
+    - A loss that is infinite or no number is `not_finite`.
+    - Without a current alarm, a loss is a `spike` if it is above all earlier losses and above twice their median.
+    - During an alarm, a loss is a `spike` if it is above twice the median.
+    - There is no `spike` with fewer than `MIN_LOSSES` earlier losses.
     """
     if not math.isfinite(loss):
         return NOT_FINITE

@@ -102,7 +102,7 @@ class ProviderStatus:
     def is_complete(self, group: str | None) -> bool:
         """Return whether a group has its desired number of instances in service.
 
-        Without a group name, every group is checked.
+        If `group` is None, every group must have it. A group that the provider does not report counts as complete.
         """
         named = [status for name, status in self.groups.items() if group in {None, name}]
         return all(status.complete for status in named)

@@ -51,8 +51,9 @@ class FileKind:
 def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> FileKind:
     """Return the kind of a file, from its name and its first 64 KiB.
 
-    `is_of_node` means that the caller states that the file comes from a node. Then a kernel log that also has other
-    lines counts as a file of a node.
+    A kernel log that also has other lines counts as the log of a job, because a program may have printed it. If the
+    caller states that the file comes from a node (`is_of_node`), it counts as a file of a node, unless its start has
+    lines that only programs print.
     """
     if _DUMP_NAME.search(name) or head.startswith(_PICKLE):
         return FileKind(Kind.DUMP)

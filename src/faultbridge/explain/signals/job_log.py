@@ -185,7 +185,7 @@ class JobLogReader:
         return Surroundings(line, position, piece[max(0, start - MAX_LINE) : start], piece[end : end + _AFTER])
 
     def _host(self, line: str) -> str | None:
-        """Return the host that a line states, or None if that host is not a node of the job."""
+        """Return the host that a line states, or None if it states no host, or a host that is no node of the job."""
         host = host_of(line)
         return host if host in set(self._context.nodes.values()) else None
 

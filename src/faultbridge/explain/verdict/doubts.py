@@ -108,14 +108,17 @@ def _failure_before(situation: Situation, lead: Signal) -> Signal | None:
 def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> bool:
     """Return whether an earlier failure can be the reason for the later error `lead`.
 
-    These earlier failures can be:
+    The first case that applies determines the result:
 
-    - A hang. If `lead` had caused the hang, `lead` would have come minutes before the hang was reported.
-    - For an interrupt: any failure except a lost connection, because launchers interrupt the ranks of a failed job.
-    - For a cancellation: most failures, because users cancel a failed job.
-    - A loss of peers on the same rank.
-    - An error on the same rank, if `lead` was raised while that error was handled, and if that error is no sign of a
-      mechanism with the outlook STOP.
+    - `earlier` is a hang: True. If `lead` had caused the hang, `lead` would have come minutes before the hang was
+      reported.
+    - `lead` is an interrupt: True, except for a lost connection. Launchers interrupt the ranks of a failed job.
+    - `lead` is a cancellation: True, because users cancel a failed job. The exceptions are lost connections, failed
+      requests to services, and processes that ended because of the cancellation.
+    - `earlier` is a loss of peers on the same rank: True.
+    - `earlier` is an error shortly above `lead` on the same rank, `lead` was raised while it was handled, and it is no
+      sign of a mechanism with the outlook STOP: True.
+    - Otherwise False.
     """
     if earlier.name == HANG:
         return True

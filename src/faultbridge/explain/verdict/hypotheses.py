@@ -63,9 +63,10 @@ def hypotheses(situation: Situation) -> list[Hypothesis]:
 def own_fault(situation: Situation) -> Hypothesis | None:
     """Return the best hypothesis with a decisive fault that a node itself reported while the job failed.
 
-    A decisive fault is enough to prove a failure mechanism. Mechanisms with the outlook STOP do not count. The job
-    failed between its last progress and its first failure, with a tolerance for clocks that differ. The result is None
-    without such a fault.
+    - A decisive fault is enough to prove a failure mechanism. Mechanisms with the outlook STOP do not count.
+    - The time in which the job failed starts at its last progress and ends at its first failure. A tolerance for clocks
+      that differ (`skew_seconds`) is added on both sides.
+    - The result is None if there is no such fault, or if the time of the first failure is unknown.
     """
     since, until = situation.line.failing_since, situation.line.failed_at
     if since is None or until is None:

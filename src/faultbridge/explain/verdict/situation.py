@@ -20,9 +20,12 @@ _OF_PLATFORM = ("scheduler.", "memory.")
 class Situation:
     """The evidence about a failed job, with the failure mechanisms and weights for scoring hypotheses.
 
-    `nodes` maps each rank to its node, if the node is known. A log may repeat an error thousands of times, but
-    repetitions cannot change a score. `leads` therefore has only the first of several equal signals of each node, and
-    `firsts` only the first of several equal signals of the whole job.
+    `nodes` maps each rank to its node, if the node is known.
+
+    A log may repeat an error thousands of times, but repetitions cannot change a score. `leads` and `firsts` therefore
+    leave out repetitions. A signal repeats an earlier one if both have the same name, kind, role, file and source of
+    trust, if their times fit the failure equally (`timing`), and if both or neither have a time, a line number, and a
+    sign that the error was handled.
     """
 
     line: TimeLine
@@ -33,18 +36,12 @@ class Situation:
 
     @cached_property
     def leads(self) -> tuple[Signal, ...]:
-        """Return the signals of each node, without repetitions of an earlier signal of the same node.
-
-        A repetition has the same name, kind, role, file and timing as the earlier signal.
-        """
+        """Return the signals of each node, without those that repeat an earlier signal of the same node."""
         return firsts_of(self.line.signals, lambda one: (*self._sort(one), one.node))
 
     @cached_property
     def firsts(self) -> tuple[Signal, ...]:
-        """Return the signals of the job, without repetitions of an earlier signal.
-
-        A repetition has the same name, kind, role, file and timing as the earlier signal.
-        """
+        """Return the signals of the job, without those that repeat an earlier signal of any node."""
         return firsts_of(self.line.signals, self._sort)
 
     def _sort(self, one: Signal) -> tuple[Hashable, ...]:
@@ -61,9 +58,10 @@ def firsts_of(signals: Iterable[Signal], key: Callable[[Signal], Hashable]) -> t
 
 
 def timing(situation: Situation, signal: Signal) -> str | None:
-    """Return why the time of a node's signal does not fit the failure of the job, as the name of a weight.
+    """Return why the time of a node's signal does not fit the failure of the job: `too_old`, for example.
 
-    The result is None if the time fits, and for each signal that is not from a node's own source.
+    The result is the name of a weight. It is None if the time fits, and for a signal that is not from a node's own
+    source.
     """
     if signal.trust is not Trust.NODE:
         return None

@@ -23,10 +23,9 @@ _MIN_SHARED = 3
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The state of the hardware: it caused the failure (`blamed`), is ruled out, or neither is shown.
+    """Whether the hardware caused the failure: `state` is `blamed`, `acquitted` (ruled out) or `not_shown`.
 
-    The other values of `state` are `acquitted` (ruled out) and `not_shown`. `checked` are the nodes whose own log
-    covers the first failure of the job. `not_checked` are the other nodes.
+    `checked` are the nodes whose own log covers the first failure of the job. `not_checked` are the other nodes.
     """
 
     state: str
@@ -69,9 +68,8 @@ def decide(
 ) -> Verdict:
     """Return the verdict on the evidence about one job.
 
-    Faults of nodes on which the job did not run are ignored. `nodes` maps each rank to its node. `affected` are the
-    nodes with a recorded fault while the job ran. If there are any, the hardware is not ruled out. The restart leaves
-    an affected node out, or the node must be tested.
+    `nodes` maps each rank to its node. Signals of other nodes are ignored. `affected` are the nodes with a recorded
+    fault while the job ran: each is left out of the restart or must be tested, and the hardware is not ruled out.
     """
     job_nodes = set(nodes.values())
     signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]
@@ -102,9 +100,9 @@ def _cause(situation: Situation, ranked: Sequence[Hypothesis]) -> Hypothesis | N
     """Return the hypothesis about the cause of the failure, or None if no hypothesis has enough points.
 
     The likeliest hypothesis is the cause if a node itself shows it, or if it leaves nodes out of the restart and not
-    only a scheduler reports it. Otherwise a program may have printed it, and these hypotheses take precedence: that of
-    a decisive fault which a node itself reported while the job failed; then, over a report of a scheduler, one which a
-    node itself shows and which can cause this report.
+    only a scheduler reports it. Otherwise, a program may have printed its signal, and it is the cause only without
+    these: first, a decisive fault that a node reported while the job failed (`own_fault`); second, if only a scheduler
+    reports it, a hypothesis that a node itself shows and that can cause this report.
     """
     first = ranked[0] if ranked and ranked[0].score >= situation.weights.limits["named"] else None
     if first is None:
@@ -125,9 +123,10 @@ def _is_shown_by_node(one: Hypothesis) -> bool:
 
 
 def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool) -> Outlook:
-    """Return what to do with the job, given the cause of its failure.
+    """Return what to do with the job: the outlook of the cause, or `RESTART` if that outlook is not justified.
 
-    `STOP` requires that the cause scores higher, by a margin, than each hypothesis that permits a restart.
+    `RESTART_WITHOUT` requires that nodes are `blamed`. `STOP` requires that the cause is not doubtful, and scores
+    higher, by a margin, than each hypothesis that permits a restart.
     """
     if cause is None:
         return Outlook.RESTART
@@ -149,9 +148,10 @@ def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
 
 
 def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return two groups of nodes with signs of the cause: from trusted signals, then from other signals.
+    """Return the nodes with signs of the cause: those that trusted signals show, then those that only others name.
 
-    A trusted signal comes from the node itself at a time that fits the failure, or from a source that the cause trusts.
+    A trusted signal fits the time of the failure and satisfies `_names_its_node`. No node is shown if the cause is
+    neither in hardware nor in the network, and its outlook is not `RESTART_WITHOUT`.
     """
     mechanism = cause.mechanism
     signs = [one for one in situation.line.signals if one.node and mechanism.strength(one) is not None]
@@ -241,8 +241,8 @@ def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
 def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
     """Return whether the cause of the failure is clear: certain enough to rule out the hardware.
 
-    The signal of the cause must be decisive, or the job must stay stopped. The signal must not come after the launcher
-    started to end the job. A scheduler's report is never enough, because it does not state why a node is lost.
+    The signal must be decisive, or the job must stay stopped. The signal must not be from the teardown. A scheduler's
+    report is never enough, because it does not state why a node is lost.
     """
     if cause.mechanism.trusts_job:
         return False
