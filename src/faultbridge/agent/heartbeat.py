@@ -1,4 +1,4 @@
-"""Heartbeats: report that the agent runs, which probes fail, what was lost, and what the agent uses."""
+"""Heartbeats: report that the agent runs, its failing probes, its lost records, and its CPU and memory use."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ class HeartbeatBuilder:
         return record
 
     def body(self, at: str) -> dict[str, Any]:
-        """Return the fields of a heartbeat.
+        """Return the fields of a heartbeat; `at` is its time.
 
-        Fields that start with `waiting_` describe the current state. All other counts are since the agent started.
+        `waiting_records` and `waiting_bytes` describe what waits now. All other counts of records, lines and files, and
+        `cpu_share`, are since the agent started.
         """
         return {
             "heartbeat": self.count,

@@ -119,7 +119,8 @@ class UnchangedOutput:
     def select(self, source: str, body: bytes, at: datetime, now: float) -> Iterator[Selected]:
         """Yield the outputs to send when a source has a new output.
 
-        - Output of a source that is not in `RELEVANT` is always sent.
+        - `RELEVANT` defines for each source which part of its output ingest reads. Output of any other source is always
+          sent.
         - Output in which nothing changed that ingest reads is not sent until `repeat_seconds` have passed since it was
           last sent, or twice this time for a source in `STATELESS_SOURCES`.
         - If a counter changes after samples that were not sent, the last of these samples is yielded before the new

@@ -29,11 +29,12 @@ class ValueLog:
     _files: dict[str, CursorFile] = field(default_factory=dict)
 
     def add(self, source: str, digest: str, at: datetime) -> SentValues:
-        """Log that a set of values is sent now; return its digest and when earlier sets were sent.
+        """Log that a set of values is sent at `at`; return its digest and when earlier sets were sent.
 
-        Ingest stores equal samples at most every five minutes. If a set is sent again within five minutes, the log
-        therefore keeps the time at which the set was sent before. If the log cannot be stored on disk, the result has
-        no digest, and ingest stores the samples, because a restarted agent would not know when the set was sent.
+        - If the same set was sent less than five minutes before, the log keeps the earlier time, because ingest stores
+          equal samples at most every five minutes.
+        - If the log cannot be stored on disk, the result has no digest. Ingest then stores the samples, because a
+          restarted agent would not know when the set was sent.
         """
         digest, before = digest[:DIGEST_LENGTH], self._read(source)
         sent_at = before.get(digest)

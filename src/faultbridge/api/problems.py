@@ -39,8 +39,8 @@ def status_of(error: FaultbridgeError) -> HTTPStatus:
 def problem_of(error: FaultbridgeError) -> tuple[HTTPStatus, dict[str, Any]]:
     """Return the HTTP status and the problem document of an error, without internal details.
 
-    Only for `Rejected`, which means that the request was refused, the document contains a detail, and the error is
-    logged.
+    `Rejected` means that the request was refused. The document then contains the detail of the error, and the error is
+    logged. For any other error, the detail is empty, and this function logs nothing.
     """
     status = status_of(error)
     if isinstance(error, Rejected):

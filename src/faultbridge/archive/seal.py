@@ -84,7 +84,11 @@ class Seal:
         return result
 
     def _seal(self, key: str, config: ClusterConfig, result: SealResult) -> Manifest:
-        """Seal a day that has no manifest; of two concurrent runs, the first locked manifest is valid."""
+        """Seal a day that has no manifest, and return its locked manifest.
+
+        If two runs seal the day at the same time, both use the manifest that was locked first. `key` is the archive key
+        of the manifest. The counts are stored in `result`.
+        """
         manifest = self._write(config, result)
         self._prove(key, manifest)
         locked = self._lock(key, manifest)
@@ -106,7 +110,10 @@ class Seal:
         return manifest
 
     def _write(self, config: ClusterConfig, result: SealResult) -> Manifest:
-        """Add the lines that the archive lacks, and return the manifest of the day."""
+        """Add the lines that the archive lacks, and return the manifest of the day.
+
+        The number of added lines and the chain breaks are stored in `result`.
+        """
         found = self._day_entries(config, result.day)
         objects, archived = self._archived(config.cluster, found.lines)
         missing = [line for line in found.lines if archived.get((line.stream, *line.place)) != line.hash]

@@ -180,7 +180,11 @@ def replace_state(track: Track, state: NodeState) -> Track:
 
 
 def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> bool:
-    """Return whether the decision stages wrote a commit: after `changes` of conditions, a timer, or an order."""
+    """Return whether the decision stages produced a commit, so that the back-test compares their decisions.
+
+    They run after `changes` of conditions, when a timer is due, and after an order that changed a condition. They did
+    not produce the commit if a case change in `recorded` was an effect of something else, such as a repair.
+    """
     recorded = list(recorded)
     if any(not _is_decided(one) and one["data"]["rule"] != "" for one in recorded):
         return False
@@ -197,10 +201,7 @@ def _starts_or_acts(commit: Commit) -> bool:
 
 
 def _is_decided(event: Event) -> bool:
-    """Return whether Faultbridge itself decided a change of a case.
-
-    Other changes are effects of repairs, operators or the inventory.
-    """
+    """Return whether Faultbridge decided a change of a case, and not a repair, an operator or the inventory."""
     data = event["data"]
     timed_out = (data["from"], data["to"]) == ("queued", "escalated")
     by_inventory = data["rule"] == "inventory" or data["cause"]["code"] == INSTANCE_ADDED

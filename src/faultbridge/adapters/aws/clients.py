@@ -1,7 +1,7 @@
 """AWS clients with time-outs, retries and endpoints; each client is created on first use.
 
-botocore creates the clients, which are the same as those of boto3. boto3 is not imported, because its import takes a
-fifth longer: it also loads resources and the S3 transfer manager, which nothing here uses.
+botocore creates the clients, as it does for boto3. boto3 is not imported: it also loads resources and the S3 transfer
+manager, which Faultbridge does not use, so its import takes a fifth longer than the import of botocore.
 """
 
 from __future__ import annotations
@@ -112,11 +112,13 @@ def _model_loader(data_path: str | None) -> Loader:
 
 
 class Clients:
-    """The boto3 clients of one process, one attribute for each AWS service.
+    """The clients of AWS services, each as an attribute of this object.
 
-    The endpoint of a service is the variable `AWS_ENDPOINT_URL_<SERVICE>`, else the parameter `endpoint_url`, else the
-    variable `AWS_ENDPOINT_URL`. A client whose name ends in `_no_retry` sends each call once: its calls launch,
-    terminate or restart instances, and a retry could repeat the change.
+    - The endpoint of a service is the environment variable `AWS_ENDPOINT_URL_<SERVICE>`, else the parameter
+      `endpoint_url`, else the environment variable `AWS_ENDPOINT_URL`, else the public endpoint of AWS.
+    - A client whose name ends in `_no_retry` sends each call once: its calls launch, terminate or restart instances,
+      and a retry could repeat the change.
+    - `observe`, if it is not None, receives the names of the service and of the operation before each call.
     """
 
     dynamodb: DynamoDBClient
@@ -196,11 +198,11 @@ class Clients:
 
     @cached_property
     def session(self) -> Session:
-        """Return the boto3 session that provides the credentials of all clients."""
+        """Return the botocore session that creates all clients and provides their credentials."""
         return self._make_session()
 
     def _options(self, service: str, attempts: int) -> dict[str, Any]:
-        """Return the boto3 options of one client: endpoint, time-outs and attempts per call.
+        """Return the botocore options of one client: endpoint, time-outs and attempts per call.
 
         `service` is the suffix of the service's endpoint variable, such as `EC2` in `AWS_ENDPOINT_URL_EC2`.
         """

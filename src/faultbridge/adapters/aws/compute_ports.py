@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ComputePorts:
-    """The adapters for the instances of one AWS account and one HyperPod cluster.
+    """The adapters that reach instances, with one AWS role and in at most one HyperPod cluster.
 
     Each adapter is built on first use.
     """
@@ -35,7 +35,9 @@ class ComputePorts:
     ) -> None:
         """Store the settings, and the role and HyperPod cluster that all calls on instances use.
 
-        Without `clients`, the AWS clients are created on first use.
+        - If `clients` is None, the AWS clients are created on first use.
+        - If `role` is None, the calls on instances use the credentials of Faultbridge's own account.
+        - `hyperpod_cluster` is None for a cluster without HyperPod.
         """
         self.settings = settings
         self._clients, self._role, self._hyperpod_cluster = clients, role, hyperpod_cluster

@@ -34,7 +34,10 @@ class JobAnnotation:
         return False
 
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Set the annotation `faultbridge/resumable` of the Job to the id of the event."""
+        """Set the annotation `faultbridge/resumable` of the Job to the id of the event in the notice.
+
+        Returns NOT_FOUND if the job id does not have the form `NAMESPACE/NAME`.
+        """
         named = JOB_ID.fullmatch(notice.job_id)
         if named is None:
             return CallResult(ProviderFailure.NOT_FOUND, f"not NAMESPACE/NAME of a Job: {notice.job_id}")

@@ -14,10 +14,10 @@ FIFO = ".fifo"
 
 
 class JobTopic:
-    """A JobCallback that publishes to an SNS topic.
+    """A JobCallback that publishes the event of each notice to an SNS topic.
 
-    A FIFO topic keeps the order of the events of a cluster, and drops an event that is repeated within five minutes. A
-    standard topic does neither.
+    The event states that a job may resume. A FIFO topic keeps the order of the events of a cluster, and drops an event
+    that is repeated within five minutes. A standard topic does neither.
     """
 
     def __init__(self, clients: Clients, topic: str) -> None:

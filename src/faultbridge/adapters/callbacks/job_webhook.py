@@ -17,7 +17,7 @@ ANY_CLUSTER = "*"
 
 
 class JobWebhook:
-    """A JobCallback that posts events to the webhook of a cluster.
+    """A JobCallback that posts the event of each notice to the webhook of the job's cluster.
 
     `read_document` returns `{"CLUSTER": {"url": URL, "secret": TEXT}}`; the key `*` is used for clusters without an
     entry. The signature is the one that Faultbridge's own webhook requires. It covers the time, the method and the path

@@ -62,9 +62,10 @@ class Ec2Capacity:
         of the result is:
 
         - `ABSENT` if the instance runs in no reservation, or in one that does not count.
-        - `NONE` if the reservation does not exist, or if EC2 refuses to describe it.
-        - `OWN_RESERVATION` in all other cases. It is also the evidence if EC2 refuses only because the permission is
-          missing, `is_block` is False and the old instance is released first (`frees_slot`). Its release makes room.
+        - `OWN_RESERVATION` if EC2 describes a reservation that counts, even if this reservation has no free instance.
+        - `OWN_RESERVATION` also if the permission to read the reservation is missing, `is_block` is False, and the old
+          instance is released first (`frees_slot`), because this release makes room in the reservation.
+        - `NONE` if the reservation does not exist, or if EC2 refuses to describe the reservation in any other case.
         """
         reservation = instance.get("CapacityReservationId")
         if not reservation:

@@ -67,7 +67,7 @@ class DeepResult(Protocol):
 
     @property
     def passed(self) -> bool | None:
-        """Return True if the test passed, False if it failed, and None if it was not verified."""
+        """Return True if the test passed, False if it failed, and None if it gave no usable result."""
 
     @property
     def line(self) -> str:
@@ -222,7 +222,7 @@ def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
 
 
 def worst_of(verdict: Verdict, results: Sequence[DeepResult]) -> Verdict:
-    """Return FAILED if `verdict` or a result is failed, UNKNOWN if a result is unverified, else `verdict`."""
+    """Return FAILED if `verdict` or a test failed, UNKNOWN if a test gave no usable result, else `verdict`."""
     if verdict is Verdict.FAILED or any(one.passed is False for one in results):
         return Verdict.FAILED
     return verdict if all(one.passed for one in results) else Verdict.UNKNOWN

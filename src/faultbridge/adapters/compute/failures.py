@@ -52,7 +52,7 @@ VALIDATION_MESSAGES: Sequence[tuple[str, ProviderFailure]] = (
 def failure_of(error: BaseException | None) -> ProviderFailure:
     """Return the failure code for the error of a call that changes something in EC2.
 
-    AMBIGUOUS means that the change may have been made.
+    AMBIGUOUS means that the change may have been made. An error that is not known, or None, gives PROVIDER_ERROR.
     """
     if isinstance(error, ClientError):
         return _client_failure(error)

@@ -79,8 +79,11 @@ class HyperPodProvider:
     def _planned(self, group: Mapping[str, Any]) -> Capacity:
         """Return the capacity of the training plan of an instance group.
 
-        If the permission to read the plan is missing, the status of the plan in the description of the group decides:
-        an active plan counts as available, with an unknown number of free instances.
+        - If the group has no plan, the evidence is `ABSENT`.
+        - If the plan is not active, it has no free instance.
+        - If the description of the group shows an active plan, but the permission to read the plan is missing, the
+          plan counts as available, with an unknown number of free instances.
+        - If SageMaker refuses to describe the plan for another reason, the evidence is `NONE`.
         """
         arn, state = group.get("TrainingPlanArn"), group.get("TrainingPlanStatus")
         if not arn:

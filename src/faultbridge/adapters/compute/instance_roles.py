@@ -1,6 +1,7 @@
 """Find the id of the IAM role in the instance profile of an instance.
 
-SQS reports the role id of a sender, while EC2 names only the instance profile. The role id connects the two.
+SQS reports the role id of the sender of a message, but EC2 names only the instance profile of an instance. The role id
+of the profile is therefore read from IAM, so that a sender can be compared with an instance.
 """
 
 from __future__ import annotations

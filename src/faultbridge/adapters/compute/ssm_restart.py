@@ -79,7 +79,10 @@ def _failure(error: Exception) -> ProviderFailure:
 
 
 def _restart_status(repair_action: RepairAction, found: Mapping[str, Any], operation: str) -> Restart:
-    """Return the status of a restart from SSM's invocation of its command."""
+    """Return the status of a restart from `found`, SSM's invocation of its command.
+
+    `operation` is the id of the command. The result contains it.
+    """
     details, output = ssm_commands.details_of(found), str(found.get("StandardOutputContent", ""))
     if details not in UNFINISHED and found["Status"] in RUNNING:
         return Restart(RestartState.RUNNING, operation=operation)

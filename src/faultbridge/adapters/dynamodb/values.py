@@ -55,7 +55,7 @@ def from_typed(typed: Mapping[str, Any]) -> Value:
 
 
 def _packed(value: bytes | str) -> Packed:
-    """Return a binary attribute as a `Packed` value.
+    """Return a binary attribute, which contains compressed data, as a `Packed` value.
 
     boto3 passes the attribute as bytes. Lambda passes it as base64 text in stream records.
     """

@@ -38,7 +38,8 @@ class RemainingPod:
 def evict_all(kubernetes: Kubernetes, node: str, *, late: bool) -> list[RemainingPod]:
     """Evict the pods of a node within their disruption budgets; returns the pods that still run.
 
-    DaemonSet pods, static pods and finished pods are ignored. If `late` is True, no further eviction is started.
+    DaemonSet pods, static pods and finished pods are ignored. If `late` is True, the deadline of the drain has passed,
+    and no further pod is evicted.
     """
 
     def read(client: Client) -> tuple[Pod, ...]:

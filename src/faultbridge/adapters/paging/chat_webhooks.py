@@ -28,7 +28,10 @@ class BusChats:
         self._bus = bus
 
     def send(self, page: PageMessage) -> str:
-        """Publish the page for each chat service; raises Transient if the bus does not accept it."""
+        """Publish the page for each chat service, and return the key of the page.
+
+        Raises Transient if the bus does not accept the page for one of the chat services.
+        """
         failed = self._bus.put([BusEvent(f"{page.key}:{name}", DETAIL_TYPE, _detail(page, name)) for name in SERVICES])
         if failed:
             raise Transient(f"the bus did not accept page {page.key}: {failed[0].reason}")

@@ -66,9 +66,11 @@ class SlurmOrchestrator:
         return result_of(lambda: self._uncordon(node))
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Return TIMEOUT while jobs run on the node; requeue the jobs if the cluster's registration allows it.
+        """Return TIMEOUT while jobs run on the node, else success.
 
-        No job is requeued after the deadline, or while the node is not drained in Slurm.
+        The jobs are requeued if the cluster is registered with `slurm_requeue`, the deadline has not passed, and the
+        node is drained in Slurm. The result is still TIMEOUT in the call that requeues jobs. A node that Slurm does not
+        have counts as drained.
         """
         return result_of(lambda: self._drain(node, deadline))
 

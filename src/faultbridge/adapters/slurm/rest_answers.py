@@ -29,7 +29,11 @@ NOT_HOLDING = frozenset(
 
 
 def document_of(answer: Answer, action: str) -> Document:
-    """Return the JSON object in a response; raises Transient if the body is not as documented."""
+    """Return the JSON object in a response; raises Transient if the body is not as documented.
+
+    If slurmrestd did not accept the token, Misconfigured is raised instead. `action` describes the request; the error
+    text starts with it.
+    """
     try:
         found = json.loads(answer.body)
     except (ValueError, RecursionError):

@@ -64,7 +64,10 @@ class PeerTests(Protocol):
         """
 
     def read(self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
-        """Return one result for all tests, from the command output of the instance that acts as the client."""
+        """Return one result for all tests, from the command output of the instance that acts as the client.
+
+        Some tests are optional at a low `level`. `instance_type` and `efa_interfaces` set the expected results.
+        """
 
     def unanswered(self, reason: str) -> DeepResult:
         """Return the result of tests whose command did not run to completion, with the reason."""
@@ -106,13 +109,17 @@ class SsmPairVerifier:
         return self._deep.start(instance_id, token, level)
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the status of the verification.
+        """Return the status of the deep verification and, at level 4 or 5, of the tests with peers after it.
 
-        Until the deep verification has passed, its status is returned. At levels below 4, no tests with a peer follow,
-        so its status is always returned. At levels 4 and 5, the tests with peers decide. If no other peer is left:
+        Below level 4, and until the deep verification has passed, the status of the deep verification is returned.
+        After that, tests run with one peer after another, at most four:
 
-        - After failed tests with one peer, the result is `unknown`, because either instance may be faulty.
-        - Without failed tests, the instance passes at level 4, and the result is `unknown` at level 5.
+        - If the tests pass with any peer, the instance passes.
+        - If the tests fail with two peers, the instance fails.
+        - If no other peer is left after failed tests with one peer, the result is `unknown`, because either instance
+          may be faulty.
+        - If no other peer is left and no tests failed, the instance passes at level 4, and the result is `unknown` at
+          level 5.
         """
         found, asked = self._deep.status(instance_id, operation, level), level or self._level
         if found.verdict is not Verdict.PASSED or asked < DEEP_LEVEL:

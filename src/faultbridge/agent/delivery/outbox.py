@@ -146,6 +146,10 @@ class Outbox:
             self.changed.set()
 
     def end_batch(self) -> None:
-        """End an attempt to send; from now on, a record that is still in memory may be stored on disk."""
+        """End an attempt to send the records that `next_batch` returned.
+
+        During the attempt, `is_safe` does not store a record of the attempt on disk, because the record would be sent
+        again from there.
+        """
         with self._lock:
             self._in_flight = set()

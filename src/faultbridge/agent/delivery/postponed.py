@@ -33,10 +33,11 @@ class PostponedRecords:
         return {name for name, record in self._records.items() if now < record.retry_at}
 
     def add(self, name: str, now: float, *, refused: bool, sent: int) -> bool:
-        """Postpone a record that could not be sent. Returns whether the record must not be sent again.
+        """Postpone a record that could not be sent. Returns True if the record must never be sent again.
 
-        The result is True if the record was refused at least three times, and other records were accepted since its
-        first failure. `sent` is the number of records that the queue accepted so far.
+        This is the case after at least three refusals of the record, if other records were accepted since its first
+        failure. `refused` is True if AWS refused the record itself. `sent` is the number of records that the queue has
+        accepted so far.
         """
         record = self._records.setdefault(name, _Record(now, 0, 0, sent))
         record.tries += 1

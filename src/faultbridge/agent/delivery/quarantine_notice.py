@@ -19,8 +19,8 @@ MAX_TEXT = 500
 class QuarantineNotice:
     """Stores at most one quarantine notice per hour.
 
-    A notice that AWS refuses therefore does not cause an endless series of notices. The number of refused records is in
-    the heartbeats.
+    AWS may refuse a notice too. Without this limit, each refused notice would cause another notice. Heartbeats contain
+    the number of all refused records.
     """
 
     packer: RecordPacker

@@ -56,7 +56,7 @@ class Transport(Protocol):
         ...
 
     def put_object(self, key: str, body: bytes) -> None:
-        """Write an object to the bucket; raises SendFailed."""
+        """Write an object to the bucket; raises RecordRefused if the bucket refuses it, else SendFailed."""
         ...
 
 
@@ -91,7 +91,7 @@ class Sender:
         self._postponed = PostponedRecords(self.random)
 
     def run(self, stopping: threading.Event, after_each: Callable[[], None] = lambda: None) -> None:
-        """Send until `stopping` is set, and call `after_each` after each round. Never sleeps for long."""
+        """Send in rounds until `stopping` is set; after each round, call `after_each` and wait at most 1.25 s."""
         while not stopping.is_set():
             while self.send_due() and not stopping.is_set():
                 pass
@@ -241,8 +241,8 @@ class Sender:
 
 
 def _since(since: float | None, now: float, holds: bool) -> float | None:  # noqa: FBT001 - the condition itself
-    """Return the time since which a condition holds, or None if the condition does not hold now.
+    """Return the time at which a condition began to hold, or None if it does not hold now (`holds` is False).
 
-    `since` is the result of the previous check; None means that the condition holds since `now`.
+    `since` is the result of the previous check. If `since` is None, the condition begins to hold at `now`.
     """
     return (now if since is None else since) if holds else None

@@ -188,7 +188,7 @@ class Spool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Write the directory entry of a renamed file to disk."""
+    """Synchronize a folder to disk, so that the new name of a file in it survives a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -98,7 +98,10 @@ class DemoScenario:
         return len(sender(self.session)(record.raw_input for record in records).accepted)
 
     def _follow(self, sent: int, since: datetime) -> list[Line]:
-        """Print timeline entries until the repair is complete or the timeout is over, and return them."""
+        """Print timeline entries until the repair is complete or the timeout is over, and return the entries.
+
+        `sent` is the number of records that the queue accepted, and `since` the time before they were sent.
+        """
         print_step("timeline (a scheduled minute takes 3 s in this demo):")
         table = LiveTable(ENTRIES, widths=(14, 18, 58))
         lines: list[Line] = []
@@ -112,9 +115,9 @@ class DemoScenario:
         return lines
 
     def _poll_until_complete(self, sent: int, since: datetime) -> Callable[[], bool]:
-        """Return a function that waits for the next poll.
+        """Return a function that sleeps until the next poll, and returns whether to poll again.
 
-        The function returns False when the repair is complete or the timeout is over.
+        The function returns False when the repair is complete or the timeout is over, else True.
         """
         deadline = time.monotonic() + self.timeout
 
