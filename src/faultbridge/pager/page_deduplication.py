@@ -32,7 +32,7 @@ class PageOutcome(StrEnum):
     - `sent`: the page was sent.
     - `withheld`: the hourly limit was reached; the next summary lists the page.
     - `postponed`: the cluster is under maintenance; the page is sent after its end.
-    - `quiet`: the page would resolve a page that was not sent by itself.
+    - `quiet`: the page resolves a page that no operator received, because it was withheld or postponed.
     - `known`: the page already has this state, or it would resolve a page that was never triggered.
     - `repeated`: the same event was processed before.
     - `overtaken`: a later event was processed before.
@@ -68,7 +68,7 @@ class NotificationLog:
     clock: Clock
 
     def start(self, event: Mapping[str, Any], rule: PageRule) -> SendStart:
-        """Record that a page is being sent. If the page must not be sent, return the reason as its outcome.
+        """Record that a page is being sent. If it must not be sent, the result's `outcome` is the reason, else None.
 
         After five conflicts with other writers, the page is sent without a record.
         """
@@ -92,9 +92,10 @@ class NotificationLog:
         return SendStart(possibly_sent=True)
 
     def finish(self, event: Mapping[str, Any], rule: PageRule, message_id: str, other_writes: Sequence[Write]) -> None:
-        """Mark a page as done (sent, or left to a summary), in one transaction with other writes.
+        """Record that a page was sent, or that a summary will list it, in one transaction with `other_writes`.
 
-        Raises Conflict if a later event was recorded in the meantime.
+        `message_id` is the message id of the sent page. Raises Conflict if a later event was recorded for the page
+        since `start`.
         """
         sent: dict[Path, Value] = {
             ("state",): SENT,

@@ -30,7 +30,7 @@ MAX_NODE_LENGTH = 63
 
 @dataclass(slots=True)
 class Reminded:
-    """The counts of one run: the postponed pages (`sent`), summaries and reminders that it sent, and the open pages."""
+    """How many postponed pages (`sent`), summaries and reminders one run sent, and how many pages are open (`live`)."""
 
     sent: int = 0
     summaries: int = 0

@@ -228,7 +228,7 @@ def step(
 ) -> Draft:
     """Draft the timeline entry of one step of a repair attempt and its outcome.
 
-    `failure` is the failure reason, or None if the step succeeded. `operation` is the provider's id of the operation.
+    `failure` is the failure code, or None. `operation` is the provider's operation id. `evidence` is a raw report.
     """
     return Draft(
         type=EntryType.REPLACEMENT_STEP,

@@ -55,9 +55,9 @@ def schema_at(location: Iterable[int | str]) -> Mapping[str, Any]:
 
 
 def resolved(field: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema in which a reference is replaced by its definition.
+    """Return the JSON Schema of a field with its `$ref`, if it has one, replaced by the definition to which it refers.
 
-    A schema that allows null gets the member `nullable`.
+    The schema of a field that allows null and one other type is that type's schema with the member `nullable`.
     """
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]

@@ -118,7 +118,7 @@ class CapacityEvidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What one source reports about capacity for the successor of one instance.
+    """What one capacity source reports about capacity for the successor of one instance.
 
     `free`: a launch can use the capacity, now or after the old instance is released. `count` is the number of instances
     that are free now, or None if unknown. At `ends_at`, the source ends and its instances are terminated.
@@ -135,8 +135,8 @@ class Capacity:
 class LaunchedInstance:
     """A launched instance that may become a successor or a spare and is not in the inventory yet.
 
-    `launched_at` shows whether the launch was after the decision to replace, as that of a successor is. `running` is
-    False while the instance starts. `slot` is the provider's permanent id of the node that the instance backs.
+    A successor is launched after the decision to replace, which `launched_at` shows. `running` is False while the
+    instance starts. `slot` is the provider's permanent id of the node that the instance backs, or None.
     """
 
     instance_id: str
@@ -156,7 +156,7 @@ class LaunchedInstance:
 
 
 class Provider(Protocol):
-    """Replaces instances. Callers pass the instance id of the committed decision; a host name could be reused."""
+    """Replaces instances. Callers pass the instance id of the recorded decision, because host names can be reused."""
 
     def replace(self, instance_id: str, token: str) -> CallResult:
         """Terminate the instance; its group, or else a `Launcher`, launches a successor. Calls may be repeated."""
@@ -201,7 +201,7 @@ class Launcher(Protocol):
         """
 
     def launched_in(self, cluster: ClusterConfig) -> tuple[LaunchedInstance, ...]:
-        """Return a cluster's live instances that were launched for a case or a spare; `case` names its owner."""
+        """Return a cluster's live instances that were launched for a case or as spares; `case` of each states which."""
 
     def launch(self, launch_request: LaunchRequest) -> CallResult:
         """Launch an instance tagged with its case. A repeated call with the same token is harmless.

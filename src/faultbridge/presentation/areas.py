@@ -43,7 +43,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A stacked area chart over one span of time; `highest` is the largest sum, at the top of the scale."""
+    """A stacked area chart over one span of time; `highest`, the top of the scale, is the largest total of nodes."""
 
     start: datetime
     end: datetime
@@ -52,7 +52,7 @@ class Area:
 
     @property
     def ticks(self) -> tuple[Tick, ...]:
-        """At most seven round times within the time axis."""
+        """At most seven labeled times on the time axis, at round values such as full hours."""
         return ticks(self.start, self.end)
 
 

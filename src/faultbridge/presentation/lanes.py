@@ -82,7 +82,7 @@ class Chart:
 
     @property
     def ticks(self) -> tuple[Tick, ...]:
-        """At most seven round times within the time axis."""
+        """At most seven labeled times on the time axis, at round values such as full hours."""
         return ticks(self.start, self.end)
 
 
@@ -103,7 +103,7 @@ def _clip(bars: Sequence[Bar], start: datetime, end: datetime) -> Iterable[Bar]:
 
 
 def ticks(start: datetime, end: datetime) -> tuple[Tick, ...]:
-    """Return at most seven round times between two times, at equal distances."""
+    """Return at most seven labeled times between two times: round values, such as full hours, at equal distances."""
     span = (end - start).total_seconds()
     step = next((one for one in _STEPS if span / one <= MAX_TICKS), _STEPS[-1])
     first = -(-start.timestamp() // step) * step

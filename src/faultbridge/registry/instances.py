@@ -75,9 +75,10 @@ class NodeListing(Protocol):
     """Lists the nodes of a cluster, through its orchestrator's API."""
 
     def list_instances(self, config: ClusterConfig) -> Mapping[str, Instance]:
-        """Return the instances of the nodes by id, with names, failure domains and opt-out of repairs only.
+        """Return the instances that back the cluster's nodes, by instance id.
 
-        The result is empty for a cluster without an orchestrator.
+        Each has only its names, its failure domains and its opt-out of repairs. The result is empty for a cluster
+        without an orchestrator.
         """
         ...
 

@@ -113,7 +113,11 @@ class SyncInventory:
             result.source_errors.append(str(error))
 
     def _orchestrator_instances(self, config: ClusterConfig) -> Mapping[str, Instance]:
-        """Return the orchestrator's descriptions of instances, with the provider's opt-outs."""
+        """Return the orchestrator's description of each instance, by instance id.
+
+        An instance whose tag excludes it from repairs is included and marked as opted out, even if the orchestrator
+        does not list it.
+        """
         listed = dict(self.node_listing.list_instances(config)) if self.node_listing and config.eks_cluster else {}
         for instance in self.inventories[config.provider].opted_out(config):
             listed[instance] = replace(listed.get(instance, Instance(instance)), opted_out=True)

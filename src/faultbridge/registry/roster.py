@@ -88,8 +88,8 @@ def row_update(state: NodeState, instance: Instance) -> Update:
 def retired_row(key: Key, *, keeps_instance: bool) -> Update:
     """Return the write that marks the roster row of a retired node.
 
-    The row keeps the id of the node's instance until the instance leaves its group. Otherwise the instance would be
-    registered as a new node.
+    With `keeps_instance`, the row keeps the id of the node's instance, so that a sync does not register the instance as
+    a new node. This is necessary until the instance has left its group. Without it, the id is removed from the row.
     """
     marks: dict[tuple[str, ...], Value] = {("retired",): True}
     return Update(key, set=marks if keeps_instance else {**marks, ("instance",): None})

@@ -181,7 +181,7 @@ def ask_operator(
 
 
 def escalate_queued(state: NodeState, case_id: str, reason: str, now: datetime) -> Transition:
-    """Escalate a case to an operator, if it is still queued."""
+    """Escalate a case to an operator if it is still queued; otherwise, the node is unchanged."""
     case = state.live_case
     if case is None or not _is_queued(case, case_id):
         return Transition(state)

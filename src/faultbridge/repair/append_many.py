@@ -47,7 +47,10 @@ def append_many(
 
 
 def _is_committed(append: Append, group: Sequence[NodeDraft]) -> bool:
-    """Commit the nodes of a group in one transaction; return False if each must be committed alone."""
+    """Commit the drafts of several nodes in one transaction; return False if each node must be committed alone.
+
+    Raises Transient if the table is not available.
+    """
     try:
         append.commit([write for draft in group for write in draft.writes])
     except Exception as error:

@@ -50,8 +50,8 @@ class OnsetHistory:
     def expected(self, family: Family, domain: FailureDomain, nodes: int, window: timedelta, now: datetime) -> float:
         """Return how many faults of a family the history predicts to start in a failure domain within `window`.
 
-        `nodes` is the number of nodes in the failure domain. The result is at least what is assumed for this number of
-        nodes without any recorded fault (`PRIOR_PER_NODE`).
+        `nodes` is the number of nodes in the failure domain. The result is at least the number that is assumed without
+        history: one fault per node in each `PRIOR_PER_NODE`, which is a duration.
         """
         prior = nodes * (window / PRIOR_PER_NODE)
         counted = self.counts.get(_key(family, domain))

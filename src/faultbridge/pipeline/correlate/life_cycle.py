@@ -86,11 +86,11 @@ def _is_known(incident: Incident, snapshot: ClusterSnapshot) -> bool:
 
 
 def _close_if_over(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> Incident:
-    """Close an incident whose quiet period ended before its next fault started; return any other one unchanged.
+    """Close a quiet incident as of the end of its quiet period if its new faults started only after that end.
 
-    Usually, a run between the end and the fault has closed the incident. If there was no such run, the incident is
-    closed here as of the end of its quiet period. The next fault then opens another incident, with a maximum age of its
-    own.
+    Any other incident is returned unchanged. Usually, an earlier call of `correlate` has closed the incident at the end
+    of its quiet period. This function is for the case that there was no such call before the new faults. The faults
+    can then open another incident, with a maximum age of its own.
     """
     members = tuple(_members(snapshot, incident, limits, now))
     quiet_since = _recovered_at(incident, members) or incident.quiet_since

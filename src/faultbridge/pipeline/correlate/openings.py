@@ -157,7 +157,11 @@ def _open(
 def _recurrence(
     cause: SharedCause, family: Family, ended: Iterable[Hold], limits: CorrelationLimits, now: datetime
 ) -> int:
-    """Return how often the shared cause came back before: it returns within `limits.max_age` after an incident."""
+    """Return how many ended incidents the shared cause repeats, one after another; 0 if it is new.
+
+    A cause repeats an incident of the same family that ended less than `limits.max_age` ago, if all affected nodes are
+    in the failure domain of that incident. The result is one more than the incident's own number.
+    """
     recent = (one for one in ended if one.family is family and one.ended_at and now < one.ended_at + limits.max_age)
     former = (one for one in recent if all(one.domain in node.domains for node in cause.affected))
     return max((one.recurrence + 1 for one in former), default=0)
@@ -166,10 +170,10 @@ def _recurrence(
 def _evidence_since(
     snapshot: ClusterSnapshot, cause: SharedCause, family: Family, limits: CorrelationLimits
 ) -> datetime:
-    """Return the time from which on faults in the cause's failure domain belong to the incident of this cause.
+    """Return the time since which faults in the cause's failure domain belong to the incident of this cause.
 
-    The time is `limits.window` before the first fault. A fault that started before those of the cause counts as first
-    if it, and each fault after it, started at most `limits.window` before the next one.
+    The search starts at the first fault of the cause. It moves to an earlier fault in the domain as long as there is
+    one that started at most `limits.window` before. The result is `limits.window` before the fault at which it ends.
     """
     start = min(one.since for one in cause.affected)
     in_domain = (one.since for one in snapshot.of_family(family) if cause.domain in one.domains)

@@ -53,9 +53,9 @@ def find_shared_causes(
     The failure domains that exceed the limits are tried from the widest to the narrowest:
 
     - A domain is skipped if the results so far already contain `limits.explains` percent of its affected nodes.
-    - A failed intake that is not skipped is itself a result.
-    - For any other domain, the narrowest domain that exceeds the limits and contains `limits.explains` percent of its
-      affected nodes is a result. This can be the domain itself.
+    - If the domain is the intake (the path of records to the table), this domain is a result.
+    - For any other domain, the narrowest domain that exceeds the limits and contains `limits.explains` percent of the
+      affected nodes is a result. This can be the tried domain itself.
     """
     found = (
         SharedCause(domain, burst, max(snapshot.sizes.get(domain, 0), len(members)))
@@ -75,7 +75,10 @@ def find_shared_causes(
 
 
 def _largest_burst(members: Iterable[AffectedNode], limits: CorrelationLimits) -> tuple[AffectedNode, ...]:
-    """Return the largest group of nodes whose faults started within one window; of equals, the latest."""
+    """Return the largest group of nodes whose faults started within `limits.window` of each other.
+
+    Of several groups of this size, the latest is returned.
+    """
     ordered = sorted(members, key=lambda one: (one.since, one.node))
     largest: tuple[int, int] = (0, 0)
     first = 0

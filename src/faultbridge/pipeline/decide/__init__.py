@@ -3,7 +3,7 @@
 Rules for one node, in reading order:
 
 - `decide`: the entry point after every change of a node's conditions.
-- `opt_out`: until when no case opens: for an ignored node, a maintenance, or an absence during an update.
+- `opt_out`: until when no case opens for a node that is ignored, under maintenance, or absent during an update.
 - `open_case`: creates a case.
 - `escalation`: raises the repair action of a waiting case when a worse fault joins it.
 - `governing_rules`: the rules whose approvals and windows apply to a repair action.

@@ -42,8 +42,8 @@ class Refused:
     def recorded(self) -> bool:
         """Return whether the queued case already records this refusal, so that nothing must be written.
 
-        A missing approval counts as recorded once it was requested. A wait that can have several reasons, such as a
-        breaker or an incident (`WITH_SEVERAL_REASONS`), counts as recorded if the reason is the same.
+        The case must record what it waits for (`waiting_for`). For a kind of wait that can have several reasons
+        (`WITH_SEVERAL_REASONS`), it must also record the same reason. For an approval, it must also be requested.
         """
         queued = self.queued
         same = queued.waiting_for is self.waiting_for
@@ -118,7 +118,7 @@ def admit(
 
 
 def _urgency(queued: QueuedCase) -> tuple[int, bool, datetime, str]:
-    """Return a case's sort key: priority, cases without capacity last, then the oldest case or try for capacity."""
+    """Return a case's sort key: by priority; then cases that wait for capacity last; then the longest wait first."""
     tried = queued.not_before if queued.waiting_for is WaitingFor.CAPACITY else None
     return queued.priority, tried is not None, tried or queued.since, queued.case
 

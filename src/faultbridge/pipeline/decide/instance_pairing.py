@@ -44,7 +44,12 @@ class VacantNode:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """The result of pairing: (node, instance) pairs, instances for new nodes, and unassigned instances."""
+    """The result of pairing the unassigned instances of a group with its vacant nodes.
+
+    - `assigned`: pairs of a node name and the id of its new instance.
+    - `added`: the ids of instances to register as new nodes.
+    - `waiting`: the ids of instances that stay unassigned, because a repair may have launched them for its node.
+    """
 
     assigned: tuple[tuple[str, str], ...] = ()
     added: tuple[str, ...] = ()
@@ -75,6 +80,7 @@ def pair(vacant: Collection[VacantNode], unassigned: Iterable[Instance]) -> Pair
     - An instance with a provider slot (the provider's permanent node id) is paired only with the node of that slot.
     - The nodes without a slot that may get an instance are taken in the order of their names. Each gets the oldest
       other instance in its zone, or else the oldest one.
+    - One of the youngest instances is reserved for each vacant node that may not get an instance now.
     """
     oldest_first = sorted(
         unassigned, key=lambda instance: (instance.launched_at or _UNKNOWN_LAUNCH, instance.instance_id)

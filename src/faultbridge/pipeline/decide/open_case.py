@@ -1,7 +1,12 @@
 """Open case: the only place that creates a `Case`, both for faults and for operators' orders.
 
-The argument `reason` of `open_case` is the text of the timeline entry. `relapse_of` is the id of the case that repaired
-the same fault before, if the fault is a relapse.
+Arguments of `open_case`:
+
+- `rule`: the name of the policy rule that applies.
+- `reason`: the text of the timeline entry.
+- `isolate`: whether new work must be kept off the node until it is repaired.
+- `gpus`: the node's number of GPUs, or None if unknown.
+- `relapse_of`: the id of the case that repaired the same fault before, or None if the fault is no relapse.
 """
 
 from __future__ import annotations
@@ -66,7 +71,7 @@ def open_case(
     gpus: int | None = None,
     relapse_of: str | None = None,
 ) -> Transition:
-    """Open a case on a node. With `wait_seconds`, the case first waits, for the reason `waiting_for`."""
+    """Open a case on a node. With `wait_seconds`, the case first waits that long, and `waiting_for` states why."""
     state = transition.state
     case = Case(
         id=case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, state.head.sequence + 1),

@@ -72,7 +72,8 @@ def _begin_probation(
 ) -> tuple[Probation, ...]:
     """Return a node's probations with a new one, until `until`, for the fault of a repaired case.
 
-    Ended probations, those of other instances than `instance`, and an earlier one for the same fault code are left out.
+    `instance` is the generation of the node's instance. Left out are ended probations, probations of other instances,
+    and an earlier probation for the same fault code.
     """
     running = [one for one in probations if one.instance == instance and one.until > now and one.code != case.code]
     begun = Probation(case.id, case.code, case.component, case.repair_action, instance, until, family)

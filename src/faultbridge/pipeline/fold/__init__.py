@@ -6,7 +6,7 @@ Reading order:
 
 - `changes`: input and output of the stage.
 - `fold`: the entry point: applies observations in the order of their times.
-- `node_conditions`: the conditions of one node while observations are applied, with all watermark rules.
+- `node_conditions`: the conditions of one node while observations are applied; it ignores old and repeated reports.
 - `condition_updates`: how one report creates, repeats or merges a condition.
 - `device_names`: renames what is stored about a device once the device list identifies it.
 - `capacity`: how many changes a commit and how many bytes a node may contain.

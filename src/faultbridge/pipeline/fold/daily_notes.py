@@ -31,10 +31,10 @@ class Note(Enum):
 
 
 def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
-    """Return what to record for the fault of a key, and store the day of the record in `noted`.
+    """Return what to record for a fault with the note key `key`, and store the day of the record in `noted`.
 
-    A key is recorded once a day. Once its group has reached the daily limit, one summary is recorded, then nothing.
-    `at` is the time of the fault.
+    A fault is recorded once a day for each key. If the group of the key has reached its daily limit, one summary is
+    recorded instead, and after it nothing. `at` is the time of the fault; its date is the day.
     """
     day, group = at.date().isoformat(), _group(key)
     if noted.get(key, "") >= day:

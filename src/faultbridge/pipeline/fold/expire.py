@@ -48,12 +48,12 @@ def end_verified(
 ) -> Folded:
     """End the conditions that the repair action fixed, and those that the verification proves fixed.
 
-    - The repair action fixes conditions of its scopes, and conditions for which the catalog names the action as their
-      end.
+    - The repair action fixes conditions with one of the scopes in `SCOPES_FIXED_BY[repair_action]`, and conditions for
+      which the catalog names the action as their end.
     - The verification proves only conditions whose code `covers` accepts. Of these it proves the conditions that
       required no stronger repair action, and those that the catalog ends with any passed verification.
 
-    Any other condition stays active until its own reporters report its end.
+    Any other condition stays active.
     """
     order = list(RepairAction)
 

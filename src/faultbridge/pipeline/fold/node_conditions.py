@@ -1,4 +1,4 @@
-"""The conditions (active faults) of one node while observations are applied, with the watermark rules."""
+"""The conditions (active faults) of one node while observations are applied; old observations are ignored."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class NodeConditions:
         return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
-        """Return whether a fault is not later than its ended condition or, if there is none, than the node's floor."""
+        """Return whether a fault is not later than the end of its condition or, without an end, the node's floor."""
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))

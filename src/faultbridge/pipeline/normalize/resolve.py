@@ -84,8 +84,8 @@ def match_incarnation(
 
     - An observation of a retired node is about an earlier instance.
     - If the node has no instance, the result is UNKNOWN.
-    - The instance id in the record is compared with the current one, or else `alias_instance`: the instance id of the
-      alias by which the node was found.
+    - If the record names an instance, the result is CURRENT for the current instance and EARLIER for any other one. If
+      it names none, the same is decided by `alias_instance`, the instance of the alias by which the node was found.
     - If the record has the current boot id, the result is CURRENT. Another boot id decides nothing.
     - The time decides (`_match_by_time`).
     """

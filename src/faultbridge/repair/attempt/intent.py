@@ -220,7 +220,7 @@ def _stop_for_stronger_action(context: StepContext) -> StepResult | None:
 
 
 def _stop_for_approval(context: StepContext) -> StepResult | None:
-    """End the attempt if the rule of a new fault requires an approval that it lacks; return None otherwise."""
+    """End the attempt if the rule of a new fault requires an approval that was not given; return None otherwise."""
     asking = _rule_to_ask(context, context.state)
     if asking is None:
         return None

@@ -76,8 +76,8 @@ def try_next_action(
 def _unrepairable_faults(context: StepContext) -> tuple[str, ...]:
     """Return the codes of the node's active faults if no repair action fixes any of them, else nothing.
 
-    Such a fault opens a case for an operator, so no verification that it makes fail may end in a repair. A new instance
-    with such a fault is replaced.
+    Only an operator can fix such faults. If a verification fails because of them, the case is therefore escalated. For
+    an instance that Faultbridge did not request, the result is empty, so that the instance can be replaced.
     """
     found = requirements(context.state, context.rules.policy)
     if context.case.unrequested_instance or any(one.repair_action is not None for one in found):
