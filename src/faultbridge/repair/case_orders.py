@@ -119,11 +119,13 @@ class CaseOrders:
         return self._order(case_id, revise)
 
     def cancel(self, case_id: str, order: OperatorOrder) -> NodeState:
-        """Cancel a case, so that no instance is released for it.
+        """Cancel a case, so that no instance is released for it; returns the state of its node.
 
-        A running attempt stops before its intent, which is its point of no return. After the intent, Rejected
-        `past_intent` is raised. If the node is in service, its case ends. Otherwise the node is verified and returned
-        to service. Earlier orders to replace or quarantine the node are withdrawn.
+        - A running attempt stops before its intent, the point of no return.
+        - Without a running attempt, the case ends if the node is in service. If not, the node is verified and returned.
+        - Earlier orders to replace or quarantine the node are withdrawn.
+
+        Raises Rejected `past_intent` after the intent, and `not_cancellable` if the case is escalated or absorbed.
         """
 
         def revise(state: NodeState, case: Case, now: datetime) -> Transition:

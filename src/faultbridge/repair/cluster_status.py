@@ -63,8 +63,9 @@ class ClusterRollup:
     def report_provider(self, cluster: str, revise: Revise) -> ClusterState:
         """Record what the provider reports about a cluster, and return the cluster's state.
 
-        Nothing is written if the report is already recorded. The cause of the entry is the last entry of the cluster,
-        else a status change of any node.
+        `revise` returns a given state of the cluster with the report in it. Nothing is written if the stored state
+        already has the report. The cause of the entry is the last entry of the cluster, else a status change of any
+        node.
         """
         before = items.read_cluster(cluster, self.table.get(keys.cluster_state(cluster)))
         if revise(before) == before:

@@ -33,9 +33,10 @@ _TRIPPED = frozenset({BreakerState.OPEN.value, "used_up", "held"})
 class ControlChange:
     """The next controls of a cluster and the entries that record the change.
 
-    Without entries, nothing is written. `cause` is the id of the event that opened a breaker, used up the budget or
-    opened an incident. The cause of every other change is the previous entry about the same control. `writes` are
-    further writes for the same transaction.
+    Without entries, nothing is written. `severity` is stored in each entry; None if the change has no severity. `cause`
+    is the id of the event that opened a breaker, used up the budget or opened an incident. For every other change, the
+    cause is the previous entry about the same breaker, budget, pause or hold. `writes` are further writes for the same
+    transaction.
     """
 
     control: Control
@@ -61,9 +62,10 @@ class Controls:
         return items.read_control(cluster, found)
 
     def change(self, cluster: str, revise: Callable[[Control, datetime], ControlChange], actor: Actor) -> Control:
-        """Compute and commit a change of a cluster's controls, and return the controls.
+        """Compute and commit a change of a cluster's controls, and return the new controls.
 
-        Raises Conflict after 20 conflicts with other writers.
+        `revise` computes the change from the current controls and time. If the change has no entries, nothing is
+        written. Raises Conflict after 20 conflicts with other writers.
         """
 
         def once() -> Control:

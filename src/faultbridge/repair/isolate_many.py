@@ -37,11 +37,11 @@ class IsolateMany:
     def __call__(
         self, cluster: str, nodes: Sequence[str], control: Control | None = None
     ) -> Mapping[str, Callable[[], Results]]:
-        """Read the nodes, and return functions that isolate them.
+        """Read the nodes, and return functions that isolate them; each returns the results by node name.
 
         In a cluster that Faultbridge repairs and that has no orchestrator, one function isolates a group of up to 15
-        nodes. In other clusters, and for a node whose isolation is already requested, a function isolates one node.
-        The key of a function is the names of its nodes, joined by `, `.
+        nodes. In other clusters, and for a node whose isolation is already requested, a function isolates one node. The
+        key of a function is the names of its nodes, joined by `, `.
 
         `control` has the cluster's controls if the caller has just read them. Where Faultbridge repairs, a node that a
         breaker in `control` keeps in service is not isolated. Before any other node in service is isolated, the

@@ -53,9 +53,8 @@ def is_overdue(state: NodeState, at: datetime) -> bool:
 def schedule_call(state: NodeState, at: datetime, limits: Limits) -> NodeState:
     """Schedule the next call to a failing orchestrator. The delay doubles with each call, up to a limit.
 
-    Two times must not pass without a call: five minutes after the start of the isolation, when an operator is paged,
-    and the end of the timeout that the policy grants the orchestrator. If one of them is earlier than the end of the
-    delay, the call is scheduled for that time.
+    The next call is made earlier if one of two times comes before the end of the delay: five minutes after the start of
+    the isolation, when an operator is paged, or the end of the policy's `orchestrator_timeout`.
     """
     again = at + min(FIRST_CALL_DELAY * (1 << min(state.isolation_tries, MAX_DOUBLINGS)), MAX_CALL_DELAY)
     since = state.isolation_since

@@ -57,9 +57,10 @@ class NodeOrders:
         return self._order(key, revise)
 
     def quarantine(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """Keep a node out of service until an operator returns or replaces it.
+        """Keep a node out of service until an operator returns or replaces it; returns the state of the node.
 
-        If the node's case waits for a repair, it is escalated. Raises Rejected `in_progress` during a repair attempt.
+        The order is recorded as a fault, which opens a case if the node has none. The case is then escalated. Raises
+        Rejected `in_progress` during a repair attempt, and `not_quarantinable` if the node has no instance.
         """
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:

@@ -32,7 +32,7 @@ def device_id(serial: str | None, uuid: str | None) -> str | None:
 def sighting(device: str, position: str) -> Key:
     """Return the key of the row that records one sighting of a device in an instance.
 
-    `position` is the sort key: the time and place of the entry that lists the device.
+    `position` is the sort key: time, stream and number of the entry that lists the device, and the device's UUID.
     """
     return Key(keys.device(device), position)
 

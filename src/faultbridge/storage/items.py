@@ -46,7 +46,10 @@ def item(key: Key, now: datetime, attributes: Mapping[str, Any]) -> Item:
 
 
 def upcast(item: Mapping[str, Any], steps: Mapping[int, Step] = STEPS, latest: int = LATEST) -> Mapping[str, Any]:
-    """Return an item in the latest schema version; an item of a newer release raises Misconfigured."""
+    """Return an item in the latest schema version; an item of a newer release raises Misconfigured.
+
+    `steps` maps a version to the function that converts an item of this version to the next one.
+    """
     version = int(item.get("schema", 1))
     if version > latest:
         raise Misconfigured(

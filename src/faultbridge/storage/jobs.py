@@ -116,7 +116,7 @@ def read_progress(row: Mapping[str, Any]) -> Progress:
 def job_link(cluster: str, job_id: str, position: str) -> Key:
     """Return the table key of the link from a job to one of its timeline entries.
 
-    `position` is the sort key: the time and place of the entry, so that the links are in the order of time.
+    `position` is the sort key. It starts with the time of the entry, so that the links are in the order of time.
     """
     return Key(job_partition(cluster, job_id), position)
 

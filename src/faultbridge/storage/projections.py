@@ -131,7 +131,7 @@ def _isolation_row(state: NodeState, now: datetime) -> Item | None:
 
 
 def _families(state: NodeState) -> Item:
-    """Return the active conditions of a node, summarized for each fault family by its name.
+    """Return a summary of the node's active conditions of each fault family, by the name of the family.
 
     `code` and `since` are those of the condition that started last, and `first` is the start of the oldest condition.
     `subject` is the remote object, such as a switch, of the latest condition that names one, or None.

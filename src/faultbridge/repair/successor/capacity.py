@@ -87,9 +87,10 @@ class CapacityCheck:
 
 
 def is_left(context: StepContext, found: CapacityCheck, control: Control) -> bool:
-    """Return whether the source of capacity still has a free instance.
+    """Return whether the source of capacity still has a free instance, although other replacements may use it too.
 
-    Other repairs may have used its instances since the check.
+    Only a reservation with a known number of free instances can be used up: the replacements in progress are subtracted
+    from this number. For every other source, and if the cluster launches successors itself, the result is True.
     """
     if found.used is None or context.launcher is not None or not found.used.is_shared:
         return True
@@ -160,9 +161,9 @@ def mark_available(context: StepContext) -> None:
 
 
 def _mark_group(context: StepContext, *, dry: bool) -> None:
-    """Record that the group lacks EC2 capacity (`dry`), or has capacity again.
+    """Record that the group has no EC2 capacity for a time (`dry`), or that it has capacity again.
 
-    After a conflict with another writer, nothing is stored, and the next repair of the group records it.
+    After a conflict with another writer, nothing is stored; the next repair of the group stores what it finds.
     """
     cluster, group = context.state.key.cluster, context.state.placement.group
     key = keys.cluster_control(cluster)

@@ -131,7 +131,10 @@ def draw_plan(
 def _with_kinds(
     actions: tuple[ExternalAction, ...], kinds: tuple[str, ...], share: float, random: Random
 ) -> tuple[ExternalAction, ...]:
-    """Replace a share of the actions by actions of the given kinds, chosen at random."""
+    """Replace actions, chosen at random, by actions of the given kinds.
+
+    `share` is the probability of a replacement, from 0 to 1.
+    """
     drawn = [(random.random(), random.choice(kinds)) for _ in actions]
     return tuple(
         replace(action, kind=kind) if number < share else action

@@ -26,7 +26,8 @@ def _by_id(view: SystemView) -> dict[str, Body]:
 def _without_cause(view: SystemView) -> Iterator[str]:
     """Find entries that lack a cause.
 
-    Entries that start a chain, and changes of the repair budget, need no cause.
+    Entries of actors in `STARTS_CHAINS` need no cause. A change of the repair budget needs none either, because a
+    policy with a lower limit can cause it, and no entry records the new policy.
     """
     for body in _all(view):
         meta = body["metadata"]

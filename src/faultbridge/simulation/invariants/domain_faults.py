@@ -154,7 +154,7 @@ class DomainFaultChecks:
             self._follow_links(now)
 
     def _follow_links(self, now: datetime) -> None:
-        """Update `_known`, since when each domain's fault is known, and `_many_since`, since when many links are down.
+        """Update `_known`, since when a domain fault is known, and `_many_since`, since when many nodes lost links.
 
         A node counts for a fault if its link went down after the fault began and no repair of its instance has begun.
         """
