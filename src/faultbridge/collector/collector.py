@@ -93,10 +93,11 @@ def build_collector(
     *,
     jobs: bool = False,
 ) -> Collector:
-    """Build the collector of one cluster from agent settings. Without a `transport`, it sends to AWS.
+    """Build the collector of one cluster, which reads Kubernetes objects from `watch` and sends records.
 
-    With `jobs`, the collector also follows pods and reports the training jobs that they belong to. It uses only the
-    settings of the cluster, the queue, the bucket, the region and the spool.
+    - `settings`: agent settings, of which the collector uses only cluster, queue, bucket, region and spool
+    - `transport`: where the collector sends records; None means AWS
+    - `jobs`: whether the collector also follows pods, and reports the training jobs that they belong to
     """
     clock = clock or SystemClock()
     transport = transport or aws_transport(settings, ServiceClock(clock))

@@ -129,7 +129,7 @@ class Installation:
     def ops(self) -> Operations:
         """Return the factory of the services that run after each new timeline entry and each minute.
 
-        It also builds the service that lists the backlog.
+        The factory also builds the service that lists the backlog, which is the work that waits.
         """
         from faultbridge.composition.operating import Operations
 

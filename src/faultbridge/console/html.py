@@ -103,7 +103,7 @@ def _environment() -> Environment:
 def linked_ids(text: str, links: Links | None = None, cluster: str = "") -> Markup:
     """Return a sentence as HTML in which no id or time is broken into two lines.
 
-    With `links`, the ids of cases and incidents become links.
+    With `links`, the ids of cases and incidents become links to their pages in `cluster`.
     """
     parts = _ID.split(visible(text))  # every second part is an id
     shown = [_id(part, links, cluster) if number % 2 else escape(part) for number, part in enumerate(parts)]

@@ -202,7 +202,10 @@ class Pages:
         return max([minute, *(from_text(str(one["metadata"]["recorded_at"])) for one in entries)])
 
     def _span(self, window: Window, entries: Iterable[Document]) -> Span:
-        """Return the time span that a page shows, by default from its first entry until now."""
+        """Return the time span that a page shows: `window`, which ends now at the latest.
+
+        If the window has no start, the span starts at the first of `entries`, or a minute ago without entries.
+        """
         since, until = window
         now = self._now(entries)
         first = min((occurred_at(one) for one in entries), default=now - MINUTE)

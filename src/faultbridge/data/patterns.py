@@ -40,7 +40,8 @@ def check_repetitions(pattern: str) -> None:
     """Raise `Misconfigured` if a pattern repeats a group that contains alternatives or a repetition.
 
     A repetition within the group counts only if its length is variable. A text can match such a pattern in many ways,
-    and a search tries all of them. Its time is then exponential, even if each repetition has a small limit.
+    and a search tries all of them. The time of the search then grows exponentially, even if each repetition has a small
+    limit.
     """
     if _is_ambiguous(re._parser.parse(pattern)):  # type: ignore[attr-defined]  # noqa: SLF001 - no public parser
         text = "repeats a group that contains alternatives or a repetition"

@@ -27,7 +27,9 @@ _UPTIME = re.compile(r"\[ {0,6}\d{1,10}\.\d{1,9}\]")
 def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[LogEvent], hints: Hints) -> Decoded:
     """Return `decoded` completed by the kernel lines of the input, which the decoder of `source` skipped.
 
-    If no job can write to the log, the kernel lines become faults. Otherwise they only increase `unparsed`.
+    If no job can write to a log of this source, the faults in the kernel lines are added. Otherwise, they only increase
+    `unparsed`, because a job may have forged them. Xid records that were not understood increase `unparsed` too. The
+    input is `events`, or `body` if there are no events.
     """
     texts = [event.message for event in events] or [text_of(body)]
     if source in _READ and not events and (unwrapped := wrapped_lines(body)):

@@ -36,7 +36,8 @@ StackName = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of
 def default_cluster() -> str | None:
     """Return the cluster in `FAULTBRIDGE_CLUSTER`, or None if the variable is not set.
 
-    It is for commands that use a default cluster only with some of their options.
+    Commands that use a default cluster only with some of their options call this function. For all other commands, the
+    option `--cluster` reads the variable.
     """
     return os.environ.get(CLUSTER_VARIABLE) or None
 

@@ -20,7 +20,11 @@ MIN_ITEMS_FOR_BAR = 50
 
 @contextmanager
 def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on a terminal; yields a function that advances it by a number of items."""
+    """Show a progress bar with a label on stderr; yields a function that advances the bar by a number of items.
+
+    `total` is the number of all items, or None if it is unknown. No bar is shown for a small total or without a
+    terminal.
+    """
     if not sys.stderr.isatty() or (total is not None and total < MIN_ITEMS_FOR_BAR):
         yield lambda _count: None
         return

@@ -97,7 +97,10 @@ def _value_problems(wanted: list[object], shapes: list[Mapping[str, Any]], field
 
 
 def _shapes(node: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield every alternative schema of a field, with references resolved."""
+    """Yield every alternative schema of a field: those in `node`, the schema of the field.
+
+    A reference is replaced by the definition in `root`, the schema of the whole event.
+    """
     if "$ref" in node:
         yield from _shapes(root["$defs"][node["$ref"].rpartition("/")[2]], root)
     elif "anyOf" in node:

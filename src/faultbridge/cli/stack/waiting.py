@@ -33,9 +33,9 @@ def pause() -> None:
 
 
 def show_awaited(session: Session, read: Callable[[], Iterable[Document]], columns: Columns, seconds: int) -> None:
-    """Print a list; with `seconds`, first wait until it has a row.
+    """Print the list that `read` returns; if `seconds` is not 0, first wait up to `seconds` until the list has a row.
 
-    If the list is still empty after `seconds`, the command exits with code 75.
+    If the list is still empty after this time, the command exits with code 75.
     """
     if seconds == 0:
         session.show(read(), columns)

@@ -58,7 +58,10 @@ def unwrap(text: str) -> WrappedLine | None:
 
 
 def line_of(record: Mapping[str, Any], depth: int = 0) -> WrappedLine | None:
-    """Return the log line in a collector's JSON object, or None if the object has no log line."""
+    """Return the log line in a collector's JSON object, or None if the object has no log line.
+
+    An object within the object can contain the line. `depth` is the number of objects around `record`.
+    """
     for name in _TEXTS:
         value = record.get(name)
         if isinstance(value, Mapping) and depth < MAX_DEPTH:

@@ -176,8 +176,8 @@ def _code_of(number: int, text: str) -> str:
 def _code(default_code: str, text: str) -> str:
     """Return the fault code of a test error without an error number.
 
-    `default_code` is the code of the failed test or, if the test has no code of its own, a general code. Only a general
-    code is replaced by the code of the error text, if there is one.
+    If the test has a fault code of its own, the result is this code, which is in `default_code`. Otherwise,
+    `default_code` is a general code, and the result is the code that the error text implies, or else the general code.
     """
     if default_code not in {_FAILED, _WARNED}:
         return default_code

@@ -93,27 +93,30 @@ class HostReader:
             self._report = head[1], len(self.found) - 1
 
     def _is_same_crash(self, message: KernelMessage) -> bool:
-        """Return whether an oops belongs to the same crash as the oops before: at most two seconds are between them.
+        """Return whether a message about a kernel crash (oops) is at most two seconds after the one before it.
 
-        The kernel prints several lines per oops. The time of this message is stored for the next call.
+        Both are then of the same crash, because the kernel prints several lines for each crash. The time of `message`
+        is stored for the next call.
         """
         last, self._last_crash = self._last_crash, _seconds(message)
         return last is not None and abs(self._last_crash - last) <= _SAME_CRASH_SECONDS
 
     def _is_stated(self, rule: Rule, component: Component, message: KernelMessage) -> bool:
-        """Return whether a recent message already states the fault that this message reports.
+        """Return whether `message` only adds detail to a fault that a message before it has already reported.
 
-        The two messages are about the same device and at most ten seconds apart. The later message then only adds
-        detail.
+        That is so if the phrase of `rule` is the one for details (`_STATED`), and if the last message with the same fault
+        code and PCI address came at most ten seconds before. The time of `message` is stored for the next call.
         """
         key, at = (rule.code, component.pci), _seconds(message)
         last, self._last_stated[key] = self._last_stated.get(key), at
         return rule.phrase == _STATED[rule.code] and last is not None and abs(at - last) <= _SAME_RESET_SECONDS
 
     def _flap(self, fault: Fault, name: str, *, is_up: bool) -> None:
-        """Append the loss of an interface's carrier as a fault, and its return as a clear.
+        """Append the loss of the carrier of an interface as a fault, or the gain of a lost carrier as a clear.
 
-        The kernel and networkd may both report one loss. The loss is then appended once.
+        `name` is the interface, and `is_up` whether it gained its carrier. A second report of the same loss is ignored,
+        because both the kernel and networkd may report it. A gain without a loss before it is ignored too, because the
+        interface has only started.
         """
         if is_up and name in self._without_carrier:
             # A gained carrier without a loss before is an interface that starts up.

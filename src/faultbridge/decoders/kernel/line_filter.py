@@ -154,7 +154,10 @@ class BenignLineFilter:
         return (kept if is_complete else text).decode("utf-8", "replace")
 
     def _has_joints(self, text: bytes, column: int) -> bool:
-        """Return whether a line of the piece contains the start of a second message."""
+        """Return whether a line of the piece contains the start of a second message.
+
+        `column` is the column in which the first message of each line starts.
+        """
         heads = self._heads.get(column)
         if heads is None:
             heads = self._heads[column] = tuple(_heads_within(text[:column]))

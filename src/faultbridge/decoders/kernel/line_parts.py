@@ -80,7 +80,11 @@ def _pieces_of(line: str) -> list[str]:
 
 
 def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is_first: bool) -> KernelMessage:
-    """Return a message within a line. The prefixes of the message take precedence over those of the line."""
+    """Return the message with the text `text` within a line, whose prefixes are in `message`.
+
+    The prefixes of `text` take precedence over those of the line. There is one exception: a message in a line that a
+    program wrote is a message of a program. `is_first` states whether `text` is the first message of the line.
+    """
     part = unprefixed(text, received_at)
     part.text = part.text.strip()
     part.observed_at = part.observed_at or message.observed_at

@@ -110,7 +110,8 @@ def device_fault(
 ) -> Fault:
     """Return the fault of a device that a kernel message without an Xid reports.
 
-    If a program wrote the message, the fault has severity `info` and needs no action.
+    `text` is the message of the fault, and `details` are further attributes. If a program wrote the kernel message, the
+    fault has severity `info` and needs no action. Otherwise, the catalog determines severity and action.
     """
     attributes = {**origin(message), **details}
     by_user = message.facility == USER

@@ -134,9 +134,10 @@ def _own_mappings(file: Path | None) -> dict[str, Mapping[str, Any]]:
 
 
 def _received_time(text: str | None, now: datetime) -> datetime:
-    """Return the time of `--received-at`, or `now` if it was not given.
+    """Return the time of `--received-at`, or `now` if the option was not given.
 
-    A time without a zone is a usage error, because it is ambiguous.
+    The option is a time with a zone, or an age such as `2h`. A time without a zone is a usage error, because it is
+    ambiguous.
     """
     if text is None:
         return now
@@ -147,7 +148,10 @@ def _received_time(text: str | None, now: datetime) -> datetime:
 
 
 def _checked_name(check: Callable[[str], str], text: str | None, option: str) -> str | None:
-    """Return the name of a node or cluster after a check. An invalid name is a usage error."""
+    """Return the name of a node or cluster as `check` returns it; None if no name was given.
+
+    If `check` rejects the name, this is a usage error about the option `option`.
+    """
     try:
         return check(text) if text is not None else None
     except Rejected as error:

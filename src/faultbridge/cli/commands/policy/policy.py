@@ -186,7 +186,7 @@ def show_policy(
 def _show_published(session: Session, version: str, *, wait: bool) -> None:
     """Print the published version, and the time by which every process has read it.
 
-    Until that time, the previous version may still apply.
+    Until that time, the previous version may still apply. If `wait` is True, the function returns at that time.
     """
     applies_at = session.applies_at()
     session.show_one({"version": version, "applies_at": json_time(applies_at)}, PUBLISHED)
@@ -198,7 +198,10 @@ def _show_published(session: Session, version: str, *, wait: bool) -> None:
 
 
 def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> None:
-    """If a new policy protects less than the current one, list the differences and ask for confirmation."""
+    """If a new policy protects less than the current one, list the differences and ask for confirmation.
+
+    If `yes` is True, the differences are listed, and the confirmation is not needed.
+    """
     from faultbridge.policyfile.weakened import weakened_protection
 
     weaker = weakened_protection(before, after)

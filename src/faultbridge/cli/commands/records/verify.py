@@ -71,7 +71,11 @@ def verify_record(
 
 
 def _on_stack(session: Session, cluster: str, node: str | None, *, anchor: bool) -> Verified:
-    """Verify the streams of a cluster in the table of the stack, and return the result."""
+    """Verify streams in the table of the stack, and return the result.
+
+    These are the stream of a node or, if `node` is None, all streams of the cluster. If `anchor` is True, they are also
+    compared with the anchors in the vault.
+    """
     verified = Verified()
     anchors = session.anchors(cluster) if anchor else None
     if anchors is not None and not anchors.anchors:
