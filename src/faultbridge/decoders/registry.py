@@ -162,7 +162,13 @@ def recognize(body: bytes) -> str:
 
 
 def _candidates(body: bytes) -> list[str]:
-    """Return the sources whose format fits a body, or fits the text that the body wraps."""
+    """Return the sources whose format fits a body.
+
+    - A Kubernetes node is of the source `kubernetes-node`, even if the message of a condition fits another source.
+    - If the body wraps text of a source other than the kernel log, for example in a CloudWatch Logs record, the result
+      is the sources of this text.
+    - Otherwise the sources of the body itself are returned. If there are none, the sources of the wrapped text are.
+    """
     head = body[:_HEAD]
     found = _recognizing(head)
     # The message of one condition can have the format of another source; the node has its other conditions too.

@@ -16,9 +16,9 @@ from faultbridge.domain.records import Outcome
 class Transition:
     """A node's next state and the draft timeline entries that record the change, in order.
 
-    `writes` are DynamoDB writes (`storage.writes.Write`) that commit in the same transaction. `outcomes` maps the id of
-    each raw record to its outcome. It is empty when no raw record caused the change. `remaining` holds the observations
-    (`pipeline.fold.changes.Arrival`) that did not fit into this commit.
+    - `writes` are further DynamoDB writes (`storage.writes.Write`) that commit in the same transaction.
+    - `outcomes` maps the id of each raw record to its outcome. It is empty if no raw record caused the change.
+    - `remaining` holds the observations (`pipeline.fold.changes.Arrival`) that did not fit into this commit.
     """
 
     state: NodeState

@@ -136,7 +136,7 @@ class Approval:
     """An approval request for one repair action of one attempt, and the operator's answer.
 
     `granted` is None until an operator answers. The answer is valid only for this repair action and this attempt.
-    `by_rule` is False if only the attempt requires the approval, because it found no evidence of capacity.
+    `by_rule` is False if no policy rule requires the approval, but the attempt found no evidence of EC2 capacity.
     """
 
     attempt: int

@@ -32,9 +32,9 @@ STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
 
 
 def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
-    """Return whether the causes of an event continue at the previous entry of its case.
+    """Return whether a reader who follows the causes of an event must also follow the previous entry of its case.
 
-    This is so if `event` belongs to a case and its cause is an event of an incident. The cause alone would lead to the
+    This is so if `event` belongs to a case and `cause`, its cause, is an event of an incident. The cause leads to the
     incident only. The previous entry of the case leads to the first fault of the case.
     """
     return event["metadata"]["case_id"] is not None and (

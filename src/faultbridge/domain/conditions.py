@@ -25,11 +25,13 @@ _DEVICE = re.compile(r"([a-z]+)/(pci|uuid|index)=(.+?)(?:/link=([0-9]+))?", re.D
 class Reporter:
     """The latest report of one source about one condition.
 
-    `last_at` is the time of the latest observation; an older one changes nothing. `digests` identify up to 8
-    observations made exactly at `last_at`, so that their duplicates change nothing either. `unspecific_key` is the
-    condition key of the source's own report if it named no specific code or no device (see
-    `pipeline.fold.attribution`). `claimed` is True if the sender of the report did not prove to be the node: an
-    operator listed the sender, or it is a webhook. Otherwise `claimed` is None, which is not stored.
+    - `active` is True while the source asserts the condition.
+    - `last_at` is the time of the latest observation. An older observation changes nothing.
+    - `digests` identify up to 8 observations made exactly at `last_at`, so that their duplicates change nothing either.
+    - `unspecific_key` is set if the report named no specific code or no device, and was counted for this condition
+      (`pipeline.fold.attribution`). It is the condition key of the report itself.
+    - `claimed` is True if the sender of the report did not prove to be the node: an operator listed the sender, or the
+      sender is a webhook. Otherwise it is None, which is not stored.
     """
 
     active: bool
@@ -43,12 +45,14 @@ class Reporter:
 class Condition:
     """One fault that is active on a node.
 
-    `count` is the number of its observations. It can be too low, because counts that were not yet stored are lost if a
-    worker stops (`pipeline.fold.write_filter`). `reported_severity` and `reported_action` are the values of the catalog
-    or the source. `severity` and `action` are the values after the policy was applied to these. `ended_before` is when
-    the same condition last ended: earlier observations belong to the ended condition. `hours` counts the observations
-    of the last day by hour. `known_incarnation` is False until an observation is certain to be about the current
-    instance and boot. `event_id` is the id of the entry that recorded the detection.
+    - `count` is the number of observations. It can be too low, because counts that were not yet stored are lost if a
+      worker stops (`pipeline.fold.write_filter`).
+    - `reported_severity` and `reported_action` are the values of the source or the catalog. `severity` and `action` are
+      the values after the policy changed them.
+    - `ended_before` is when the same condition last ended. Earlier observations belong to the ended condition.
+    - `hours` counts the observations of the last day by hour.
+    - `known_incarnation` is False until an observation is certain to be about the current instance and boot.
+    - `event_id` is the id of the entry that recorded the detection.
     """
 
     code: str
@@ -89,7 +93,7 @@ class Condition:
 
     @property
     def claimed(self) -> bool:
-        """Return whether every active report of the condition is a claim: no sender proved to be the node."""
+        """Return whether each reporter that asserts the condition is claimed: no sender proved to be the node."""
         return all(reporter.claimed for reporter in self.reporters.values() if reporter.active)
 
     @property

@@ -51,9 +51,11 @@ FAULT_TYPES = frozenset({EntryType.FAULT_DETECTED, EntryType.FAULT_UPDATED, Entr
 class Draft:
     """A timeline entry before it has a position in its stream.
 
-    `data` is JSON without floats. `evidence` is raw text of at most 4 KB. `causation_id` is the id of the raw record or
-    event that caused the entry; without it, `domain.causation` selects the cause. `subject` is the condition key, or
-    the name of the breaker, budget or hold, that the entry is about. `job_ids` are the jobs that the entry concerns.
+    - `data` is JSON without floats. `evidence` is raw text of at most 4 KB.
+    - `causation_id` is the id of the raw record or event that caused the entry. If it is None, `domain.causation`
+      selects the cause.
+    - `subject` is the condition key, or the name of the breaker, budget or hold, that the entry is about.
+    - `job_ids` are the jobs that the entry concerns.
     """
 
     type: EntryType

@@ -188,10 +188,11 @@ class EfaRates:
 class Snapshot:
     """One complete health check of a node by one source.
 
-    `covers` maps each fault code that the check can decide to the components whose value it could read. A component
-    that was absent, lost or N/A is not listed, so the snapshot clears no fault of it. `present` holds the faults that
-    the check found. `part` names the check if a source reports several checks separately; each check has its own latest
-    snapshot. `efa_rates` are compared later, when the instance type of the node is known.
+    - `covers` maps each fault code that the check can decide to the components whose value it could read. The snapshot
+      clears no fault of any other component, such as one that was absent or lost.
+    - `present` holds the faults that the check found. `devices` are all devices of the node, or empty if not known.
+    - `part` names the check if a source reports several checks. Each check has its own latest snapshot.
+    - `efa_rates` are compared later, when the instance type of the node is known.
     """
 
     source: str

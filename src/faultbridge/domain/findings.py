@@ -22,10 +22,12 @@ RIGHT_WITHIN = timedelta(days=7)
 class Detector:
     """How one kind of gray failure is recognized, from how fast the counters of a node rise per hour.
 
-    A node is an outlier if its rise exceeds the median of its group by `score` robust standard deviations and by
-    `floor` per hour. The group must have at least `min_peers` other nodes. A finding opens after `windows` comparisons
-    in a row found an outlier. `proved_by` holds the codes of hard faults that prove a finding about the same component
-    right.
+    - `counters` are the names of the counters, which the source `source` reports. Their values are added up.
+    - A node is an outlier if its rise exceeds the median of its group by `score` robust standard deviations and by
+      `floor` per hour. The group must have at least `min_peers` other nodes.
+    - A finding opens if the node was an outlier in `windows` comparisons in a row.
+    - `proved_by` are the codes, with wildcards, of hard faults. Such a fault proves an earlier finding about the same
+      component right.
     """
 
     name: str

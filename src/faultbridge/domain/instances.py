@@ -14,11 +14,12 @@ from faultbridge.domain.nodes import DomainKind, narrowest
 class Instance:
     """One instance, as its provider and its orchestrator describe it; unknown values are None or empty.
 
-    `names` are all names under which records refer to it, the provider's preferred name first. `domains` are its
-    failure domains by kind. `slot` is the provider's permanent id of the node that the instance backs (HyperPod's
-    logical id). `opted_out` is True when a tag or label excludes the instance from repair. `opt_out_node` is the name
-    of the Kubernetes node whose label does so; None if a tag does. `role_id` is the id of the role in its instance
-    profile. `has_all_domains` is False if its failure domains must be read again later.
+    - `names` are all names under which records refer to the instance, the provider's preferred name first.
+    - `domains` are the failure domains by kind. `has_all_domains` is False if they must be read again later.
+    - `slot` is the provider's permanent id of the node that the instance backs (HyperPod's logical id).
+    - `opted_out` is True if a tag or label excludes the instance from repair. `opt_out_node` is the name of the
+      Kubernetes node with this label, or None if a tag excludes the instance.
+    - `role_id` is the id of the IAM role in the instance profile.
     """
 
     instance_id: str

@@ -29,9 +29,10 @@ _WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING})
 def affected_nodes(config: ClusterConfig, rows: Sequence[Mapping[str, Any]], now: datetime) -> tuple[AffectedNode, ...]:
     """Return one `AffectedNode` for each unhealthy node and each family of its active faults.
 
-    `rows` are the index rows of unhealthy nodes. While the owner of a node group updates it, heartbeats of its nodes
-    are expected to be missing. These missing heartbeats are therefore left out. Nodes whose instance was already
-    released are left out too.
+    `rows` are the index rows of unhealthy nodes. Two kinds of faults are left out:
+
+    - Missing heartbeats of nodes whose group is updated by its owner, because an update interrupts heartbeats.
+    - All faults of nodes whose instance was already released.
     """
     held = {one.group for one in config.update_holds if one.until > now}
     found = ((one, row.get("group") in held) for row in rows for one in _affected(config, row))

@@ -109,7 +109,7 @@ class HeldCases:
         """Release the cases whose incident ended or no longer affects their node.
 
         The oldest cases are released first. `held` are the index rows of the waiting cases. `explained` maps nodes to
-        the incidents that explain their failed repair attempts; these incidents still affect the nodes.
+        the incidents that explain their failed repair attempts. These nodes count as affected.
         """
         holding = [name for name, incident in incidents.items() if incident.status.holds]
         affected = {node for name in holding for node in incidents[name].nodes} | explained.keys()

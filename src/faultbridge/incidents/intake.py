@@ -16,9 +16,11 @@ from faultbridge.domain.nodes import NodeKey
 class Intake:
     """States whether the path of records from the queue to the table has failed.
 
-    `overdue` are the nodes whose heartbeats are overdue. `last_arrival` is the later of two times: when the latest
-    canary that arrived was sent, and when the latest heartbeat was received. A canary is a test record that Faultbridge
-    sends to itself. Before the first canary, `last_arrival` is None.
+    - `failed` is True if the path has failed.
+    - `overdue` are the nodes whose heartbeats are overdue.
+    - `last_arrival` is the later of two times: when the latest canary that arrived was sent, and when the latest
+      heartbeat was received. A canary is a test record that Faultbridge sends to itself. Before the first canary,
+      `last_arrival` is None.
     """
 
     failed: bool
@@ -28,8 +30,8 @@ class Intake:
     def silent_nodes(self, cluster: str, all_nodes: Iterable[str]) -> tuple[str, ...]:
         """Return the nodes of a cluster that count as silent because the intake has failed.
 
-        These are the nodes of the cluster with overdue heartbeats. If there are none, these are `all_nodes`, because
-        nothing is known about any node. While the intake works, the result is empty.
+        While the intake works, the result is empty. After it has failed, the result contains the nodes of the cluster
+        with overdue heartbeats. If the cluster has none, the result is `all_nodes`, as nothing is known about them.
         """
         if not self.failed:
             return ()

@@ -51,10 +51,12 @@ class BreakerLimit:
 class Breaker:
     """The state of one circuit breaker, when it entered the state, and the node counts at that time.
 
-    `failing` is the number of failing nodes and `of` the number of all nodes that the breaker counts. Cases opened up
-    to `ignored_before` do not count, because an operator closed the breaker while they were open. `opened` lists the
-    times at which the breaker opened within a day. `stays_open` is True if the breaker opened too often within a day
-    (`BreakerLimit.openings`), and therefore stays open until no node fails or an operator closes it.
+    - `failing` is the number of failing nodes, and `of` the number of all nodes that the breaker counts.
+    - Cases that were opened up to `ignored_before` do not count, because an operator closed the breaker at that time.
+    - `opened` lists the times at which the breaker opened within a day.
+    - `stays_open` is True if the breaker opened too often within a day (`BreakerLimit.openings`). It then stays open
+      until no node fails or an operator closes it.
+    - `trial` is how many repairs a half-open breaker permits at a time.
     """
 
     state: BreakerState

@@ -119,12 +119,14 @@ class Hold:
 class Incident:
     """One cluster incident: a shared cause of the faults of many nodes.
 
-    `nodes` are the names of the affected nodes, `affected` is their number, and `of` is the number of all nodes of the
-    failure domain. `left` maps each node that became healthy less than the quiet period ago to the time when it
-    did. `code` is the most frequent fault code. `subject` is the remote object, such as a switch or a file server,
-    that most of the faults name. Faults that started before `evidence_since` do not belong to the incident.
-    `recurrence` is how often the same shared cause came back before. A cause comes back if a new incident opens at most
-    `CorrelationLimits.max_age` after the incident of the same family and failure domain was closed.
+    - `nodes` are the names of the affected nodes, and `affected` is their number. `of` is the number of all nodes of
+      the failure domain.
+    - `left` maps each node that became healthy less than the quiet period ago to the time when it became healthy.
+    - `code` is the most frequent fault code.
+    - `subject` is the remote object, such as a switch or a file server, that most of the faults name.
+    - Faults that started before `evidence_since` do not belong to the incident.
+    - `recurrence` is how often the same shared cause came back before. A cause comes back if a new incident opens at
+      most `CorrelationLimits.max_age` after an incident of the same family with a shared failure domain was closed.
     """
 
     id: str

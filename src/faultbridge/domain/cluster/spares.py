@@ -51,9 +51,9 @@ class Spare:
 
     @property
     def owner(self) -> str:
-        """Return the name that a launch for this spare instance states as its owner.
+        """Return the text that identifies this slot and round as the owner of a launched instance.
 
-        A launch for a repair states the id of its case instead.
+        The owner of an instance that is launched for a repair is the id of the case instead.
         """
         return f"{SPARE}{self.cluster}-{self.number}-{self.round}"
 

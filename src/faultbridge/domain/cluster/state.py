@@ -30,10 +30,11 @@ class ClusterStatus(StrEnum):
 class ClusterState:
     """The last recorded status of a cluster, the number of nodes in each status, and open incidents.
 
-    `provider` are the open conditions that the cluster's provider reports. `target` is how many nodes the groups of the
-    cluster should have; it is 0 until the provider first reported it. `verified` is the number of nodes in service that
-    Faultbridge has verified. `occupied` has the nodes in service from which the provider keeps work away; the value of
-    a node is True if Faultbridge never verified the node.
+    - `provider` are the open conditions that the cluster's provider reports.
+    - `target` is how many nodes the groups of the cluster should have. It is 0 until the provider reports it.
+    - `verified` is the number of nodes in service that Faultbridge has verified.
+    - `occupied` has the nodes in service from which the provider keeps work away. The value of a node is True if
+      Faultbridge never verified the node.
     """
 
     cluster: str
@@ -133,10 +134,13 @@ class Control:
 class QueuedCase:
     """One case in the repair queue, with the values that decide its admission.
 
-    `priority` 0 is the most urgent. `since` is when the case was first queued, or when it was opened if it has waited
-    for an incident. `approved` is True if an operator approved the next attempt. `approval_pending` is True while the
-    approval request is unanswered. `reason` is why the case waits. If the next attempt follows a failed one,
-    `repeated_since` is when the case was opened, else None.
+    - `case` is the id of the case. `priority` 0 is the most urgent.
+    - `since` is when the case was first queued. If the case has waited for an incident, it is when the case was opened.
+    - `not_before` is the earliest time of the next attempt, or None.
+    - `approved` is True if an operator approved the next attempt. `approval_pending` is True while the approval request
+      is unanswered.
+    - `waiting_for` is why the case waits, and `reason` explains this in words.
+    - `repeated_since` is when the case was opened if the next attempt follows a failed one. Otherwise it is None.
     """
 
     key: NodeKey

@@ -28,9 +28,13 @@ _LINES_AFTER = 2
 class Row:
     """A text pattern near an error, which shows that the process handled the error and continued.
 
-    `places` states where the text may be. `introduction` means the two lines above the traceback and its first line.
-    `frame` means a frame of the traceback. `start` means the line of the error, up to the error. `line` means that
-    whole line. `after` means the next two lines.
+    `places` states where the text may be:
+
+    - `introduction`: in the first line of the traceback, or in the two lines above it
+    - `frame`: in a frame of the traceback
+    - `start`: in the line of the error, before the error
+    - `line`: in the line of the error
+    - `after`: in the two lines below the line of the error
     """
 
     name: str

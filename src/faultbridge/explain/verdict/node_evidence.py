@@ -12,10 +12,11 @@ NODE_DOMAINS = frozenset({"hardware", "network"})
 
 
 def faults_shortly_before(situation: Situation) -> tuple[Signal, ...]:
-    """Return the decisive hardware faults that nodes reported shortly before the job failed.
+    """Return the decisive faults of hardware or network that nodes reported shortly before the job failed.
 
-    A decisive fault is enough to prove a failure mechanism. The time range starts some minutes before the job began to
-    fail (limit `fault_seconds`), and ends at its first failure.
+    A decisive fault is enough to prove a failure mechanism. The time range starts `fault_seconds` (a limit of the
+    weights) before the job may have begun to fail (`TimeLine.failing_since`). It ends at the first failure of the job,
+    plus a tolerance for clocks that differ (`skew_seconds`).
     """
     since, until = situation.line.failing_since, situation.line.failed_at
     if since is None or until is None:
@@ -31,8 +32,8 @@ def faults_shortly_before(situation: Situation) -> tuple[Signal, ...]:
 def continues_after(situation: Situation, sign: Signal) -> bool:
     """Return whether a node's log continues after the line of the job that names the node.
 
-    If it does, the node was still alive. If the line has no time, the time of the job's first failure is used. If that
-    is unknown too, any time in the log of the node is enough.
+    If the log continues, the node was still alive. If the line (`sign`) has no time, the time of the job's first failure
+    is used instead. If that time is unknown too, any time in the log of the node is enough.
     """
     at = sign.at or situation.line.failed_at
     skew = timedelta(seconds=situation.weights.limits["skew_seconds"])

@@ -19,10 +19,12 @@ _ROLE_ORDER = {role: number for number, role in enumerate(Role)}
 class TimeLine:
     """The signals of a job in the order of time, with its first failure and its end.
 
-    `symptom` is the first failure in the logs or dumps of the job. `recovered` are signals after which the job made
-    progress. `claims` are lines of the job log that look like kernel lines; nothing proves that the kernel wrote them.
-    `progress_at` is the last time at which the job made progress, if its logs show it. `has_started_well` is True if
-    the job made progress for some time.
+    - `symptom` is the first failure in the logs or dumps of the job, or None. `ended_at` is when the logs end.
+    - `recovered` are signals after which the job made progress. They are not in `signals`.
+    - `claims` are lines of the job log that look like kernel lines, without proof that the kernel wrote them. They are
+      not in `signals` either.
+    - `progress_at` is the last time at which the job made progress, or None if its logs do not show it.
+    - `has_started_well` is True if the job made progress for some time.
     """
 
     signals: tuple[Signal, ...]
