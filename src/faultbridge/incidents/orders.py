@@ -24,10 +24,11 @@ class IncidentOrders:
     rulebook: Rulebook
 
     def close(self, cluster: str, incident_id: str, operator: str | None, reason: str = "") -> Incident:
-        """Close an incident by order of an operator. Its current faults open no further incident.
+        """Close an open incident by order of an operator, and return the closed incident.
 
-        The next sweep releases the cases that wait for it, the oldest first. Raises Rejected `incident_over` if the
-        incident is not open.
+        The faults that the incident explains open no further incident. The next sweep lets the cases that wait for the
+        incident continue, the oldest first. Raises Rejected `incident_over` if the cluster has no open incident
+        with this id.
         """
 
         def decide(incidents: Sequence[Incident], _: Control, now: datetime) -> Iterable[IncidentChange]:

@@ -11,11 +11,11 @@ Read in this order:
 - `caches`: nodes and items that a warm process keeps.
 - `counter_store`: last counters of each component, to compare the next sample with.
 - `sample_limit`: how many counter samples one item stores, and the fault when they are more.
-- `heartbeat_log`: stores the heartbeats of a batch with the times of health snapshots, and the last one of each node.
+- `heartbeat_log`: stores the heartbeats of a batch with the times of health snapshots, and each node's last heartbeat.
 - `heartbeat_monitor`: records missing heartbeats as faults.
 - `missing_heartbeat`: the fault of a missing heartbeat, and what the provider reports about the instance.
 - `poison_messages`: detects messages that stop their worker.
-- `outcomes`: outcome of each record, isolation of unexpected errors, reasons of messages given back, receipt lines.
+- `outcomes`: the outcome of each record, why messages go back to the queue, and the receipt lines about both.
 - `release`: shortens the wait of messages that are given back.
 - `rejects`: stores rejected records and retries them.
 - `redrive`: moves dead letters back to the queue.

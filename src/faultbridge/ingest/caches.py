@@ -43,7 +43,7 @@ class CachedNode:
 class NodesRead:
     """Nodes and further items that one call read; an item that does not exist is None.
 
-    `unread` are the nodes that were not read because of `error`.
+    `unread` are the nodes that were not read because of `error`. If all were read, `error` is None.
     """
 
     nodes: Mapping[NodeKey, CachedNode]
@@ -90,10 +90,10 @@ class ItemCache:
         return found | (self.table.get_many(unfound) if unfound else {})
 
     def read_fresh(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
-        """Read items from the table, and refresh a few cached items that expire soon with the same call.
+        """Read items from the table, refresh a few cached items with the same call, and return the items that exist.
 
-        Raises UnprocessedKeys if some of the requested items were not read. A cached item that was not refreshed is
-        kept.
+        Cached items that expire soon are refreshed. If one of them cannot be read, the cached item is kept. Raises
+        UnprocessedKeys if one of the `wanted` items was not read.
         """
         wanted, now = list(dict.fromkeys(wanted)), self.clock.now()
         expiring = sorted(self._expiring.difference(wanted))

@@ -51,9 +51,9 @@ class SendCanary:
     clock: Clock
 
     def __call__(self) -> str | None:
-        """Send a test record if one is due, and return its record id.
+        """Send a test record if one is due, and return its record id; return None if none is due.
 
-        Raises Transient if the queue refuses it.
+        Raises Transient if the queue refuses the record.
         """
         now = truncate(self.clock.now())
         if now.minute % INTERVAL_MINUTES:
@@ -86,8 +86,9 @@ class RecordCanary:
     def __call__(self, record: RawRecord) -> Outcome:
         """Record a canary (a test record) as a note.
 
-        Returns DUPLICATE if it is the latest recorded canary. Returns STALE if it is older than that one, or less than
-        two minutes newer. Raises Conflict if another writer was first; the queue then delivers the canary again.
+        Returns RECORDED if the note was written, and DUPLICATE if this canary is the latest recorded one. Returns STALE
+        if it is older than the latest recorded one, or less than two minutes newer. Raises Conflict if another writer
+        was first; the queue then delivers the canary again.
         """
         sent = truncate(min(record.sent_at, record.received_at))
         last = self.table.get(LAST_RECORDED)

@@ -81,9 +81,9 @@ class CounterStore:
     ) -> ComparedSamples:
         """Compare new counter samples with the stored ones, oldest first.
 
-        Samples that are no newer than the stored ones are skipped. `values` maps each record id to what its agent
-        states: the digest of the values in the record, and for earlier digests the time at which it last sent these
-        values. `read` may contain the stored samples, read together with the node's state.
+        Samples that are no newer than the stored ones are skipped. `values` maps record ids to what the agent states in
+        the record: the digest of its values, and when the agent last sent earlier values, by their digest. `read` may
+        contain the stored samples, which were read together with the node's state.
         """
         by_source: dict[str, list[Arrival]] = {}
         for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
@@ -124,9 +124,9 @@ class CounterStore:
 
 
 def series(sample: CounterSample, *, claimed: bool) -> str:
-    """Return the name of the series to which a counter sample belongs.
+    """Return the name of a sample's series: the samples of a node that are compared with each other.
 
-    A claimed sample, whose sender did not prove to be the node (`Trust.is_claim`), belongs to a separate series.
+    Each source has a series. Claimed samples, whose sender did not prove to be the node, have a separate one.
     """
     return f"{sample.source}{CLAIMED}" if claimed else sample.source
 
@@ -166,7 +166,7 @@ def _compare_source(
 def _compare_with(
     ports: dict[str, LastSample], arrivals: Iterable[Arrival], limits: Thresholds
 ) -> tuple[list[Arrival], dict[str, str]]:
-    """Replace older stored samples by new ones; return the faults, and each new sample's record id."""
+    """Compare samples with `ports` and put newer ones there; return the faults, and record ids by component."""
     faults: list[Arrival] = []
     records: dict[str, str] = {}
     for arrival in arrivals:
@@ -188,15 +188,15 @@ def _compare_with(
 def _seen_again(
     stored: SampleSet | None, stated: Sequence[SentValues | None], times: Sequence[datetime]
 ) -> SampleSet | None:
-    """Return the stored samples, with a later time if the agent has sent the same values again.
+    """Return the stored samples, with a later time if the agent has sent the same values again since.
 
-    Equal values are rarely stored again, but a record can state when the agent last sent the stored values
-    (`SentValues.last_sent`). The latest time stated before the first new sample becomes the time of the stored samples,
-    unless it is less than `SAMPLE_INTERVAL` after their present time.
+    Equal values are rarely stored again. Instead, records state when the agent last sent them (`SentValues.last_sent`).
+    The latest stated time before the first new sample becomes the time of the stored samples, unless it is less than
+    `SAMPLE_INTERVAL` after their present time.
 
     - `times` are the times of the arrived samples, oldest first. `stated` is what the record of each sample states.
-    - A sample after the stored ones is new, unless it repeats them: same digest, and before the latest time stated.
-    - If no sample is new, the first arrived sample is treated as new.
+    - An arrived sample is new if it is later than the stored ones, and does not repeat them. It repeats them if it has
+      their digest and is earlier than the latest stated time. If no sample is new, the first one counts as new.
     """
     if stored is None or stored.digest is None:
         return stored
@@ -225,8 +225,8 @@ def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values:
 def _need_not_be_stored(after: SampleSet, stored: SampleSet | None, digests: Collection[str | None]) -> bool:
     """Return whether the samples `after` need no write, because the same samples or equal values are stored.
 
-    Values are equal if `after` and all new records (`digests`) have the digest of the stored samples. They need a write
-    only if they are at least two hours newer: until then, the agent states in later records when it last sent them.
+    Values are equal if `after` and all new records (`digests`) have the digest of the stored samples. Equal values need
+    a write only after two hours. Until then, later records state when the agent last sent these values.
     """
     if stored is None or after == stored:
         return after == stored

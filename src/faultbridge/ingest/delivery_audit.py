@@ -66,7 +66,8 @@ def read_outcomes(lines: Iterable[Mapping[str, Any]]) -> dict[str, Outcome]:
 def merge_outcomes(known: Outcome | None, added: Outcome) -> Outcome:
     """Return the final outcome of a record from two of its outcomes, in any order.
 
-    Every other outcome replaces `rejected`, because a rejected record may be retried.
+    Every other outcome replaces `rejected`, because a rejected record may be retried. Of two other outcomes, the
+    stronger one (a later member of `Outcome`) is the final outcome.
     """
     if known is None or known is Outcome.REJECTED:
         return added

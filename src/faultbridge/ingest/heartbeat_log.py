@@ -67,7 +67,7 @@ class ClusterHeartbeats:
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
 
     def to_check_again(self, number: int) -> dict[NodeKey, datetime]:
-        """Return up to `number` silent nodes, other ones each minute, to check whether they are in service again."""
+        """Return up to `number` silent nodes, to check whether they are in service again; each minute other nodes."""
         silent = sorted(self.silent & self.last.keys())
         turns = max(-(-len(silent) // number), 1)
         mine = silent[int(self.read_at.timestamp()) // 60 % turns :: turns]

@@ -89,7 +89,8 @@ class HeartbeatMonitor:
     def check(self, node: NodeKey, last: datetime, arrived: datetime | None, probe: Probe = unprobed) -> bool:
         """Record `host.silent` for a node in service whose last heartbeat, at `last`, is too old.
 
-        Returns False if it is too early to decide; the next sweep then checks again. It is too early in two cases:
+        Returns True if the fault is recorded, or if no fault is needed because the node is not in service. Returns
+        False if it is too early to decide; the next sweep then checks again. It is too early in two cases:
 
         - The node returned to service without a heartbeat, and the timeout since then is not over.
         - No record has arrived since the next heartbeat of this node should have arrived, so the intake may have
@@ -161,8 +162,8 @@ def _is_due(arrived: datetime | None, due: datetime, timeout: timedelta, now: da
 def _is_conclusive(arrived: datetime | None, last: datetime, timeout: timedelta) -> bool:
     """Return whether the intake still worked after the node's next heartbeat should have arrived.
 
-    Only then does a missing heartbeat show a fault. `arrived` is when the latest canary (a test record) was sent or the
-    latest heartbeat of any node was received. None means that no canary has arrived so far. Nothing then shows that the
-    intake ever worked, so missing heartbeats are reported.
+    Only then does a missing heartbeat show a fault. `arrived` is the later of two times: when the latest canary (a test
+    record) was sent, and when the latest heartbeat of any node was received. It is None if no canary has arrived yet.
+    The result is then True, so that missing heartbeats are reported although nothing shows that the intake ever worked.
     """
     return arrived is None or arrived > last + timeout * WRITE_AFTER + HEARTBEAT_GRACE

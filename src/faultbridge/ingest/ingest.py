@@ -97,7 +97,7 @@ class Ingest:
     def _process_alone(self, delivery: Delivery, budget: BodyBudget | None = None) -> IngestResult:
         """Process one record, whose message was received often, separately from all others.
 
-        It is rejected if it fails with an unexpected error, or after it stopped its worker three times.
+        The record is rejected if it fails with an unexpected error, or after it stopped its worker three times.
         """
         result = IngestResult()
         try:

@@ -47,7 +47,12 @@ class NodeLookup:
     def _find(
         self, part: RecordPart, candidates: Sequence[Alias], rows: Mapping[Alias, AliasRow]
     ) -> FoundNode | Rejected | None:
-        """Find the node of one part of a record. A record without a cluster gets its instance's cluster."""
+        """Return the registration and the alias row of the node that a part of a record is about.
+
+        The node of a record without a cluster is searched in all clusters, by its instance. Returns Rejected if the
+        cluster or node is unknown, or if the sender may not report about the node. Returns None if the part is ignored,
+        as `__call__` explains.
+        """
         cluster, any_cluster = part.record.cluster, part.record.cluster == keys.NO_CLUSTER
         if any_cluster and not part.observations:
             return None

@@ -52,8 +52,8 @@ class Delivery:
     """One message as the queue delivered it, or one record of a message that contains several.
 
     `received_at` is when the queue first accepted the message. `receives` counts its deliveries, including this one.
-    `shared_message` is the id of the message that contains this record and others, and `records_in_message` their
-    number.
+    For one of several records, `shared_message` is the id of their message, and `records_in_message` their number.
+    Otherwise, `shared_message` is None, because `id` is the id of the message.
     """
 
     id: str
@@ -159,9 +159,9 @@ class RecordReader:
     def read(self, delivery: Delivery, budget: BodyBudget | None = None) -> Sequence[RecordPart]:
         """Return the parts of a record, one for each node that it names.
 
-        The sender is checked before the body is fetched, masked and decoded. A body from the object store reduces the
-        byte budget. Raises Rejected if the message is invalid or its sender untrusted, and Transient if its body cannot
-        be read now.
+        The sender is checked before the body is fetched, masked and decoded. If `budget` is given, the size of a body
+        from the object store is subtracted from it. Raises Rejected if the message is invalid or its sender untrusted,
+        and Transient if its body cannot be read now.
         """
         message = delivery.message()
         self._check_sender(delivery, message)
@@ -198,9 +198,10 @@ class RecordReader:
             raise Rejected("untrusted", refusal)
 
     def _with_full_record(self, record: RawRecord, observations: tuple[Observation, ...]) -> tuple[Observation, ...]:
-        """Store the full record if evidence was cut, and add its S3 key to the affected faults.
+        """Return the observations of a record; each fault whose evidence was cut gets the S3 key of the full record.
 
-        The key is a hash of the content, so a repetition stores the same object.
+        The full record is stored only if evidence of a fault was cut. The key is a hash of the content, so a repetition
+        stores the same object.
         """
         if not any(fault.is_truncated for observation in observations for fault in faults_of(observation)):
             return observations

@@ -81,7 +81,7 @@ class Rejects:
         return sum(int(str(item.get("dropped", 0))) for item in page.items)
 
     def find(self, record_id: str, cluster: str) -> Reject | None:
-        """Return the stored reject of the record with this id, or None if the record was not rejected."""
+        """Return the stored reject of the record with this id in a cluster, or None if no such reject is stored."""
         return next((one for one in self.list(cluster) if one.record_id == record_id), None)
 
     def raw(self, reject: Reject) -> bytes | None:

@@ -50,7 +50,8 @@ class DeliverCallbacks:
     def __call__(self, cluster: str, until: datetime | None = None) -> None:
         """Deliver the waiting callbacks of a cluster. At the time `until`, leave the rest to the next sweep.
 
-        Nothing is delivered while another sweep delivers callbacks of the cluster.
+        Nothing is delivered while another sweep delivers callbacks of the cluster. If a receiver wants callbacks in
+        order (`JobCallback.ordered`) and one of its callbacks fails, its callbacks of later jobs wait too.
         """
         waiting = [one for one in self.jobs.rows(cluster) if one.callbacks]
         found = self.jobs.table.get(keys.cluster_config(cluster)) if waiting else None

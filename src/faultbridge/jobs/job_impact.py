@@ -49,10 +49,12 @@ class JobImpact:
         return tuple(NodeKey(cluster, node) for node in nodes if node in busy)
 
     def missed(self, cluster: str, unhealthy: Iterable[Mapping[str, Any]]) -> tuple[NodeKey, ...]:
-        """Return the unhealthy nodes with a fault that may not be recorded on their jobs yet.
+        """Return the unhealthy nodes with a fault that is possibly not recorded on their jobs yet.
 
-        `unhealthy` are the index rows of unhealthy nodes. Nodes of running jobs are returned. Nodes of a job that ended
-        within the last hour are returned only if the job records no fault of them.
+        `unhealthy` are the index rows of unhealthy nodes. Only nodes with a fault of severity `error` or worse count:
+
+        - A node on which a job runs is always returned.
+        - A node whose job ended within the last hour is returned if no fault of the node is recorded on the job.
         """
         now, busy = self.jobs.clock.now(), set[str]()
         for one in self.jobs.rows(cluster):

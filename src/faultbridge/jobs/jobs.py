@@ -79,11 +79,11 @@ class Jobs:
     ) -> Job:
         """Record that a job starts on nodes, which are given by node name, other alias or instance id.
 
-        `ranks` maps these names to global ranks, such as `0-7`. `at` is the start; None means now. An ended job may
-        start again. If the job already runs on these nodes, only the given name, ranks and stall limit are stored. If
-        it runs on other nodes and `again` is True, that run is ended first. Raises Rejected `unknown_node` for a name
-        without a node in the cluster, `bad_ranks` for ranks of a node that is not listed or for a rank on two nodes,
-        and `job_runs` if the job runs since another time than `at`, or on other nodes and `again` is False.
+        `ranks` maps these names to global ranks, such as `0-7`. `at` is the start; None means now. A job that runs on
+        these nodes, since `at` if given, only gets the given name, ranks and stall limit. If the job runs on other
+        nodes and `again` is True, that run is ended first. Any other running job raises Rejected `job_runs`. An ended
+        job starts again, unless `at` is not after its last start. Also raises the Rejected errors of `resolved_nodes`
+        (for the nodes) and `ranks_by_node` (for the ranks).
         """
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
@@ -141,8 +141,11 @@ class Jobs:
     def record_impact(self, cluster: str, job_ids: Iterable[str], impact: Impact) -> None:
         """Record that a node's condition affects these jobs, once on each job.
 
-        A job is not changed if it ended more than five minutes before the fault began, or if the fault was last
-        observed before the job started.
+        A job is not changed in these cases:
+
+        - The condition was last observed before the job started.
+        - The job has ended, and it can no longer be reported as resumable (`Job.may_resume`).
+        - The job ended more than five minutes before the fault began, or ended before an operator's order.
         """
         condition = impact.condition
 

@@ -1,4 +1,4 @@
-"""Lab: replays months of a fleet under a policy, and compares policies; standard library only.
+"""Lab: replays months of a fleet under a policy, and compares policies.
 
 Reading order:
 
@@ -11,5 +11,5 @@ Reading order:
 - `baselines`: the rules of other repair systems; `baseline_fleet`: one run of a scenario under these rules.
 - `job_mix`, `measures`: what the outages cost jobs; `comparison`: compares systems over many seeds.
 
-This package does not run in Lambda. Tests: tests/lab.
+This package does not run in Lambda, and needs only Faultbridge and the standard library. Tests: tests/lab.
 """

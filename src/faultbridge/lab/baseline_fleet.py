@@ -104,9 +104,12 @@ class BaselineFleet:
         self._push(at + (self._rules.soft_wait if soft else self._rules.wait), node, "repair")
 
     def _step(self, event: Event) -> None:
-        """Carry out the next step of a node's repair.
+        """Carry out the step of a node's repair that the event names.
 
-        The event names the step: `clear`, `repair`, `done` or `operator`.
+        - `clear`: a false alarm ended. The repair ends too if its action has not started and the host has no fault.
+        - `repair`: start the repair action, or try again to start it.
+        - `done`: the repair action ended. Apply its effect to the host, and end the repair.
+        - `operator`: an operator has repaired the node. End the fault and the repair.
         """
         node, at, repair = event.node, event.at, self._repairs[event.node]
         host, step = self._host[node], event.case

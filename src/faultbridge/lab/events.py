@@ -25,11 +25,14 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Event:
-    """One event: its time in seconds since the start, its kind, and the number of its host or node.
+    """One event: its time in seconds since the start of the scenario, and its kind.
 
+    - `host` is the number of the host of a fault (kinds `fault` and `reappear`). Other events have the number of a
+      `node` instead.
     - `kind_text` is the trace's name of a fault, or the kind of a false alarm.
     - `length` is the duration of a false alarm in seconds, or the number of a baseline's repair.
     - `case` is the id of the escalated case that an operator repairs, or the step of a baseline's repair.
+    - `fault` is the fault that starts; it is None for other kinds of events.
     """
 
     at: float

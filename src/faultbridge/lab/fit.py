@@ -44,9 +44,10 @@ def statistics(names: Sequence[object], faults: Sequence[_Fault], hosts: int, se
 
 
 def compare(trace: Trace, hosts: int, seeds: Sequence[int]) -> dict[str, Mapping[str, float]]:
-    """Return each statistic for the trace and for generated faults, and the ratio of the two values.
+    """Return each statistic for the trace and for generated faults, and the ratio of the generated to the trace value.
 
-    The generated value is the mean over `seeds`.
+    For each seed, the faults of `hosts` hosts are generated for the duration of the trace. The generated value is the
+    mean over the seeds.
     """
     ours = statistics([fault.server for fault in trace.faults], trace.faults, trace.servers, trace.seconds)
     generated = []

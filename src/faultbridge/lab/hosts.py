@@ -73,7 +73,10 @@ class Hosts:
         return RepairAction.RESET_GPU if fault.kind.startswith("GPU") else RepairAction.REBOOT_NODE
 
     def restarted(self, host: int, action: RepairAction, at: float) -> None:
-        """Apply a finished reset or reboot to a host: it fixes the fault, or hides it for some time."""
+        """Apply a finished reset or reboot to a host.
+
+        A fault that the action can fix (see `cure_of`) ends. Another visible fault is hidden for some time.
+        """
         known = self.active.get(host)
         if known is None:
             return
@@ -104,9 +107,10 @@ class Hosts:
         return known.hidden and self._draw(host).random() >= self.scenario.physics.detection
 
     def release(self, host: int, at: float) -> None:
-        """Take a host out of the fleet for repair; it joins the pool after the repair time of its fault.
+        """Take a host out of the fleet for repair; the repaired host joins the pool.
 
-        The repair time comes from the trace. A host without a fault is only inspected.
+        The repair takes the repair time of the host's fault in the trace, but at least `Physics.inspection`. A host
+        without a fault is only inspected.
         """
         known = self.active.pop(host, None)
         away = known.fault.repair if known else 0.0
@@ -121,7 +125,8 @@ class Hosts:
     def take(self, at: float) -> int | None:
         """Take the host that has waited longest from the pool; returns its number, None if the pool is empty.
 
-        The host may have a hidden fault.
+        A hidden fault of the host has ended if its repair time in the trace is over. Otherwise the host still has the
+        fault, which becomes visible later.
         """
         if not self.free(at):
             return None

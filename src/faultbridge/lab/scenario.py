@@ -23,13 +23,16 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 class Physics:
     """Assumptions about hosts that no trace states. Durations are in seconds.
 
-    A restart fixes a fault whose repair in the trace took at most `soft_repair`. A restart hides any other fault for a
-    time that is drawn from the trace. Only a repair of the host fixes such a fault; it takes the repair time of the
-    trace. A verification detects a hidden fault with the probability `detection`.
-
-    `false_alarms` is the number of false alarms per 1,000 node-days. Each lasts from 10 seconds to `longest_alarm`
-    (log-uniform). The inspection of a released host without a fault takes `inspection`. An operator takes at least
-    `operator` to repair an escalated node.
+    - `soft_repair`: a reboot fixes a fault whose repair in the trace took at most this time. A reset of the GPUs fixes
+      such a fault only if it is a fault of a GPU. A restart that does not fix a fault hides it for a time that is drawn
+      from the trace. Only a repair of the host fixes a fault with a longer repair time; it takes this time.
+    - `detection`: the probability that a verification detects a hidden fault.
+    - `false_alarms`: the number of false alarms per 1,000 node-days. Each lasts from 10 seconds to `longest_alarm`
+      (log-uniform).
+    - `restart`, `verification`, `launch`: the duration of a restart, of a verification, and of the launch of an
+      instance.
+    - `inspection`: the shortest time for which a released host is away, even if the host has no fault.
+    - `operator`: the shortest time that an operator takes to repair an escalated node.
     """
 
     soft_repair: float = HOUR

@@ -3,7 +3,7 @@
 An entry is one immutable line of a stream. Every node and every cluster has one stream. Read in this order:
 
 - `append`: the only writer of nodes. One transaction commits a node's state and its entries.
-- `transition_guard`: refuses a status change that has no entry or no legal edge.
+- `transition_guard`: refuses a status change that no entry records, or that is not a legal transition.
 - `cluster_stream`: writes a cluster's own state and entries.
 - `publish`: sends entries to the event bus, at least once each.
 - `queries`: reads all pages of a query, the rows in all shards of a cluster, and the entries of a time window.
@@ -18,7 +18,7 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `entry_text`: one line of text for an event: what happened, and why.
 - `entry_attributes`: recomputes the attributes of a stored entry from its body.
 - `hash_chain`: checks the entries of one stream one by one: sequence, hash, identity and attributes.
-- `stream_seal`: the last entry of a stream that is sealed in the archive, and how far its entries may expire.
+- `stream_seal`: up to which entry a stream is sealed in the archive, and up to which entry its entries may expire.
 - `derived_rows`: recomputes the items that follow from a stream and its state.
 - `stream_verification`: checks one stream: its entries, its state, its seal and its derived rows.
 - `verify`: checks every stream of a cluster.

@@ -94,7 +94,7 @@ def cluster_differences(table: Table, stored: Item, state: ClusterState, facts: 
 
 
 def index_differences(table: Table, facts: StreamFacts) -> Iterator[Difference]:
-    """Yield the stored links of jobs and devices that differ from the entries of a stream."""
+    """Yield the differences of the stored index rows of jobs and devices from the entries of a stream."""
     found = table.get_many([*facts.links, *facts.serials])
     for key, link in facts.links.items():
         yield from differences(key, found.get(key), link)
@@ -138,7 +138,7 @@ def _key(row: Item) -> Key:
 
 
 def differences(key: Key, stored: Mapping[str, Any] | None, expected: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield each attribute of a stored item that differs from the expected item, or that the item is missing.
+    """Yield each difference of a stored item from the expected item: the missing item, or each different attribute.
 
     An attribute that the entries and the state do not determine is not compared.
     """

@@ -57,7 +57,7 @@ def nodes_text(registered: int, target: int) -> str:
 
 
 def source_answers(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the capacity sources' answers from the latest entry that has any, in request order.
+    """Return the capacity sources' answers from the latest entry that has any, in the order of the requests.
 
     A capacity source is a place where EC2 capacity for a successor may come from.
     """

@@ -172,7 +172,10 @@ class ChainScan:
         return []
 
     def check_known(self) -> list[Break]:
-        """Check that each entry of this epoch with a known hash exists; report the first missing one."""
+        """Check that each entry of the current epoch with a known hash exists; report the first missing entry.
+
+        An entry that may have expired is not missing.
+        """
         epoch, reached = self._first_epoch(), max(self.position, self._seal.missing_to)
         missing = [position for position in self._known if position[0] == epoch and position > reached]
         if not missing:

@@ -29,7 +29,11 @@ Found = Iterator[tuple[Item, str]]
 
 @dataclass(frozen=True, slots=True)
 class ReadOrder:
-    """The order of a read of entries: start position, request size, and oldest or newest first."""
+    """How entries are read: from which position, how many in one request, and oldest or newest first.
+
+    Only entries after the position `after` are read; None means all entries. If `page_size` is None, the table decides
+    how many entries one request reads.
+    """
 
     after: str | None = None
     page_size: int | None = None
@@ -156,10 +160,10 @@ def _within(found: Iterator[Item], window: Span) -> Iterator[Item]:
 
 
 def end_before(table: Table, pk: str, head: Head, until: datetime) -> str | None:
-    """Return an upper bound: a sort key at or after every entry that was recorded before a time.
+    """Return a sort key at or after the last entry that was recorded before a time, as an upper bound of a query.
 
-    If all entries of the current epoch are later, this is the end of the earlier epochs. Returns None if no entry of
-    the stream is earlier.
+    If all entries of the current epoch are later, the key is the end of the earlier epochs. If there is no earlier
+    epoch either, the result is None.
     """
     found = last_before(table, pk, head, until)
     return keys.entry(pk, head.epoch, 0).sk if found is None and head.epoch > 1 else found

@@ -26,10 +26,10 @@ _UNSEALED = Head(epoch=0)
 
 @dataclass(frozen=True, slots=True)
 class StreamSeal:
-    """The last sealed entry of a stream (`head`), and the position up to which entries may expire (`expires_to`).
+    """The last sealed entry of a stream (`head`), and up to which position its entries may have an expiry time.
 
-    When a day is sealed, `expires_to` is stored before its entries get their expiry times, and `head` afterwards. In
-    between, `expires_to` is ahead of `head`.
+    This position is `expires_to`. When a day is sealed, `expires_to` is stored first. Then the entries of the day get
+    their expiry times, and `head` is stored last. In between, `expires_to` is ahead of `head`.
     """
 
     head: Head = _UNSEALED
@@ -42,7 +42,10 @@ class StreamSeal:
 
     @property
     def missing_to(self) -> Position:
-        """Return the position (epoch and sequence) up to which entries may have expired."""
+        """Return the position (epoch and sequence) up to which entries may have expired and be missing.
+
+        These entries are sealed and may have an expiry time.
+        """
         return min(self.position, self.expires_to)
 
 

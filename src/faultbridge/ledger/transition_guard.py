@@ -13,7 +13,11 @@ from faultbridge.log import log_cause
 
 
 def check_moves(before: NodeState, after: NodeState, drafts: Iterable[Draft], actor: Actor) -> None:
-    """Raise IllegalTransition unless the entries record legal transitions from the old to the new status."""
+    """Raise IllegalTransition unless the entries record how the status of the node and of its case changed.
+
+    The recorded changes must lead from the status before to the status after, and each must be a legal transition for
+    the actor (see `domain/edges.py`).
+    """
     drafts = tuple(drafts)
     case_before = before.live_case.status if before.live_case else None
     case_after = after.case.status if after.case else None

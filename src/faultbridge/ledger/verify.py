@@ -45,7 +45,7 @@ class Verified:
 class Verify:
     """Verifies the entry streams of a cluster in the table, and every row that follows from them.
 
-    `faultbridge.storage.item_kinds` lists what is proven of each item.
+    `faultbridge.storage.item_kinds` lists which attributes of each kind of item a verification proves.
     """
 
     table: Table

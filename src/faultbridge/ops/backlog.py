@@ -61,7 +61,7 @@ class Backlog:
         """Return the waiting work of this installation, one item for each kind of work.
 
         The kinds are entries to publish, due timers and rejected records. Two more items state when the latest sweep
-        ended, and when the latest canary (a test record that Faultbridge sends to itself) arrived.
+        ended, and when the latest canary that arrived (a test record that Faultbridge sends to itself) was sent.
         """
         return (self._entries(), self._timers(), self._rejects(), self._sweep(), self._canary())
 

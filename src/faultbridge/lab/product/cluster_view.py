@@ -155,7 +155,8 @@ class ClusterView:
     def update_breakers(self, now: datetime) -> None:
         """Update the circuit breakers by the product's rule, from the nodes that are failing.
 
-        Nothing is computed if nothing has changed, or while all breakers are closed and too few nodes fail to open one.
+        Nothing is computed if nothing has changed, or while all breakers are closed and the number of failing nodes is
+        too small to open a breaker.
         """
         services = self._services
         limits, failing = services.rules.policy.breakers, len(self._failing)

@@ -1,6 +1,6 @@
 """Item table: the few items besides nodes that repair steps read and write, in memory.
 
-It makes no copies, and has no indexes and no stream.
+Items are not copied when they are written or read. The table has no indexes and no stream.
 """
 
 from __future__ import annotations

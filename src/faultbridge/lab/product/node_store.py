@@ -1,7 +1,7 @@
 """Node store: replaces the product's writer of nodes; states are in memory, entries are only counted.
 
-The transition guard checks each change as in the product. Parts without an influence on decisions are omitted: the hash
-chain, causes, index items, and items for other readers.
+The transition guard checks each change as in the product. What influences no decision is omitted: the hash chain, the
+causes of entries, index items, and items that only consumers outside of the lab read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Committed = Callable[[NodeState, NodeState, tuple[Draft, ...]], None]
 class NodeStore(Append):
     """Implements `Append`, the product's writer of nodes, over states in memory.
 
-    `committed` is called with every commit.
+    `committed` is called after every commit with the state before, the state after, and the drafts of the entries.
     """
 
     committed: Committed = lambda _before, _after, _drafts: None

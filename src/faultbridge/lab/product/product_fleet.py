@@ -43,7 +43,7 @@ ALARM_SOURCE = "lab-alarm"
 
 
 class ProductFleet:
-    """One run of a scenario under one policy; `observer` is called with the entries of every commit."""
+    """One run of a scenario under one policy; `observer` gets the time, node state and entries of every commit."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ProductFleet:
         begin: datetime = BEGIN,
         stack_id: str = STACK_ID,
     ) -> None:
-        """Start the fleet with all nodes in service."""
+        """Start the fleet at the time `begin` with all nodes in service; `stack_id` is the simulated installation."""
         self.scenario, self.hosts, self.log = scenario, Hosts(scenario), FleetLog()
         self.clock = ManualClock(begin)
         self.ports = HostPorts(self.hosts, self.clock, begin)

@@ -1,15 +1,14 @@
 """Repair queue: the queued cases of a fleet in memory; admission gets only the cases that it needs.
 
-The cases are grouped in classes. The cases of one class differ only in their position in the queue: admission picks the
-first of them, and refuses all others for the same reason. It therefore gets only the first cases of each class:
+The cases are grouped in classes. The cases of one class differ only in their position in the queue: if admission
+refuses one of them, it refuses all later ones for the same reason. So it gets only the first cases of each class:
 
-- as many cases as may start now, and one more, because the reason for its refusal applies to all later cases
+- as many cases as may start now, and one more, whose reason for refusal applies to all later cases
 - `MAX_PICKS` more, if the repair action of the class needs no slot
-- `MAX_REFUSALS` more, if the refusal of a case listed above is not yet recorded; one run records at most this number
+- `MAX_REFUSALS` more, if the refusal of any of these cases is not yet recorded, as one run records at most this number
 
-Of a rule that only reports (`dry_run`), admission gets all cases, because one run of dispatch ends all of them.
-
-A queue of up to 30 cases is passed to admission completely.
+There are two exceptions. If the rule of a class only reports (`dry_run`), admission gets the whole class, because one
+run of dispatch ends all its cases. If the queue has at most 30 cases, admission gets the whole queue.
 """
 
 from __future__ import annotations

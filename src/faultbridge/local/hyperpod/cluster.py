@@ -108,11 +108,11 @@ class FakeHyperPod:
         return next((node for node in self.current() if node.instance_id == instance_id), None)
 
     def replace(self, instance_ids: list[str]) -> Iterator[tuple[str, str]]:
-        """Replace nodes; yields each instance id with its error code, or with '' if it succeeded."""
+        """Start to replace nodes; yields each instance id with an error code, or with '' if its node is replaced."""
         yield from self._act(instance_ids, "replace", {RUNNING, FAILURE}, self._shut_down)
 
     def reboot(self, instance_ids: list[str]) -> Iterator[tuple[str, str]]:
-        """Reboot nodes; yields each instance id with its error code, or with '' if it succeeded."""
+        """Start to reboot nodes; yields each instance id with an error code, or with '' if its node is rebooted."""
         yield from self._act(instance_ids, "reboot", {RUNNING}, self._reboot)
 
     def check(self, instance_ids: list[str]) -> None:

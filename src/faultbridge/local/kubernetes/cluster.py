@@ -140,7 +140,7 @@ class Cluster:
             self.log.add(EVENTS, type_, self.events[name])
 
     def apply_pod(self, pod: Document) -> None:
-        """Store the pod of a job, which `metadata.uid` identifies; only the pods of jobs can be watched."""
+        """Store the pod of a job; `metadata.uid` identifies the pod. Only the pods of jobs can be watched."""
         with self.lock:
             uid = pod["metadata"]["uid"]
             type_ = "MODIFIED" if uid in self.job_pods else "ADDED"

@@ -19,8 +19,9 @@ def stream(
 ) -> Iterator[bytes]:
     """Yield the changes of a resource after a version, as JSON lines, for `seconds` (at most `MAX_SECONDS`).
 
-    `wanted` returns whether the watch includes an object. If no such object changed, a bookmark with the latest version
-    is yielded instead. If the changes after `version` were discarded, the stream ends with an error.
+    `wanted` returns whether the watch includes an object. If only other objects change, or nothing changes for
+    `BOOKMARK_SECONDS`, a bookmark with the latest version is yielded. If the changes after `version` were discarded,
+    the stream ends with an error.
     """
     end = time.monotonic() + min(seconds, MAX_SECONDS)
     while (left := end - time.monotonic()) > 0:

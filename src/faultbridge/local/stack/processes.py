@@ -78,8 +78,8 @@ def terminate_with_parent(parent: str | None) -> None:
     `parent` is the expected process id of the parent. If the parent has already ended, this process exits. If `parent`
     is None, the function does nothing.
 
-    The emulators that a test run starts must end with it, because killed tests cannot stop their stack. Those that the
-    command `up` starts get no `parent`, so they continue to run after the command.
+    The emulators that a test run starts must end with the test run, because killed tests cannot stop their stack. The
+    emulators that the command `up` starts get no `parent`, so they continue to run after the command.
     """
     if parent is None or not sys.platform.startswith("linux"):
         return
