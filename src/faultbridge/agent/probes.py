@@ -67,7 +67,7 @@ class _ProbeState:
 
 @dataclass(slots=True)
 class ProbeScheduler:
-    """Runs the probes one after another. `cpu_seconds` returns the CPU time that was used so far.
+    """Runs the probes one after another. `cpu_seconds` returns the CPU time that the agent has used so far.
 
     Two probes run at the same time only if the first one hangs and cannot be killed.
     """

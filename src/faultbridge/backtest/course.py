@@ -15,8 +15,8 @@ from faultbridge.domain.nodes import NodeState
 class Decision:
     """One recorded decision (`recorded`), and the tested policy's decision at the same point (`replayed`).
 
-    `reason` states why the tested policy makes a case wait. If the two decisions differ, the case follows the tested
-    policy until the recorded and the simulated case are closed.
+    Both decisions are texts, such as `wait`. `reason` states why the tested policy makes a case wait. If the two
+    decisions differ, the case follows the tested policy until the recorded and the simulated case are closed.
     """
 
     at: datetime
@@ -34,7 +34,11 @@ class Decision:
 
 @dataclass(slots=True)
 class Course:
-    """The course of a case under the tested policy; `end` states how it ended, "" while it is live."""
+    """The course of a case under the tested policy.
+
+    `end` is the resolution of the case, `none` if the tested policy does not repair it, `by_operator` if only an
+    operator can close it, and "" while it is live.
+    """
 
     node: str
     code: str

@@ -55,8 +55,8 @@ class HyperPodInventory:
     def list_members(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, GroupMember]]:
         """Return the members of each instance group, by group and instance id; empty groups are left out.
 
-        Within a sync, the list of nodes that `provider_status` read is used. Otherwise the nodes are listed now, with
-        one call per 100 nodes.
+        The list of nodes that the last call of `provider_status` read is used. If there is no such list, the nodes are
+        listed now, with one call per 100 nodes.
         """
         found: dict[str, dict[str, GroupMember]] = {}
         for one in self._nodes(config):
@@ -117,7 +117,7 @@ class HyperPodInventory:
         return status_of_cluster(_name(config), described, self._listed[config.cluster])
 
     def _nodes(self, config: ClusterConfig) -> Sequence[Mapping[str, Any]]:
-        """Return the summary of every node: the list of the current sync, or outside of a sync a new list."""
+        """Return the summary of every node, from the last call of `provider_status` or else from a new call."""
         listed = self._listed.get(config.cluster)
         return listed if listed is not None else tuple(self._cluster(config).nodes())
 

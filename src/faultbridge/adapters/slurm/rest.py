@@ -88,10 +88,11 @@ class SlurmRest:
         self._listed: dict[str, SlurmNode] | None = None
 
     def node(self, name: str) -> SlurmNode | None:
-        """Return a node by its exact name, or None if the list of all nodes does not contain it.
+        """Return a node by its exact name, or None if Slurm does not have the node.
 
-        No API version reports an unknown node reliably: version 24.11 answers with success and an error without a
-        number.
+        slurmrestd does not report an unknown node reliably: Slurm 24.11 answers with success and an error without a
+        number. If the response contains no node, the list of all nodes is therefore read. Raises Transient if this
+        list contains the node.
         """
         action = f"looking up Slurm node {name}"
         answer = self._ask("GET", f"node/{name}")
@@ -126,7 +127,10 @@ class SlurmRest:
         self._change(name, f"resuming {name}", {"state": ["RESUME"]})
 
     def requeue(self, job: SlurmJob) -> bool:
-        """Requeue a job on the head node; raises Misconfigured if no head node is registered."""
+        """Requeue a job through the head node; returns False, and changes nothing, if Slurm cannot requeue it.
+
+        Raises Misconfigured if no head node is registered.
+        """
         if self._requeue is None:
             raise Misconfigured(f"requeuing job {job.id}: slurmrestd cannot requeue; register --slurm-head-node too")
         return self._requeue(job)

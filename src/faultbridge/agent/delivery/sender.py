@@ -135,9 +135,9 @@ class Sender:
         return False
 
     def _due_heartbeats(self, now: float, *, early: bool) -> int:
-        """Return 1 if a heartbeat is due, else 0. The heartbeat is sent in one call with the waiting records.
+        """Return 1 if a heartbeat is due, else 0; a due heartbeat starts the next interval.
 
-        `early` means that records are sent now. Then a heartbeat is already due after a quarter of its interval.
+        `early` means that records are sent now. A heartbeat then joins their call after a quarter of its interval.
         """
         interval = self.heartbeat_seconds * (EARLY_HEARTBEAT if early and self.outbox.waiting else 1)
         if self.new_heartbeat is None or now - self._heartbeat_at < interval:
@@ -162,8 +162,9 @@ class Sender:
     def _is_due(self, now: float, paused: Collection[str]) -> bool:
         """Return whether waiting records may be sent now.
 
-        They may be sent if one of them is urgent, they fill a batch, or one of them has waited long enough. A postponed
-        record is due when its pause is over. Until then it does not count as waiting.
+        They may be sent if one of them is urgent, they fill a batch, one of them has waited for `hold_seconds`, changed
+        probe output has waited for SHARE_SECONDS, or the pause of a postponed record is over. Until this pause is over,
+        the postponed record does not count as waiting.
         """
         waiting = self.outbox.waiting - len(paused)
         self._waiting_since = _since(self._waiting_since, now, waiting > 0)

@@ -147,7 +147,7 @@ class DemoScenario:
         since: datetime,
         took: float,
     ) -> DemoResult:
-        """Collect events and pages, verify the record of the cluster, and return the result of the demo."""
+        """Collect events and pages, verify the timeline entries of the cluster, and return the result of the demo."""
         session, directory = self.session, self.session.directory
         verified = session.verify(self.cluster)
         return DemoResult(

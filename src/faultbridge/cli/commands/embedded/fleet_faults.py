@@ -30,8 +30,8 @@ class FleetFault(StrEnum):
 class Injection:
     """One injected fault: the record that reports it, and whether the diagnostics of the instance fail.
 
-    `until` is the weakest repair (`reset` of the GPUs) after which the diagnostics pass again, or None if only a
-    replacement ends the fault.
+    `until` is `reset` if the diagnostics pass again after a GPU reset, or None if they pass again only after a
+    replacement.
     """
 
     source: str
