@@ -45,7 +45,8 @@ class Follower:
 
     `version` is the resource version of the last object that the handler received. A watch continues after this
     version, so a lost connection loses no change. If the API no longer has all changes since then (HTTP status 410),
-    all objects are listed again. `listed` is set after the first complete list.
+    all objects are listed again. `listed` is set after the first complete list. `backoff` determines the pauses after
+    failures.
     """
 
     kind: ObjectKind

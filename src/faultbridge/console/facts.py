@@ -158,7 +158,7 @@ class Facts:
         return StreamDocuments(job_document(job), _documents(lines), older)
 
     def case(self, cluster: str, case_id: str) -> CaseDocuments:
-        """Read a case of a cluster, its node, its newest entries, and the pages that were sent about it."""
+        """Read a case of a cluster, its node, its newest entries, and the operator alerts about it."""
         view = self.views.case(case_id)
         if view.key.cluster != cluster:
             raise UnknownName("case", case_id)

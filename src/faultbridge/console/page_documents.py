@@ -9,7 +9,11 @@ from faultbridge.presentation.entry_rows import Document
 
 @dataclass(frozen=True, slots=True)
 class CaseDocuments:
-    """The documents of a case page; `older` is True if the case has earlier entries that were not read."""
+    """The documents of the console page of a case.
+
+    `pages` are the notifications that were sent to operators about the case. `older` is True if the case has earlier
+    entries that were not read.
+    """
 
     facts: CaseFacts
     pages: tuple[Document, ...]

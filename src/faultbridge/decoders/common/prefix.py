@@ -28,8 +28,8 @@ class KernelMessage:
     """One kernel message without its prefixes, and the facts that the prefixes contained.
 
     `facility` is `kern`, `daemon` for a message of networkd, `user` for any other program, or None if it is unknown.
-    `uptime` is the seconds since boot, as printk printed them. `framed` is True if the line had any prefix. The object
-    is modified in place for speed, because a burst of errors has tens of thousands of lines.
+    `uptime` is the seconds since boot. `count` is how often the message was logged, and `framed` whether the line had
+    any prefix. The object is modified in place for speed, because a burst of errors has tens of thousands of lines.
     """
 
     text: str

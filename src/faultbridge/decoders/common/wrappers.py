@@ -38,7 +38,9 @@ _MAX_BYTES = 65536
 class WrappedLine:
     """A log line, and the facts that its collector recorded with it.
 
-    `program` is the name of the program that wrote the line, or None if the collector did not record it.
+    `program` is the name of the program that wrote the line, or None if the collector did not record it. `by_kernel` is
+    True if the kernel wrote the line. `by_service` is True if a program wrote the line through the interface of the
+    journal. `uptime` is the time in seconds since boot.
     """
 
     text: str

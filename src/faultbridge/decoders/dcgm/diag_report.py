@@ -62,7 +62,10 @@ class TestError:
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """The result of one test on one or more devices. A failed or warned test has at least one error."""
+    """The result of one test on one or more devices. A failed or warned test has at least one error.
+
+    `category` is the group of tests in the report of DCGM, such as `Hardware`. `components` are the devices.
+    """
 
     test: str
     category: str

@@ -36,8 +36,9 @@ class _Test:
     def results(self) -> Iterator[Mapping[str, Any]]:
         """Yield the results of the test in the structure of the JSON output.
 
-        There is one result for each warning, one for each failed GPU without a warning, and one for the GPUs of each
-        other outcome.
+        - Each warning is a result with the worst outcome. Without a GPU, it is about all GPUs of this outcome.
+        - Each GPU that no warning is about is a result with the outcome of the GPU.
+        - An outcome for all GPUs is one result, unless it is the worst outcome and has a warning.
         """
         status = next((one for one in _WORST if one in self.outcomes), "Fail")
         explained: set[str] = set()

@@ -56,7 +56,7 @@ _FAULTY = "Encountered FaultyInstance"
 
 @dataclass(frozen=True, slots=True)
 class HealthDetails:
-    """The details of one health event, converted from the four JSON structures that the agent logs."""
+    """The message (`text`), condition type and status, reason, recommended action and Xid (`number`) of a health event."""
 
     text: str
     condition: str | None = None

@@ -41,7 +41,10 @@ _COVERED = (*CODES_BY_CONDITION.values(), *CODES_BY_ACTION.values(), "agent.node
 
 @dataclass(frozen=True, slots=True)
 class NodeHealth:
-    """The health of one instance, as one HyperPod event reports it."""
+    """The health of one instance, as one HyperPod event reports it.
+
+    `repair_action` is the repair that HyperPod names, such as `Replace`, and `recommendation` is its advice as text.
+    """
 
     instance_id: str | None
     status: str

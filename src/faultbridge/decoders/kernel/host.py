@@ -104,8 +104,8 @@ class HostReader:
     def _is_stated(self, rule: Rule, component: Component, message: KernelMessage) -> bool:
         """Return whether `message` only adds detail to a fault that a message before it has already reported.
 
-        That is so if the phrase of `rule` is the one for details (`_STATED`), and if the last message with the same fault
-        code and PCI address came at most ten seconds before. The time of `message` is stored for the next call.
+        That is so if the phrase of `rule` is the one for details (`_STATED`), and if the last message with the same
+        fault code and PCI address came at most ten seconds before. The time of `message` is stored for the next call.
         """
         key, at = (rule.code, component.pci), _seconds(message)
         last, self._last_stated[key] = self._last_stated.get(key), at

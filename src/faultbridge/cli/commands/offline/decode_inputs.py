@@ -34,10 +34,11 @@ CHUNK_BYTES = 64 * 1024
 class Inputs:
     """Decodes several input files; a rejected file does not stop the others.
 
-    `samples` contains the last counter sample of each device, and `sample_counts` the number of its samples. `rejected`
-    is the error of the last rejected file. `count` is the number of documents, and `unparsed` the number of lines or
-    documents that were not understood. `lines` is the number of lines in the logs that were read. `unknown_codes`
-    contains the codes that are not in the catalog.
+    `everything` states whether health snapshots and counter samples are documents too. `count` is the number of all
+    documents, and `faults` the number of faults and clears. `unparsed` is the number of lines or documents of the input
+    that were not understood. `lines` is the number of lines in the logs that were read. `unknown_codes` contains the
+    fault codes that are not in the catalog. `samples` contains the last counter sample of each device, and
+    `sample_counts` the number of its samples. `rejected` is the error of the last rejected file.
     """
 
     source: str

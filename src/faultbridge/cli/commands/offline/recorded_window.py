@@ -39,7 +39,8 @@ RECORDED_AFTER = timedelta(hours=1)
 class RecordedRequest:
     """What `explain` reads from a stack: a job, a case, or nodes before a given time.
 
-    If only files are given, `job`, `case` and `at` are None, and nothing is read.
+    If only files are given, `job`, `case` and `at` are None, and nothing is read. `nodes` limits the nodes for `at`,
+    and `window` is the text of `--window`. `record` states whether the verdict is recorded on the job.
     """
 
     job: str | None
