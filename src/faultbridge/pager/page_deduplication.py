@@ -1,7 +1,7 @@
 """Page deduplication: stores the last state sent for each page, so that repeated events send no page.
 
-A record is written before a page is sent, and again afterwards. If a crash occurs in between, the page is sent again
-under the same key.
+A record of the page is written to the table before the page is sent, and again afterwards. If a crash occurs in
+between, the page is sent again under the same key, so that the paging service can recognize it as the same page.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SENDING, SENT = "sending", "sent"
 
 
 class PageOutcome(StrEnum):
-    """The result for one page of an event.
+    """What the pager did with one page that an event triggers or resolves.
 
     - `sent`: the page was sent.
     - `withheld`: the hourly limit was reached; the next summary lists the page.

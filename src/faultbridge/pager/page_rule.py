@@ -60,6 +60,8 @@ class PageRule:
     def key(self, event: Mapping[str, Any]) -> str:
         """Return the page key. A trigger, its repetitions and its resolve have the same key.
 
+        The parts of the key depend on the event:
+
         - Change of a breaker or of another limit of repairs: cluster, `kind` in the event's data, and failure domain if
           there is one.
         - Incident: cluster, kind of page, incident id.

@@ -121,9 +121,11 @@ class Remind:
     ) -> bool:
         """Send or resolve the summary of withheld pages. Returns whether a summary or its resolve was sent.
 
-        `before` is the open summary, or None. Withheld pages that no summary has listed yet are sent in a summary at
-        most every five minutes. Without such pages, the summary is repeated as a reminder. When no withheld page is
-        left, the summary is resolved.
+        `before` is the open summary, or None.
+
+        - If there are withheld pages that no summary has listed yet, a summary lists them, at most every five minutes.
+        - If all withheld pages were listed, the summary is repeated as a reminder at most every `remind_after`.
+        - If no withheld page is left, the open summary is resolved.
         """
         if not withheld:
             return before is not None and self._resolve(before.page)

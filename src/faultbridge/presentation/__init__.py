@@ -9,7 +9,7 @@ This package reads no table and writes no HTML. Read in this order:
 - `areas`: the number of nodes by status over time, and the growth of an incident
 - `grid`: the nodes of a cluster by group and failure domain, and the share of GPUs in service
 - `wording`: names in recorded data as words for readers
-- `breakers`: when a circuit breaker ends or what ends it
+- `breakers`: when an open circuit breaker closes, or what closes it
 - `cases`: the page of a case, with its questions and answers, phases, attempts and waits
 - `job_rows`: jobs in a list and as lanes, and `job_advice`: the questions of a job
 - `node_answers`: the questions of a node

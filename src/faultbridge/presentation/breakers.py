@@ -1,4 +1,4 @@
-"""Breakers: the limit of a circuit breaker, and when or by what it ends, as sentences."""
+"""Breakers: the limit of a circuit breaker, and when or by what an open breaker closes, as sentences."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def breaker_limit(breaker: Document, policy: Policy | None) -> BreakerLimit | No
 
 
 def breaker_end(breaker: Document, limit: BreakerLimit | None, now: datetime) -> tuple[str, str]:
-    """Return two texts about an open or half-open breaker: what ends it, and what follows.
+    """Return two texts about an open or half-open breaker: what ends this state, and what follows.
 
-    The first text contains the earliest time if it is known.
+    The first text of an open breaker contains the earliest time at which its state can end, if the limit is given.
     """
     trial = f"{limit.trial} repair{'s' if limit.trial > 1 else ''}" if limit else "a few repairs"
     if breaker["state"] == "half_open":

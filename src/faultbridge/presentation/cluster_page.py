@@ -93,9 +93,10 @@ class ClusterPage:
 class ClusterFacts:
     """The documents of a cluster page; `now` is the time at which they were read.
 
-    `live` is the number of all live cases; `live_cases` lists only the newest of these. If `live` is None, `live_cases`
-    lists all. `followed` is the number of all followed jobs; `jobs` lists the first of these, sorted by id. `older`
-    states that earlier entries exist, which are not shown. `policy` is None if it cannot be read.
+    - `live_cases`: the newest live cases. `live` is the number of all live cases; None if `live_cases` lists all.
+    - `jobs`: the first followed jobs, sorted by id. `followed` is the number of all followed jobs.
+    - `older`: whether earlier entries exist, which are not shown.
+    - `policy`: the policy of the cluster; None if it cannot be read.
     """
 
     cluster: Document

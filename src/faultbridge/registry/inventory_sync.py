@@ -193,7 +193,7 @@ class SyncInventory:
                 result.added.append(new.name)
 
     def _rules_of_verification(self, config: ClusterConfig, group: Group, instance: Instance) -> Rules | None:
-        """Return the rules for the verification of a new instance; None if it serves at once."""
+        """Return the rules for the verification of a new instance; None if it serves at once, without verification."""
         if config.mode is not Mode.ACT or not config.opens_cases or instance.opted_out:
             return None
         return self.replacement_detection.rulebook.rules(config) if group.is_joined_by(instance) else None

@@ -149,10 +149,10 @@ class Registration:
     def add_node(
         self, cluster: str, node: NewNode, actor: Actor = Actor.CLI, *, verify: Rules | None = None
     ) -> NodeState:
-        """Register a node. It is healthy with an instance, and provisioning without one.
+        """Register a node.
 
-        The instance counts as never verified. With `verify`, the node is validating instead, with a case that verifies
-        it before it serves.
+        A node without an instance gets the status provisioning. A node with an instance is marked as never verified and
+        is healthy. With `verify`, it is validating instead, and a case verifies the instance before the node serves.
 
         A second registration of the same node and instance adds a missing group, instance type or domain, and changes
         nothing else. If another instance backs the node, Rejected `node_exists` is raised. If a name leads to another

@@ -73,7 +73,8 @@ class ReplacementDetection:
     def vacate(self, config: ClusterConfig, node: str, instance_id: str) -> bool:
         """Take a node out of service because its instance is gone and Faultbridge did not release it.
 
-        Returns False, without a change, if a repair controls the node or another instance backs it.
+        Returns False, without a change, if another instance backs the node, or if the node has a live case that does
+        not only wait for the provider's repair.
         """
         reason = f"{EXTERNAL}: {instance_id} is gone"
 

@@ -220,11 +220,14 @@ def resolve_dry_run(
 
 
 def apply_dry_run(state: NodeState, case_id: str, rules: Rules, now: datetime) -> Transition:
-    """Resolve a queued case whose repair a dry run suppresses, if its node is in service.
+    """Resolve, keep or escalate a queued case whose repair a dry run suppresses.
 
-    A node must not stay out of service without a case because of a dry run. The case of a node that is out of service
-    therefore waits while the cluster is in dry-run mode. If only the policy rule of the case is a dry run, a
-    verification of the node is still permitted, and any other repair is escalated to an operator.
+    - If the node is in service, the case is resolved.
+    - If the node is out of service and the cluster is in mode `dry_run`, the case stays queued.
+    - If the node is out of service and only the policy rule of the case is a dry run, a case that only verifies the
+      node stays queued. Any other case is escalated to an operator.
+
+    A node that is out of service keeps its case, because nothing would return the node to service without a case.
     """
     case = state.live_case
     if case is None or not _is_queued(case, case_id):

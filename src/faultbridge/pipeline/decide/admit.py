@@ -54,7 +54,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The cases to admit, most urgent first, and the refused cases. All other cases wait for the next run."""
+    """The cases to admit, most urgent first, and the refused cases. Other cases wait for the next call of `admit`."""
 
     picks: tuple[QueuedCase, ...] = ()
     refusals: tuple[Refused, ...] = ()

@@ -42,7 +42,7 @@ class FailingNode:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The failing nodes that count for one breaker, and the number of all nodes that the breaker counts."""
+    """The failing nodes in the cluster or failure domain of one breaker, and the number of all nodes there (`of`)."""
 
     failing: tuple[FailingNode, ...]
     of: int

@@ -23,7 +23,10 @@ class NoRepair:
 
 
 def no_repair(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepair | None:
-    """Return why a node in service has faults but no case; None if it has no faults or has a case."""
+    """Return why a node in service has faults but no case.
+
+    Returns None if the node has no faults, has a live case, or is not in service.
+    """
     faults = tuple(state.active())
     if not faults or state.live_case is not None or state.status is None or not state.status.in_service:
         return None

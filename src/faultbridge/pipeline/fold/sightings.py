@@ -21,7 +21,7 @@ MAX_CUSTODY = 64
 
 
 class Sightings(NamedTuple):
-    """The node with its new devices, the change that records them, and the number of its table writes."""
+    """The node with its new devices, the change that records them, and the number of writes to the table for it."""
 
     state: NodeState
     changes: tuple[Change, ...] = ()

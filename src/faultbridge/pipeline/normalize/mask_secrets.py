@@ -1,7 +1,7 @@
 """Mask secrets: remove passwords, tokens and keys from a raw record before any part of it is stored.
 
-The text around a secret stays, for example the name of a variable or the prefix of a token. The time is proportional to
-the size of the record, whatever it contains.
+The text around a secret stays, for example the name of a variable or the prefix of a token. The time that masking takes
+is proportional to the size of the record, whatever the record contains.
 """
 
 from __future__ import annotations

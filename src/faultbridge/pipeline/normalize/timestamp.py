@@ -144,9 +144,11 @@ def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timed
 def clock_has_moved(known: Mapping[str, str], reported: Mapping[str, str]) -> bool:
     """Return whether two reports of how far a node's clock is off differ by more than `TOLERANCE`.
 
-    They differ if the clock was set in the meantime, or if another instance now backs the node. `known` and `reported`
-    are the attributes of the earlier and the new fault. An earlier fault that gives no seconds, such as a health
-    agent's, counts as 0 seconds off. If the new fault gives no seconds, the result is False.
+    They differ if the clock was set in the meantime, or if another instance now backs the node. `known` are the
+    attributes of the earlier fault, `reported` those of the new fault.
+
+    - An earlier fault that states no seconds, such as the fault of a health agent, counts as 0 seconds.
+    - If the new fault states no seconds, the result is False.
     """
     try:
         return abs(int(known.get(SECONDS_OFF, "0")) - int(reported[SECONDS_OFF])) > TOLERANCE.total_seconds()

@@ -168,6 +168,6 @@ def _facts(case: Document) -> tuple[tuple[str, str], ...]:
 
 
 def _related(case: Document) -> tuple[tuple[str, str], ...]:
-    """Return label and id of each related case: the case of which this one is a relapse, and the node's previous case."""
+    """Return label and id of each related case: the case of which this is a relapse, and the node's previous case."""
     named = (("Relapse of", case["relapse_of"]), ("Previous case", case["previous_case"]))
     return tuple((text, str(found)) for text, found in named if found)

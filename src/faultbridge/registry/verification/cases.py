@@ -41,9 +41,12 @@ def require_verification(
 ) -> Transition:
     """Require a verification of the node's instance, in its live case or in a new case with this code.
 
-    A live case that waits for the provider's repair continues its attempt. Any other live case is queued with the
-    repair action `verify`. `external` records that another controller replaced the instance. If Faultbridge repairs the
-    cluster, the orchestrator keeps work off the new instance until the verification has passed.
+    - A live case that waits for the provider's repair continues its attempt.
+    - Any other live case is queued with the repair action `verify`.
+    - If the node has no live case, a case with `code` as its fault code is opened and queued in the same way.
+
+    `external` records that another controller replaced the instance. If Faultbridge repairs the cluster, the
+    orchestrator is asked to keep work off the new instance until the verification has passed.
     """
     if rules.config.acts and rules.config.mode is Mode.ACT:
         transition = replace(transition, state=replace(transition.state, isolation=Isolation.REQUESTED))

@@ -37,14 +37,15 @@ def try_next_action(
 ) -> StepResult:
     """Queue the case for the next permitted repair action, or escalate it to an operator if there is none.
 
-    `at_least` is the stronger action that the faults of the node require, or None. After the strongest action, the same
-    action is tried again until the policy's number of attempts is reached. If a verification fails and no repair
-    action fixes any active fault, the case is escalated. An incident changes what follows:
+    `at_least` is the stronger action that the faults of the node require, or None. The first rule that applies is used:
 
-    - An open incident that explains the fault: the case waits, because the instance may not be bad.
-    - An incident that was closed while the node was verified: the node is verified again, unless `at_least` is given.
-    - An incident older than its maximum age, on a node whose instance was already replaced: the case is escalated,
-      because another replacement might fail for the same cause.
+    - An open incident explains the fault: the case waits, because the instance may not be bad.
+    - An incident was closed while the node was verified: the node is verified again, unless `at_least` is given.
+    - A verification failed, and no repair action fixes any active fault: the case is escalated.
+    - No further action is permitted, the case is canceled, or the strongest action was tried as often as the policy
+      permits: the case is escalated.
+    - The instance was already replaced, and an incident past its maximum age affects the node: the case is escalated.
+    - Otherwise, the case is queued for the next action; after the strongest action, for the same action again.
     """
     case, policy = context.case, context.rules.policy
     incidents = incidents_of_failure(context)

@@ -5,8 +5,9 @@ An execution of Step Functions drives each attempt. The sweep calls `RecoverAtte
 - A waiting step is probed again. When it has a result, its execution is resumed.
 - An execution that never started is started.
 - An execution is lost if it ended without ending its attempt, or if it makes no progress between two steps. If the
-  attempt has not passed the drain, the case is queued again. If it has, a new attempt continues at the first step
-  without an outcome. If the case has already had too many attempts, it is escalated to an operator instead.
+  attempt has no intent and its node is still quarantined or drained, the case is queued again. Otherwise, a new attempt
+  continues at the first step without an outcome. If the case has already had too many attempts, it is escalated to an
+  operator instead.
 """
 
 from __future__ import annotations
