@@ -84,7 +84,7 @@ def emit_for_cluster(
 def emit_for_reason(reason: str, counts: Mapping[str, int]) -> None:
     """Print counts as metrics with the dimension `reason`.
 
-    `emit` prints the same metrics without this dimension, as totals.
+    The caller prints the totals over all reasons with `emit`.
     """
     _print(counts, {}, {"reason": reason}, {})
 

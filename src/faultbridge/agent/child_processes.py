@@ -152,7 +152,8 @@ class BackgroundRead:
 def start_process(argv: Sequence[str]) -> RunningProbe | ProbeResult:
     """Start a program and return it as a running probe.
 
-    If the program is missing or cannot be started, its probe result is returned instead.
+    If the program is missing or cannot be started, a probe result with the outcome `absent` or `failed` is returned
+    instead.
     """
     try:
         return ChildProcess(argv)

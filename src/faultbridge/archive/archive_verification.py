@@ -49,6 +49,7 @@ class VerifyArchive:
     def __call__(self, cluster: str, node: str | None = None) -> Verified:
         """Verify the stream of one node, or all streams of the cluster if `node` is None.
 
+        The result contains the number of verified streams and entries, and the breaks that were found.
         Raises `Rejected` (`no_stack_id`) if `stack_id` is None and no manifest or anchor names the stack.
         """
         content = _ArchiveContent()

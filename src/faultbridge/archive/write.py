@@ -1,4 +1,4 @@
-"""Write: delivers published entries to the archive as lines, from their stored bytes."""
+"""Write: delivers published entries to the archive, each as one line with the stored text of the entry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _ObjectWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectSink:
-    """Implements `ArchiveSink` for stacks without a delivery stream: writes the objects itself."""
+    """Implements `ArchiveSink` for stacks without a Firehose delivery stream: writes the archive objects itself."""
 
     objects: _ObjectWriter
 

@@ -11,7 +11,8 @@ T = TypeVar("T")
 def batches(parts: Iterable[T], *, size_of: Callable[[T], int], count: int, size: int) -> Iterator[list[T]]:
     """Yield batches of at most `count` parts, with a total size of at most `size`.
 
-    A part that is larger than `size` becomes a batch of its own.
+    `size_of` returns the size of one part, in the unit of `size`. A part that is larger than `size` becomes a batch of
+    its own.
     """
     batch: list[T] = []
     room = size
