@@ -65,9 +65,9 @@ def maker(kind: Callable[..., T]) -> Callable[[Mapping[str, Any]], T]:
 
 @cache
 def _copier(kind: Any) -> Callable[[Any], Any] | None:  # noqa: ANN401 - any class
-    """Return a function that copies a value into its assignable class, or None if `kind` has no such class.
+    """Return a function that copies a value of the frozen class `kind` into a second class whose fields can be set.
 
-    The assignable class has the same slots as the value's class, but its fields can be set.
+    The second class has the same slots as `kind`. The result is None if there is no such class (`_twin`).
     """
     twin = _twin(kind)
     if twin is None:

@@ -41,7 +41,7 @@ class Detector:
     proved_by: tuple[str, ...] = ()
 
     def is_proved_by(self, code: str) -> bool:
-        """Return whether a later fault of this code proves a finding right.
+        """Return whether a later fault with the fault code `code` proves a finding of this detector right.
 
         `*` in `proved_by` matches any text.
         """

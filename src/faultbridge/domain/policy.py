@@ -194,7 +194,7 @@ class Policy:
         return next(matching, DEFAULT_RULE)
 
     def needs_count(self, condition: Condition, at: datetime) -> bool:
-        """Return whether any rule for the condition's code requires more observations than it had at `at`."""
+        """Return whether a rule for the condition's code requires more observations than there were at `at`."""
         return any(rule.match.below_count(condition, at) for rule in self.rules)
 
     def has_rule(self, name: str) -> bool:

@@ -74,9 +74,9 @@ def _settings(text: str) -> Iterator[tuple[str, dict[str, int | str]]]:
 
 
 def kinds_of(text: str) -> dict[str, Hashable]:
-    """Return the kind of each interface that lists supported link modes: its medium and these modes.
+    """Return the kind of each interface in ethtool settings, so that rates can be compared within a kind.
 
-    Only rates of interfaces of the same kind can be compared.
+    The kind consists of the medium and the supported link modes. An interface without supported link modes is left out.
     """
     found: dict[str, Hashable] = {}
     for name, details in _blocks(_SETTINGS, text):

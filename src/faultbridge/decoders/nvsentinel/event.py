@@ -23,7 +23,7 @@ _UUID = re.compile(r"GPU-[0-9a-zA-Z-]{1,48}")
 
 @dataclass(frozen=True, slots=True)
 class HealthEvent:
-    """One health event: the result of one check on a node, about one of its components."""
+    """One health event: the result of one check on a node, about one component of the node."""
 
     node: str | None
     check: str

@@ -32,8 +32,8 @@ def faults_shortly_before(situation: Situation) -> tuple[Signal, ...]:
 def continues_after(situation: Situation, sign: Signal) -> bool:
     """Return whether a node's log continues after the line of the job that names the node.
 
-    If the log continues, the node was still alive. If the line (`sign`) has no time, the time of the job's first failure
-    is used instead. If that time is unknown too, any time in the log of the node is enough.
+    If the log continues, the node was still alive. If the line (`sign`) has no time, the time of the job's first
+    failure is used instead. If that time is unknown too, any time in the log of the node is enough.
     """
     at = sign.at or situation.line.failed_at
     skew = timedelta(seconds=situation.weights.limits["skew_seconds"])

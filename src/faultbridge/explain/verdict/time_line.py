@@ -64,7 +64,7 @@ class TimeLine:
 
 
 def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mapping[str, int]) -> TimeLine:
-    """Order the signals of a job; separate errors it survived, and lines that imitate kernel messages."""
+    """Order the signals of a job, without errors that the job survived and lines that imitate kernel messages."""
     spans = [one for one in spans if one.trust is Trust.JOB]
     by_file = {one.file: one for one in spans}
     progress_at = max((one.progress_at for one in spans if one.progress_at), default=None)
