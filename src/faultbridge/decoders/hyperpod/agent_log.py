@@ -56,7 +56,7 @@ _FAULTY = "Encountered FaultyInstance"
 
 @dataclass(frozen=True, slots=True)
 class HealthDetails:
-    """The message (`text`), condition type and status, reason, recommended action and Xid (`number`) of a health event."""
+    """The details of a health event: message, condition and its status, reason, recommended action, Xid (`number`)."""
 
     text: str
     condition: str | None = None

@@ -101,10 +101,7 @@ def cluster_settings(
     external_id: ExternalIdOption = None,
     domain: DomainOption = None,
 ) -> dict[str, Any]:
-    """Return the cluster settings that were given as options of `cluster add` or `cluster set`.
-
-    If the provider of the cluster can be used only with its own verifier and restarter, the result sets these too.
-    """
+    """Return the settings given as options of a command, and the verifier and restarter that the provider requires."""
     given = {
         "mode": mode,
         "repair_owner": repair_owner,
