@@ -112,9 +112,9 @@ def _host_names(text: str) -> Iterator[str]:
 
 
 def _choices(part: str) -> list[str]:
-    """Return the texts that one part of a host pattern stands for.
+    """Return all texts that one part of a host pattern means.
 
-    Numbers in brackets, such as `[01-03,7]`, stand for each of the numbers. Any other part stands for itself.
+    A part in brackets, such as `[01-03,7]`, means each of its numbers. Any other part means only itself.
     """
     if not part.startswith("["):
         return [part]

@@ -139,7 +139,7 @@ class QueuedCase:
     - `not_before` is the earliest time of the next attempt, or None.
     - `approved` is True if an operator approved the next attempt. `approval_pending` is True while the approval request
       is unanswered.
-    - `waiting_for` is why the case waits, and `reason` explains this in words.
+    - `waiting_for` is why the case waits, as a value. `reason` is the text for operators.
     - `repeated_since` is when the case was opened if the next attempt follows a failed one. Otherwise it is None.
     """
 
