@@ -46,7 +46,7 @@ class Onsets:
         """Count the faults of the affected nodes that started more than `window` ago and are not counted yet.
 
         - Faults that started later are counted by a later run, because they may still become part of an incident.
-        - A fault is never counted if a hold covers its fault family and failure domain: it belongs to an incident.
+        - A fault is not counted while a hold covers its fault family and failure domain: it belongs to an incident.
         - `before` is the history that the caller has just read. If it is None, the history is read here.
         - If another run writes first, nothing is stored, and the next run counts these faults.
         """

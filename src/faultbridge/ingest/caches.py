@@ -69,7 +69,7 @@ class ItemCache:
         """Return the items that exist, from the cache if possible.
 
         One call reads the items that are not cached. A second, consistent call reads the items that the first did not
-        find.
+        find, except optional items (`CACHED_WHEN_MISSING`).
         """
         now = self.clock.now()
         wanted = list(dict.fromkeys(wanted))
@@ -84,7 +84,7 @@ class ItemCache:
         return {key: item for key, (_, item) in cached.items() if item is not None}
 
     def _read(self, missing: Sequence[Key]) -> Mapping[Key, Item]:
-        """Read items from the table. Items that are not found are read a second time, consistently."""
+        """Read items from the table. Items that are not found are read again consistently, unless they are optional."""
         found = self.table.get_many(missing, consistent=False)
         unfound = [key for key in missing if key not in found and key not in CACHED_WHEN_MISSING]
         return found | (self.table.get_many(unfound) if unfound else {})

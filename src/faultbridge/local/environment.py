@@ -136,7 +136,8 @@ def compute_plane_environment(ports: Ports, folder: StackFolder, token: str) -> 
 def tool_environment(ports: Ports, folder: StackFolder) -> dict[str, str]:
     """Return the environment of SAM CLI: the user's variables and the endpoints of the stack.
 
-    The user's AWS variables are left out. The others are kept because SAM CLI may download packages.
+    The user's AWS variables are left out. The user's other variables, such as those of a proxy, are kept, because SAM
+    CLI may download packages.
     """
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     return {

@@ -80,7 +80,7 @@ class HostPorts:
     def replace(self, instance_id: str, token: str) -> CallResult:
         """Release an instance, and launch its successor on a host of the pool.
 
-        The call fails with CAPACITY if the pool is empty.
+        The call fails with CAPACITY if the pool is empty. It does nothing if the instance is already released.
         """
         backing = self.instances[instance_id]
         if not backing.alive:

@@ -137,7 +137,7 @@ def _seen(row: Mapping[str, Any]) -> DeviceEvent:
 def event_of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
     """Return the history line of an entry, or None if the entry is of another kind.
 
-    Lines exist for a fault, and for a case that opened, was escalated or closed.
+    Lines exist for the start and the end of a fault, and for a case that opened, was escalated or closed.
     """
     data, kind = event["data"], event["metadata"]["event_type"]
     if kind in _KINDS:
