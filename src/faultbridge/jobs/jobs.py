@@ -79,11 +79,11 @@ class Jobs:
     ) -> Job:
         """Record that a job starts on nodes, which are given by node name, other alias or instance id.
 
-        `ranks` maps these names to global ranks, such as `0-7`. `at` is the start; None means now. A job that runs on
-        these nodes, since `at` if given, only gets the given name, ranks and stall limit. If the job runs on other
-        nodes and `again` is True, that run is ended first. Any other running job raises Rejected `job_runs`. An ended
-        job starts again, unless `at` is not after its last start. Also raises the Rejected errors of `resolved_nodes`
-        (for the nodes) and `ranks_by_node` (for the ranks).
+        `ranks` maps these names to global ranks, such as `0-7`. `at` is the start; None means now. If the job already
+        runs on these nodes, since `at` if given, only the given name, ranks and stall limit are stored. If it runs on
+        other nodes and `again` is True, that run is ended first. Any other running job raises Rejected `job_runs`. An
+        ended job starts again only if `at` is later than its last start, or None. Also raises the Rejected errors of
+        `resolved_nodes` (nodes) and `ranks_by_node` (ranks).
         """
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
