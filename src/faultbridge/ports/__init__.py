@@ -1,8 +1,8 @@
 """Interfaces of everything outside the process, as protocols.
 
-`adapters/` implements them on AWS and Kubernetes, `simulation/fakes` in memory. `tests/contracts` runs the same tests
-against both. Every call may raise `Transient` (retry later) or `Misconfigured` (an operator must fix it). A docstring
-names any other error.
+`adapters/` implements the interfaces on AWS and Kubernetes, `simulation/fakes` implements them in memory, and
+`tests/contracts` runs the same tests against both. Every call may raise `Transient` (retry later) or `Misconfigured`
+(an operator must fix it). A docstring names any other error.
 
 Read in this order:
 

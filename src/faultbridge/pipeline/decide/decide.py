@@ -54,9 +54,9 @@ def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datet
 def _apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) -> tuple[NodeState, tuple[Change, ...]]:
     """Apply the policy to a node's conditions. Return the node and the additional changes to record.
 
-    `changes` are the changes of this commit; their conditions need no additional change. Any other condition may now
-    match another rule, for example because it was observed often enough. At most 8 such conditions change in one
-    commit, the worst first. The others change with the next observation of the node.
+    `changes` are the changes that the observations made. For the conditions of these, the policy adds no change to the
+    record. Any other condition may now match another rule, for example because it was observed often enough. In one
+    commit, at most 8 other conditions are changed, the worst first; the rest follow with the node's next observation.
     """
     changed = {(change.condition.code, change.condition.component) for change in changes if change.condition}
     conditions: dict[str, Condition] = dict(state.conditions)

@@ -1,8 +1,10 @@
 """Fold: apply observations to a node's conditions; duplicates and reordering change nothing.
 
-Records are not stored, only their effects. Each reporter of a condition has a watermark: the time of its latest counted
-observation. An ended condition leaves a tombstone with these times. A removed tombstone raises the node's floor.
-Observations older than the watermark, the tombstone or the floor are ignored.
+Records are not stored, only their effects. An observation is ignored if it is older than one of these times:
+
+- watermark: the time of the latest counted observation of a reporter, stored in the condition.
+- tombstone: the watermarks of a condition that ended, and the time of its end.
+- floor: one time for all conditions of the node. It rises when a tombstone is removed, or a verification passes.
 """
 
 from __future__ import annotations

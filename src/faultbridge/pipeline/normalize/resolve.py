@@ -105,9 +105,11 @@ def match_incarnation(
 def _match_by_time(current: Incarnation, observed_at: datetime, *, first: bool) -> IncarnationMatch:
     """Return which instance and boot an observation is about, by its time.
 
-    The time is compared with the start of the current boot of the current instance. The result is UNKNOWN if the two
-    times are closer than `INCARNATION_MARGIN`. `first` is True if the current instance is the node's first one. In the
-    first boot of that instance, the result is always CURRENT, because nothing earlier exists.
+    - In the first boot of the node's first instance (`first`), the result is CURRENT, because nothing earlier exists.
+    - If the time is closer than `INCARNATION_MARGIN` to the start of the current boot, the result is UNKNOWN.
+    - An earlier time gives EARLIER, a later one CURRENT.
+
+    `first` is True if the current instance is the node's first one.
     """
     if observed_at >= current.since + INCARNATION_MARGIN or (first and current.boot == 1):
         return IncarnationMatch.CURRENT

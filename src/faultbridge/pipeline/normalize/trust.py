@@ -1,10 +1,12 @@
 """Trust: check whether the sender of a record may report about a node.
 
 An instance may report only about itself. A collector that is listed in the cluster's `trusted_senders` may report about
-every node of the cluster. SQS stores the sender of each message. For a role it is `<role id>:<session name>`. EC2 sets
-the session name of an instance role to the instance id, but a caller of AssumeRole chooses that name freely. So the
-role must be one of the cluster's `node_roles`, and the queue accepts node roles only from credentials that EC2 gave to
-an instance (docs/threat-model.md).
+every node of the cluster.
+
+SQS stores the sender of each message. If the sender is a role, it is stored as `<role id>:<session name>`. EC2 sets the
+session name of an instance role to the instance id, but a caller of AssumeRole can choose any session name. Therefore
+the role must be one of the cluster's `node_roles`, and the queue accepts node roles only from credentials that EC2 gave
+to an instance (docs/threat-model.md).
 
 The intake function checks the secret of a webhook post and names its sender in the message. That sender may report
 about every node of its cluster, as a listed collector may. Everything that it reports is a claim, because anybody who

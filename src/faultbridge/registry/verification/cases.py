@@ -46,7 +46,7 @@ def require_verification(
     - If the node has no live case, a case with `code` as its fault code is opened and queued in the same way.
 
     `external` records that another controller replaced the instance. If Faultbridge repairs the cluster, the
-    orchestrator is asked to keep work off the new instance until the verification has passed.
+    orchestrator cordons the new instance until the verification has passed.
     """
     if rules.config.acts and rules.config.mode is Mode.ACT:
         transition = replace(transition, state=replace(transition.state, isolation=Isolation.REQUESTED))

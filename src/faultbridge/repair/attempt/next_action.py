@@ -96,7 +96,7 @@ def wait_for_incident(
 ) -> StepResult | None:
     """End the failed attempt and let its case wait for the open incident that explains the failure.
 
-    Returns None, and changes nothing, if no open incident explains it. `incidents` are read if they are None.
+    Returns None, and changes nothing, if no open incident explains the failure. If `incidents` is None, they are read.
     `repair_action` is the action of the next attempt; None keeps that of the case.
     """
     incidents = incidents or incidents_of_failure(context)
