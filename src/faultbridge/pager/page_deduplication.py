@@ -32,7 +32,7 @@ class PageOutcome(StrEnum):
     - `sent`: the page was sent.
     - `withheld`: the hourly limit was reached; the next summary lists the page.
     - `postponed`: the cluster is under maintenance; the page is sent after its end.
-    - `quiet`: the page resolves a page that no operator received, because it was withheld or postponed.
+    - `quiet`: the page would resolve a page that was withheld or postponed, so that no message of its own was sent.
     - `known`: the page already has this state, or it would resolve a page that was never triggered.
     - `repeated`: the same event was processed before.
     - `overtaken`: a later event was processed before.
