@@ -181,10 +181,10 @@ class NoteKind(OpenEnum):
     """The kind of a note. Treat an unknown value as `information`.
 
     `late_fault`: a fault that arrived too late to change anything. `refused`: an attempt that admission refused, or an
-    order that was refused. `shadow`: a result of a rule on trial. `operator`: a comment or order of an operator.
-    `would_have_done`: the result of a dry run, or of a shadow policy. `anchor`: a record of the hash of the last entry
-    of every stream. `canary`: proof that records pass from the queue to the bus. `devices`: devices that were seen for
-    the first time in an instance.
+    order that was refused. `shadow`: a finding of a detector that is on trial. `operator`: a comment or order of an
+    operator. `would_have_done`: the result of a dry run, or of a shadow policy. `anchor`: a record of the hash of the
+    last entry of every stream. `canary`: proof that records pass from the queue to the bus. `devices`: devices that
+    were seen for the first time in an instance.
     """
 
     INFORMATION = "information"

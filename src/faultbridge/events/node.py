@@ -74,7 +74,8 @@ class NodeFaultUpdated(Event):
 class NodeFaultCleared(Event):
     """Published when a condition ends.
 
-    It ends when no source reports it any more, after some time, by a reboot, or by a verified repair.
+    The catalog lists what ends a condition of each code: its sources report that it is over, a period passes in which
+    no source reports it, the node reboots, or a repair is verified.
     """
 
     event_type: ClassVar[str] = "Node Fault Cleared"

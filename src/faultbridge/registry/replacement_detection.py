@@ -90,7 +90,7 @@ class ReplacementDetection:
         vacated = result.state.status is NodeStatus.PROVISIONING
         if result.entries or not vacated:
             decision = "node_vacated" if vacated else "node_not_vacated"
-            text = reason if vacated else f"{reason}, but a case controls the node"
+            text = reason if vacated else f"{reason}, but a case controls the node, or it has another instance"
             log_cause(decision, reason=text, cluster=config.cluster, node=node, instance_id=instance_id)
         return vacated
 
@@ -118,7 +118,7 @@ class ReplacementDetection:
         after = self.append(key, revise, actor=Actor.INVENTORY).state
         attached = _is_backed_by(after, instance.instance_id)
         decision = "instance_replaced_externally" if attached else "replacement_left_to_repair"
-        reason = f"the node is {after.status}" if attached else f"a repair controls the node ({after.status})"
+        reason = f"the node is {after.status}" if attached else f"the node is retired or under repair ({after.status})"
         log_cause(decision, reason=reason, cluster=config.cluster, node=node, instance_id=instance.instance_id)
         return attached
 

@@ -100,8 +100,8 @@ def break_nodes(
 ) -> None:
     """Break nodes of the embedded stack: each node reports the fault as a real node does.
 
-    gpu-lost and gpu-memory also make the diagnostics of the instance fail, until it is replaced or healed. A GPU reset
-    also ends gpu-memory. link-down takes down a network link.
+    With gpu-lost and gpu-memory, the diagnostics of the instance also fail until the instance is replaced or the node
+    is healed. A GPU reset repairs gpu-memory too. With link-down, a network link of the node goes down.
     """
     from faultbridge.local import break_diagnostics
 

@@ -154,7 +154,8 @@ _answer_command = with_options(answer=_answer)
 def approve(session: Session, case: CaseArgument, *, answer: Answer) -> None:
     """Approve the repair for which a case requires approval.
 
-    The approval is valid only for this repair action.
+    The approval is valid only for the repair action that the case requests now. If the case later needs another one,
+    approval is requested again.
     """
     order = OperatorOrder(session.operator, answer.reason)
     session.application.repair.case_orders.approve(case, order, answer.attempt, answer.repair_action)

@@ -60,7 +60,7 @@ def list_findings(
     cluster: ClusterFilter = None,
     ended: Annotated[bool, typer.Option("--all", help="Also the findings that ended in the last year.")] = False,
 ) -> None:
-    """List the nodes whose error rate is far above that of their peers, oldest finding first."""
+    """List the nodes whose error rate is far above that of the other nodes of their group, oldest finding first."""
     found = session.judgments.list(session.cluster_names(cluster), ended=ended)
     session.show(map(finding_document, found), FINDINGS)
 

@@ -40,8 +40,9 @@ def audit_records(
 ) -> None:
     """Check that every record that was sent has an outcome. Exit code 1: a record has no outcome.
 
-    A stale record was older than the stored state of its node, and changed nothing. Only the senders `faultbridge send`
-    and `fleet` write receipts. Records of other senders, such as agents, webhooks and cloud events, are not compared.
+    The outcome of a record is, for example, that it was stored, rejected, or stale: older than the stored state of its
+    node, which it did not change. Only the commands `faultbridge send` and `faultbridge fleet` record what they sent.
+    Records of other senders, such as agents, webhooks and cloud events, are not checked.
     """
     at = parse_time(since, session.now()) or session.now()
     found = audit_deliveries(session.receipts, at)
