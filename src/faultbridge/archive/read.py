@@ -20,7 +20,7 @@ class ReadArchive:
     archive: Archive
 
     def objects(self, cluster: str, query: TimelineQuery | None = None) -> Iterator[str]:
-        """List the keys of a cluster's line objects; with `query`, only for the days in its time window."""
+        """List the keys of a cluster's archive objects with entries; with `query`, only of the days in its period."""
         first = to_text(query.since)[:10] if query and query.since else ""
         last = to_text(query.until)[:10] if query and query.until else "~"
         for key in self.archive.list(layout.cluster_prefix(cluster)):

@@ -95,7 +95,10 @@ class Backlog:
         return BacklogItem("rejects", len(times), times[0] if times else None, stuck=False)
 
     def _sweep(self) -> BacklogItem:
-        """Return when the latest sweep ended. The note states its lack of time and its number of failed parts."""
+        """Return when the latest sweep ended.
+
+        The item's note states whether the sweep had too little time for all its work, and how many of its parts failed.
+        """
         found = self.table.get(LAST_SWEEP)
         if found is None:
             return BacklogItem("sweep", 0, None, stuck=True, note="no sweep has completed yet")

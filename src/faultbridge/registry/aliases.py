@@ -62,7 +62,7 @@ class AliasChange:
 
     @property
     def opened(self) -> tuple[Alias, ...]:
-        """Return the aliases that lead to the node after the change."""
+        """Return all aliases that lead to the node after the change, also those that it had before."""
         return (Alias("instance", self.instance_id), *self._named(self.added))
 
     @property

@@ -235,7 +235,7 @@ def _dictionary(number: int) -> bytes:
 
 
 def wrap_packing(wrap_pack: Callable[[_Pack], _Pack], wrap_unpack: Callable[[_Unpack], _Unpack]) -> None:
-    """Wrap the functions that pack and unpack values, for every later call in this process."""
+    """Replace the functions that pack and unpack values in this process; the simulation remembers their results."""
     _PACKING.pack, _PACKING.unpack = wrap_pack(compress), wrap_unpack(decompress)
 
 

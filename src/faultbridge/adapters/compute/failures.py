@@ -1,4 +1,4 @@
-"""Convert errors of EC2 and Auto Scaling calls that change something to failure codes."""
+"""Return a failure code for an error of a call to EC2 or Auto Scaling that changes something."""
 
 from __future__ import annotations
 

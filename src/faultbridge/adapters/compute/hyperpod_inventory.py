@@ -65,7 +65,10 @@ class HyperPodInventory:
         return found
 
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
-        """Return descriptions of group members, sorted by name; one call per member, at most 100 members."""
+        """Return descriptions of group members, sorted by name.
+
+        Each member costs one call, so only the first 100 members by instance id are described.
+        """
         cluster = self._cluster(config)
         instances = [
             _instance(cluster.describe_node(instance_id), instance_id, group, members[instance_id])

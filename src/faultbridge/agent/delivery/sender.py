@@ -156,7 +156,7 @@ class Sender:
             self._heartbeat_at += min(0.0, HEARTBEAT_RETRY_SECONDS - self.heartbeat_seconds)
 
     def flush(self) -> None:
-        """Make all stored records urgent, because the agent is about to end."""
+        """Let the next run of the sender send all stored records at once, because the agent is about to end."""
         self.outbox.urgent.set()
 
     def _is_due(self, now: float, paused: Collection[str]) -> bool:

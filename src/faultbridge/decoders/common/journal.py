@@ -139,12 +139,12 @@ def _converted(line: bytes, entry: dict[str, str], *, is_proven: bool) -> Iterat
 
     - An empty line, or a line that starts the next entry, yields `entry` as one JSON object, and empties it.
     - A line with a field is added to `entry`.
-    - A line within a value of several lines yields a JSON object of its own.
+    - An indented line after a field continues the value of this field. It yields a JSON object of its own.
     - Any other line is yielded unchanged.
 
-    `is_proven` is False after a binary field that `text_fields` did not convert. Any program may have written the lines
-    after that field, so no line is marked as a line of the kernel, and a line without a field counts as part of a
-    value.
+    `is_proven` states whether the fields are certainly those of the journal. It is False after a binary field that
+    `text_fields` did not convert: any program may have written the lines after it. Then no line is marked as a line of
+    the kernel, and each line without a field counts as the continuation of a value.
     """
     field, head = _FIELD.match(line), _HEAD.match(line)
     is_next = not line.strip() or head is not None or (field is not None and field[1].decode() in entry)

@@ -53,7 +53,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has the health log of a disk, output of smartctl, or a list of arrays."""
+    """Return whether a body has the health log of a disk, output of smartctl, or the RAID arrays of `mdstat`."""
     return (
         (b"Personalities : " in body and is_mdstat(text_of(body)))
         or any(mark in body for mark in _MARKS)

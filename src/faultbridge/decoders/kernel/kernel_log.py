@@ -151,7 +151,10 @@ class _LogReader:
             self._find_framing(text_of(text).split("\n", _MAX_FRAMING_LINES)[:_MAX_FRAMING_LINES])
 
     def _with_minutes(self, text: bytes) -> bytes:
-        """Return a piece of `dmesg -H` output with the full minute on each line."""
+        """Return a piece of `dmesg -H` output with the date and minute on each line.
+
+        The command prints them only on the first line of a minute.
+        """
         from faultbridge.decoders.kernel.human_times import MinuteCarrier
 
         self._minutes = self._minutes or MinuteCarrier()

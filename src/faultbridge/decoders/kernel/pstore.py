@@ -26,12 +26,12 @@ _END_OF_LEVELS = lazy_pattern(rb"^(?=\S)(?!<\d{1,3}>|" + _START + rb")", re.MULT
 
 @dataclass(slots=True)
 class DumpSplitter:
-    """Splits the pieces of one log into dumps and other text. A dump can continue in the next piece."""
+    """Splits one log, read in pieces, into crash dumps and other text. A dump can continue in the next piece."""
 
     _end: re.Pattern[bytes] | None = None
 
     def parts(self, text: bytes) -> Iterator[tuple[bytes, bool]]:
-        """Yield the sections of a piece in order, and for each whether it is a crash dump."""
+        """Split the next piece of the log: yield its parts in order, and for each whether it is part of a dump."""
         position = 0
         while position < len(text):
             search_from = position

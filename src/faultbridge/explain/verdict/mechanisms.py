@@ -37,12 +37,12 @@ class Mechanism:
     """A failure mechanism: one way in which jobs die, with what to do afterwards (the outlook).
 
     - `initiators` maps the names of signals that start the mechanism to a strength, such as `weak` or `decisive`.
-    - `causes` are the names of signals that can follow.
+    - `causes` are the names of the signals that the mechanism causes.
     - `after_progress` replaces `outlook` if the job made progress before it failed. `on_many_ranks` replaces both if
       many ranks report the same error.
     - With `expects_node`, the logs of the node should show the mechanism, and a signal of the job alone counts less.
     - With `trusts_job`, a line of the job, such as a line of its scheduler, is enough to name the node.
-    - `settles` is the next step for an operator, which confirms or removes the cause.
+    - `settles` is the next step for an operator, who finds out by it whether this mechanism is the right explanation.
     """
 
     name: str

@@ -129,8 +129,8 @@ class ClusterView:
     def to_isolate(self) -> list[NodeKey]:
         """Return the nodes in service whose isolation must be tried again.
 
-        These are the nodes with a live case that changed. After a change of a breaker, they are all nodes with a live
-        case.
+        These are the nodes with a live case whose state changed since the last call. If a breaker opened or closed in
+        the meantime, they are all nodes with a live case.
         """
         found = sorted(self._unchecked)
         self._unchecked.clear()

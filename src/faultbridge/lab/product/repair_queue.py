@@ -67,7 +67,10 @@ class _Shown(NamedTuple):
 
 
 class RepairQueue:
-    """The queued cases by node, grouped in classes; a class has its cases in the order of admission."""
+    """The queued cases by node, grouped in classes of cases that admission treats alike.
+
+    The cases of a class are in the order in which admission will take them.
+    """
 
     def __init__(self) -> None:
         """Start with an empty queue."""

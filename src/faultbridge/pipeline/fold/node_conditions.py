@@ -214,7 +214,7 @@ class NodeConditions:
             self._report_overflow(fault, arrival)
 
     def _interrupt(self) -> bool:
-        """Return whether the commit takes no further changes; if so, mark the health snapshot as interrupted."""
+        """Return whether the commit is full; if so, mark the health snapshot, so that the next commit continues it."""
         self.interrupted = self.interrupted or self.is_full
         return self.interrupted
 

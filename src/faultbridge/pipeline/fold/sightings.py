@@ -21,7 +21,12 @@ MAX_CUSTODY = 64
 
 
 class Sightings(NamedTuple):
-    """The node with its new devices, the change that records them, and the number of writes to the table for it."""
+    """The result of `record_sightings`.
+
+    - `state` is the node, whose `custody` contains the devices that were first seen in its instance now.
+    - `changes` contains the change that records these devices on the timeline; it is empty if there are none.
+    - `weight` is the number of writes to the table that this change needs; a commit has a maximum.
+    """
 
     state: NodeState
     changes: tuple[Change, ...] = ()
