@@ -352,3 +352,17 @@ def test_an_expired_incident_resolves_its_page_and_sends_another_that_its_end_re
         ("train-a:incident-expired:switch-leaf-7", "triggered", "urgent"),
         ("train-a:incident-expired:switch-leaf-7", "resolved", "urgent"),
     ]
+
+
+def test_an_open_page_that_may_have_been_sent_in_the_meantime_is_not_removed_without_its_resolve() -> None:
+    paging, _, table = new_paging()
+    paging(ESCALATED)
+    pages = OpenPages(table, paging.clock, 100)
+    ((opened,), _) = pages.read_all("train-a", PageUrgency.URGENT)
+    table.transact([pages.put(replace(opened, individual=False, possibly_sent=True))])
+    with pytest.raises(Conflict):
+        table.transact([pages.delete(opened.page, if_unsent=True)])
+    table.transact([pages.put(replace(opened, individual=False))])
+    for _ in range(2):
+        table.transact([pages.delete(opened.page, if_unsent=True)])
+    assert pages.read(opened.page) is None

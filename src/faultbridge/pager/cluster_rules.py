@@ -8,8 +8,8 @@ from faultbridge.pager.page_rule import CLUSTER_SHOW, CLUSTER_TIMELINE, INCIDENT
 _INCIDENT_COMMANDS = (CLUSTER_TIMELINE, INCIDENT_SHOW)
 # During maintenance, a faulty node opens no case and sends no page; the same holds for many faulty nodes.
 _INCIDENT, _EXPIRED = (
-    PageKind(name, EntryType.CLUSTER_INCIDENT.value, _INCIDENT_COMMANDS, "incident", postponed=True)
-    for name in ("incident", "incident-expired")
+    PageKind(name, EntryType.CLUSTER_INCIDENT.value, _INCIDENT_COMMANDS, "incident", postponed=True, replaces=replaced)
+    for name, replaced in (("incident", None), ("incident-expired", "incident"))
 )
 _SAFETY = PageKind("safety", EntryType.CLUSTER_SAFETY.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "stuck-case")
 _PROVIDER = PageKind("provider", EntryType.CLUSTER_STATUS.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "provider")

@@ -143,7 +143,7 @@ def _fault_text(cause: Mapping[str, Any], data: Mapping[str, Any]) -> str:
         return str(data.get("reason") or "")
     fault = " ".join(part for part in (cause.get("code"), component_text(cause.get("component"))) if part)
     message = str(cause.get("message") or cause.get("text") or "")
-    if message.startswith(fault):
+    if message == fault or message.startswith((f"{fault}:", f"{fault} ")):
         return message
     return f"{fault}: {message}" if message else fault
 

@@ -99,14 +99,16 @@ class Paging:
             return _not_sent(event, rule, start.outcome)
         stored = self._stored_details(event)
         page = write_page(event, rule, stored, self.settings.links)
-        outcome = self._decide(page, rule, stored.config)
+        outcome = self._decide(event, page, rule, stored.config)
         message_id = self.pager.send(message_of(page)) if outcome is PageOutcome.SENT else ""
         recorded = self._record(event, rule, self._open_page(page, outcome, start), message_id)
         if outcome is not PageOutcome.SENT:
             return _not_sent(event, rule, outcome)
         return Delivery(page.key, page.state, outcome, recorded=recorded)
 
-    def _decide(self, page: Page, rule: PageRule, config: ClusterConfig | None) -> PageOutcome:
+    def _decide(
+        self, event: Mapping[str, Any], page: Page, rule: PageRule, config: ClusterConfig | None
+    ) -> PageOutcome:
         """Return SENT if a page must be sent now, or the reason not to send it.
 
         Returns POSTPONED for a triggered page that waits for the end of a maintenance, and WITHHELD for one above the
@@ -114,7 +116,9 @@ class Paging:
         """
         if page.state is PageState.TRIGGERED:
             if rule.postponed and config is not None and config.is_maintained(self.clock.now()):
-                return PageOutcome.POSTPONED
+                replaced = rule.replaced_key(event)
+                if replaced is None or not self._notifications.was_sent(replaced):
+                    return PageOutcome.POSTPONED
             return PageOutcome.SENT if self._open_pages.admit(page) else PageOutcome.WITHHELD
         opened = self._open_pages.read(page)
         was_sent = opened is None or opened.individual or opened.possibly_sent
@@ -133,7 +137,9 @@ class Paging:
         delivered again.
         """
         pages = self._open_pages
-        write = pages.put(opened) if rule.state is PageState.TRIGGERED else pages.delete(opened.page)
+        # A page without a resolve must still be unsent: the end of a maintenance sends postponed pages at any time.
+        deleted = pages.delete(opened.page, if_unsent=not opened.individual)
+        write = pages.put(opened) if rule.state is PageState.TRIGGERED else deleted
         try:
             self._notifications.finish(event, rule, message_id, [write])
         except Conflict as conflict:

@@ -18,7 +18,7 @@ from faultbridge.pager.page import Page
 from faultbridge.ports import Clock, PageUrgency, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
-from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Item, Key, Present, Put, Update, Write
+from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Key, Present, Put, Update, Write
 
 COUNTER_TTL = timedelta(hours=2)
 MAX_TRIES = 5
@@ -99,9 +99,13 @@ class OpenPages:
         """Return the write that stores an open page."""
         return Put(self._row(opened))
 
-    def delete(self, page: Page) -> Write:
-        """Return the write that removes a page from the open pages."""
-        return Delete(keys.live_page(page.location.cluster, page.urgency, page.key))
+    def delete(self, page: Page, *, if_unsent: bool = False) -> Write:
+        """Return the write that removes a page from the open pages.
+
+        With `if_unsent`, the write fails with Conflict if the page was possibly sent by itself.
+        """
+        unsent = AnyOf((Absent(), Equals("sent", 0)))
+        return Delete(keys.live_page(page.location.cluster, page.urgency, page.key), when=unsent if if_unsent else None)
 
     def update(self, opened: OpenPage) -> bool:
         """Store an open page that changed. Returns False if it was resolved in the meantime; nothing is then stored."""
@@ -124,7 +128,8 @@ class OpenPages:
     def _row(self, opened: OpenPage) -> Item:
         page = opened.page
         key = keys.live_page(page.location.cluster, page.urgency, page.key)
-        return items.item(key, self.clock.now(), {"live": dump(opened)})
+        sent = int(opened.individual or opened.possibly_sent)
+        return items.item(key, self.clock.now(), {"live": dump(opened), "sent": sent})
 
 
 def _read(row: Mapping[str, Any]) -> OpenPage:

@@ -107,6 +107,11 @@ class NotificationLog:
         update = Update(_record_key(rule.key(event)), set=sent, when=unchanged)
         self.table.transact([update, *other_writes])
 
+    def was_sent(self, page_key: str) -> bool:
+        """Return whether a page of this key was sent by itself, be it the page or its resolve."""
+        record = self.table.get(_record_key(page_key))
+        return record is not None and bool(record.get("message_id"))
+
     def is_resolved(self, page_key: str) -> bool:
         """Return whether the last recorded state of a page is `resolved`."""
         record = self.table.get(_record_key(page_key))

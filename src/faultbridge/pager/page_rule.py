@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faultbridge.dataclass import dataclass
+from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import EntryType
 from faultbridge.pager.page import PageState
@@ -31,7 +32,8 @@ class PageRule:
     - `when` maps fields of `data` in the event to the allowed values.
     - If `by_operator` is True, the rule applies only to events that an operator's order caused. If it is False, the
       rule applies only to other events, and if it is None, to all.
-    - If `postponed` is True, a page that is triggered during a maintenance of the cluster is sent after its end.
+    - If `postponed` is True, a page that is triggered during a maintenance of the cluster is sent after its end, unless
+      an earlier page of the kind `replaces` about the same incident was sent.
     - Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), and the name of each scalar field of
       `data` and of its `facts`.
     """
@@ -48,6 +50,7 @@ class PageRule:
     urgency: PageUrgency = PageUrgency.URGENT
     by_operator: bool | None = None
     postponed: bool = False
+    replaces: str | None = None
 
     def applies_to(self, event: Mapping[str, Any]) -> bool:
         """Return whether an event triggers or resolves this kind of page."""
@@ -56,6 +59,10 @@ class PageRule:
             return False
         same_type = bool(data) and metadata["event_type"] == self.event_type
         return same_type and all(data.get(field) in allowed for field, allowed in self.when.items())
+
+    def replaced_key(self, event: Mapping[str, Any]) -> str | None:
+        """Return the key of the earlier page that this page replaces, or None if it replaces none."""
+        return replace(self, kind=self.replaces).key(event) if self.replaces else None
 
     def key(self, event: Mapping[str, Any]) -> str:
         """Return the page key. A trigger, its repetitions and its resolve have the same key.
@@ -82,7 +89,8 @@ class PageRule:
 class PageKind:
     """What all rules of one kind of page share: name, event type, commands, runbook and urgency.
 
-    Pages with `postponed` are not sent during a maintenance of the cluster, but after its end.
+    Pages with `postponed` are not sent during a maintenance of the cluster, but after its end. A page that replaces a
+    sent page of the kind `replaces` is sent at once.
     """
 
     name: str
@@ -91,6 +99,7 @@ class PageKind:
     runbook: str
     urgency: PageUrgency = PageUrgency.URGENT
     postponed: bool = False
+    replaces: str | None = None
 
     def triggered(self, when: Condition, headline: str, system_action: str, action_required: str) -> PageRule:
         """Return the rule for the events that trigger this kind of page."""
@@ -117,4 +126,5 @@ class PageKind:
             action_required=action_required,
             urgency=self.urgency,
             postponed=self.postponed,
+            replaces=self.replaces,
         )

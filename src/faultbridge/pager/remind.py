@@ -84,8 +84,11 @@ class Remind:
     def _send_postponed(self, opened: OpenPage) -> bool:
         """Send a page for the first time after the maintenance of its cluster. Returns whether the page was sent.
 
-        A page that was resolved during the maintenance is not sent.
+        A page that was resolved during the maintenance is not sent. If a resolve of the page was already sent, the open
+        page is deleted instead.
         """
+        if self._delete_resolved(opened):
+            return False
         # Recorded before the page is sent, so that an event that resolves the page now sends its resolve.
         if not self._open_pages.update(replace(opened, possibly_sent=True)):
             return False
@@ -104,9 +107,7 @@ class Remind:
         now, page = self.clock.now(), opened.page
         if opened.last_sent_at is None or now - opened.last_sent_at < self.settings.remind_after:
             return False
-        if NotificationLog(self.table, self.clock).is_resolved(page.key):
-            log_cause("open page deleted", reason="its resolve was sent but not recorded", page_key=page.key)
-            self.table.write(self._open_pages.delete(page))
+        if self._delete_resolved(opened):
             return False
         if not self._open_pages.admit(page):
             log_cause("reminder withheld", reason="hourly limit reached", page_key=page.key)
@@ -114,6 +115,14 @@ class Remind:
         note = f"Reminder {opened.sent_count}: unresolved since {page.occurred_at:%Y-%m-%dT%H:%MZ}."
         self.pager.send(message_of(replace(page, note=note)))
         self._open_pages.update(replace(opened, last_sent_at=now, sent_count=opened.sent_count + 1))
+        return True
+
+    def _delete_resolved(self, opened: OpenPage) -> bool:
+        """Delete an open page whose resolve was sent but not recorded. Returns whether it was deleted."""
+        if not NotificationLog(self.table, self.clock).is_resolved(opened.page.key):
+            return False
+        log_cause("open page deleted", reason="its resolve was sent but not recorded", page_key=opened.page.key)
+        self.table.write(self._open_pages.delete(opened.page))
         return True
 
     def _summarize(

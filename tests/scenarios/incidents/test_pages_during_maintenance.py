@@ -138,3 +138,33 @@ def test_an_incident_that_opened_before_the_maintenance_keeps_its_page():
     restore_links(rack.world)
     rack.advance_minutes(60)
     assert rack.sent == ["incident triggered", "incident resolved"]
+
+
+def test_a_page_that_was_sent_is_followed_by_the_page_of_the_expiry_also_during_maintenance():
+    rack = PagedRack()
+    rack.maintain(None)
+    lose_links(rack.world)
+    rack.advance_minutes(60)
+    rack.maintain(rack.world.clock.now() + timedelta(hours=48))
+    rack.advance_minutes(90)
+    assert [line for line in rack.sent if line.startswith("incident")] == [
+        "incident triggered",
+        "incident resolved",
+        "incident-expired triggered",
+    ]
+
+
+def test_a_postponed_page_whose_resolve_was_sent_but_not_recorded_is_not_sent():
+    rack = PagedRack()
+    lose_links(rack.world)
+    rack.advance_minutes(5)
+    rack.maintain(None)
+    rack.world.seam.before = raise_once(("pager.send", Transient("throttled")))
+    with pytest.raises(Transient):
+        rack.remind()
+    restore_links(rack.world)
+    rack.world.advance_minutes(60)
+    rack.world.seam.before = raise_once(("table.transact", Transient("throttled")))
+    rack.deliver()
+    assert [rack.remind().live for _ in range(2)] == [1, 0]
+    assert rack.sent == ["incident resolved"]
