@@ -323,6 +323,17 @@ def test_a_spare_that_is_terminated_after_the_release_is_followed_by_another_spa
     assert (world.live_instances(), ready(world)) == ([second], [])
 
 
+def test_a_successor_is_launched_after_the_spares_of_a_case_could_not_be_claimed() -> None:
+    world = world_with_ready(2)
+    spares, listed = set(ready(world)), world.launcher.launched
+    world.launcher.launched = lambda request: tuple(one for one in listed(request) if one.instance_id not in spares)  # type: ignore[method-assign]
+    world.fleet.terminate(OLD)
+    world.fault_and_react()
+    assert world.until(world.case_is(RESOLVED)) <= 60
+    assert world.node().incarnation.instance_id not in {OLD, *spares}  # type: ignore[union-attr]
+    assert len([line for line in world.record_history() if "spare_taken" in line]) <= len(spares)
+
+
 @pytest.mark.parametrize(
     ("capacity_left", "sources", "is_spare_used"),
     [

@@ -158,8 +158,13 @@ def _present(context: StepContext, instance_id: str, group: str) -> SourceAnswer
 
 
 def ask_spare_pool(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
-    """Return the answer of the spare pool: the spare that the case already has, or one that is taken for it now."""
-    return _taken(context, instance_id) or _spare(context, instance_id, group)
+    """Return the answer of the spare pool: the spare that the case already has, or one that is taken for it now.
+
+    After a spare of the attempt that could not be claimed, only a ready spare counts. Otherwise two spares that cannot
+    be claimed, such as stopped instances, would be tried in turn, and no successor would be launched.
+    """
+    taken = _taken(context, instance_id) if context.attempt.spare is None else None
+    return taken or _spare(context, instance_id, group)
 
 
 def _taken(context: StepContext, instance_id: str) -> SourceAnswer | None:
