@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -94,6 +95,22 @@ def test_a_job_query_with_a_case_or_a_device_returns_only_entries_of_both() -> N
     assert ("n-1", "Node Note Recorded") in of_case
     assert ("n-1", "Node Note Recorded") not in of_both
     assert ("n-1", "Case Status Change") in of_both
+
+
+def test_a_job_query_with_a_device_leaves_out_entries_of_other_devices_that_name_no_uuid() -> None:
+    data = {"kind": "operator", "text": "", "job_id": "4711", "component": {"type": "gpu", "serial": SERIAL}}
+    item = {
+        "cluster": "train-a",
+        "device": SERIAL,
+        "recorded_at": "2026-02-03T12:00:00.000Z",
+        "body": json.dumps({"data": data}),
+    }
+    of_job = {name: TimelineQuery("train-a", job="4711", device=name) for name in (SERIAL, "another", "GPU-another")}
+    assert {name: query.covers(item) for name, query in of_job.items()} == {
+        SERIAL: True,
+        "another": False,
+        "GPU-another": False,
+    }
 
 
 def test_a_job_query_without_its_cluster_selects_no_timeline() -> None:

@@ -32,7 +32,7 @@ from faultbridge.ledger.queries import (
 )
 from faultbridge.ports import Table
 from faultbridge.storage import keys
-from faultbridge.storage.devices import is_of_device
+from faultbridge.storage.devices import component_of, is_of_device
 from faultbridge.storage.writes import CASES, DEVICES, TIMELINE, Index, Item
 
 _NOTHING_ASKED = "the query selects no timeline; give a cluster, or a case or a device without a job"
@@ -83,8 +83,13 @@ class TimelineQuery:
         )
 
     def _is_of_device(self, item: Mapping[str, Any], device: str) -> bool:
-        """Return whether an entry is about a device; an entry that names no device is not."""
-        return item.get("device") is not None and is_of_device(entry_data(item), device)
+        """Return whether an entry is about a device. An entry without a UUID is about the device of its serial number.
+
+        The index of devices selects entries by the serial number, also if the query has a UUID.
+        """
+        data = entry_data(item)
+        named = component_of(data).get("uuid") is not None or not (self.job or self.case)
+        return item.get("device") is not None and (is_of_device(data, device) if named else item["device"] == device)
 
     def _names_code(self, data: Mapping[str, Any]) -> bool:
         """Return whether `codes` contains the code of an entry or the code that its source reported."""

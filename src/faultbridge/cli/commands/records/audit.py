@@ -42,7 +42,7 @@ def audit_records(
 
     The outcome of a record is, for example, that it was stored, rejected, or stale: older than the stored state of its
     node, which it did not change. Only the commands `faultbridge send` and `faultbridge fleet` record what they sent.
-    Records of other senders, such as agents, webhooks and cloud events, are not checked.
+    Records of other senders, such as agents, webhooks and cloud events, are not compared.
     """
     at = parse_time(since, session.now()) or session.now()
     found = audit_deliveries(session.receipts, at)
