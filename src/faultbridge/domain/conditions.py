@@ -156,12 +156,12 @@ class Tombstone:
 
 
 def last_end(active: Iterable[Condition], tombstones: Iterable[Tombstone]) -> datetime | None:
-    """Return when the last of a node's ended conditions ended; None if none is known.
+    """Return when the last of a node's ended conditions ended, if some active ones of a family began again.
 
-    A condition of `active` that began again has no tombstone; its earlier end counts too.
+    Otherwise the result is None. A condition of `active` that began again has no tombstone; its earlier end counts too.
     """
-    ends = (*(one.ended_at for one in tombstones), *(one.ended_before for one in active))
-    return max((at for at in ends if at is not None), default=None)
+    again = [one.ended_before for one in active if one.family is not None and one.ended_before is not None]
+    return max((*again, *(one.ended_at for one in tombstones))) if again else None
 
 
 def identity(component: Component, devices: Iterable[Component]) -> Component:

@@ -74,9 +74,9 @@ class IncidentChanges:
             committed = tuple(decide(incidents, control, now))[:MAX_CHANGES]
             holds = dict(control.holds)
             if affected is not None and committed:
-                holds = {name: hold for name, hold in holds.items() if _is_used(hold, affected, verify_deadline, now)}
-            current = (*incidents, *(change.after for change in committed))
-            holds |= {one.id: hold_of(one, limits, now) for one in current}
+                kept = max(verify_deadline + VERIFICATION_MARGIN, limits.max_age)
+                holds = {name: hold for name, hold in holds.items() if _is_used(hold, affected, kept, now)}
+            holds |= {one.id: hold_of(one, limits, now) for one in (*incidents, *(one.after for one in committed))}
             drafts = tuple(
                 draft for change in committed for draft in incident_drafts(change, now, limits, waiting(change.after))
             )
@@ -90,14 +90,14 @@ class IncidentChanges:
         return committed
 
 
-def _is_used(hold: Hold, affected: Iterable[AffectedNode], verify_deadline: timedelta, now: datetime) -> bool:
+def _is_used(hold: Hold, affected: Iterable[AffectedNode], kept: timedelta, now: datetime) -> bool:
     """Return whether a hold, which delays repairs because of an incident, is still needed.
 
-    A hold is needed until it ends, and for `verify_deadline` and `VERIFICATION_MARGIN` after its end, because the
-    incident may explain the failure of a verification that started earlier. Later, a hold is needed only while a node
-    in `affected` has a fault that the incident explains.
+    A hold is needed until it ends and for `kept` after its end: the incident may explain why a verification failed that
+    started earlier, and its cause may return. Later, a hold is needed only while a node in `affected` has a fault that
+    the incident explains.
     """
-    if hold.ended_at is None or now < hold.ended_at + verify_deadline + VERIFICATION_MARGIN:
+    if hold.ended_at is None or now < hold.ended_at + kept:
         return True
     until = hold.explains_until
     return until is not None and any(

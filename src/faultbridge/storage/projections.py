@@ -77,7 +77,7 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
     if state.status in _WITHOUT_ROW:
         return None
     case, severity, failed_step = state.live_case, state.severity, state.failed_step_at
-    families, ended = _families(state), last_end(state.active(), state.tombstones.values())
+    ended = last_end(state.active(), state.tombstones.values())
     return items.item(
         keys.unhealthy_node(state.key.cluster, state.shard, state.key.node),
         now,
@@ -88,14 +88,14 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
             "group": state.placement.group,
             "domain": state.placement.domain,
             "domains": dict(state.placement.domains),
-            "families": families,
+            "families": _families(state),
             "case": case.id if case else None,
             "opened": to_text(case.opened_at) if case else None,
             "deferred_until": to_text(state.case_deferred_until) if state.case_deferred_until else None,
             "event": state.status_event,
             "unverified": state.unverified,
             "incident": _incident(state),
-            **({"ended": to_text(ended)} if families and ended else {}),
+            **({"ended": to_text(ended)} if ended else {}),
             **({"failed_step": to_text(failed_step)} if failed_step else {}),
             **_repeated(state),
             **({"awaits_correlation": True} if case and case.awaits_correlation else {}),

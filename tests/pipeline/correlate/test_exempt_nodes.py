@@ -13,11 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.cluster.incidents import Hold, Incident, IncidentStatus
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.faults import Family
+from faultbridge.domain.nodes import DomainKind
 from faultbridge.pipeline.correlate.exempt_nodes import exempt_nodes, hold_of
 from faultbridge.pipeline.correlate.life_cycle import correlate
+from faultbridge.pipeline.correlate.snapshot import without_records
 from tests.builders import NOON, after
 from tests.pipeline.correlate.test_life_cycle import (
     KINDS,
@@ -121,6 +124,16 @@ def test_a_cause_of_another_rack_or_family_is_no_recurrence() -> None:
     assert change.after.recurrence == 0
 
 
+def test_an_intake_that_fails_again_is_no_recurrence_because_its_incident_holds_every_repair() -> None:
+    intake = FailureDomain(DomainKind.INTAKE, "train-a")
+    ended = [Hold(Family.HEARTBEAT, intake, holding=False, ended_at=NOON, recurrence=3)]
+    late = after(minutes=5)
+    silent = without_records([], "train-a", ["n-00"], late)
+    known = replace(snapshot(silent), knows_intake=True)
+    (change,) = correlate(known, [], ended, LIMITS, late)
+    assert (change.after.domain, change.after.recurrence) == (intake, 0)
+
+
 def test_a_node_of_an_expired_incident_opens_another_one_only_after_it_was_healthy_for_the_quiet_time() -> None:
     incident = expired()
     (shrunk,) = run([], [incident], after(hours=2, minutes=1))
@@ -195,7 +208,8 @@ def test_a_recovery_that_no_run_noticed_ends_an_incident_if_all_its_nodes_were_h
     soon = [replace(later[0], ended=after(minutes=32)), *later[1:]]
     unknown = [replace(later[0], ended=None), *later[1:]]
     older = [replace(later[0], ended=after(hours=-1)), *later[1:]]
-    for nodes in (still_faulty, soon, unknown, older, later[1:]):
+    with_old_fault = [replace(later[0], first=after(hours=-3)), *later[1:]]
+    for nodes in (still_faulty, soon, unknown, older, with_old_fault, later[1:]):
         assert {one.kind for one in run(nodes, [first], again)} <= {KINDS.SHRUNK}
     assert run(later, [second.after], again) == []
 

@@ -82,6 +82,15 @@ def test_a_closed_incident_is_remembered_while_a_verification_that_started_befor
     assert changes.controls.read(CLUSTER).holds.keys() == {"inc-1", "inc-2"}
 
 
+def test_a_closed_incident_is_remembered_for_the_maximum_age_because_its_cause_may_return(
+    changes: IncidentChanges,
+) -> None:
+    opened = IncidentChange(IncidentChangeKind.OPENED, None, SECOND)
+    changes.controls.clock.advance_to(CLOSED_AT + CorrelationLimits().max_age - timedelta(seconds=1))
+    commit(changes, opened, affected=(), deadline=timedelta(minutes=10))
+    assert changes.controls.read(CLUSTER).holds.keys() == {"inc-1", "inc-2"}
+
+
 def test_an_open_incident_is_kept_when_no_node_is_affected(changes: IncidentChanges) -> None:
     assert open_second(changes) == {"inc-2"}
     third = replace(SECOND, id="inc-3", family=Family.POWER)

@@ -67,7 +67,7 @@ LATE_FAULT_GUARDS: tuple[PlantedBug, ...] = (
         "incidents/changes.py",
         "_is_used",
         "an incident is forgotten before the verifications that it disturbed have ended",
-        "if hold.ended_at is None or now < hold.ended_at + verify_deadline + VERIFICATION_MARGIN:",
+        "if hold.ended_at is None or now < hold.ended_at + kept:",
         "if hold.ended_at is None:",
     ),
     planted(

@@ -94,7 +94,7 @@ INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
         "incidents/changes.py",
         "IncidentChanges.__call__",
         "an incident opens without holding repairs",
-        "holds |= {one.id: hold_of(one, limits, now) for one in current}",
+        "holds |= {one.id: hold_of(one, limits, now) for one in (*incidents, *(one.after for one in committed))}",
         "pass",
     ),
     planted(

@@ -106,11 +106,11 @@ def _recovered_at(incident: Incident, members: Iterable[AffectedNode]) -> dateti
     """Return when the last node of an incident recovered before its current faults; None if that is not known.
 
     Runs that failed or were late noticed the recovery later, or not at all. The time is known if all nodes of the
-    incident are faulty again.
+    incident are faulty again, and each of them had no fault of the family in between.
     """
     known = frozenset((*incident.nodes, *incident.left))
-    ended = {one.node: one.ended for one in members if one.node in known}
-    times = [at for at in ended.values() if at is not None and at > incident.opened_at]
+    ended = {one.node: one.ended for one in members if one.ended is not None and one.ended < (one.first or one.since)}
+    times = [at for name, at in ended.items() if name in known and at > incident.opened_at]
     return max(times) if known and len(times) == len(known) else None
 
 

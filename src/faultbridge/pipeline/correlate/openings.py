@@ -160,8 +160,11 @@ def _recurrence(
     """Return how many ended incidents the shared cause repeats, one after another; 0 if it is new.
 
     A cause repeats an incident of the same family that ended less than `limits.max_age` ago, if all affected nodes are
-    in the failure domain of that incident. The result is one more than the incident's own number.
+    in the failure domain of that incident. The result is one more than the incident's own number. A failed intake
+    repeats none: its incident holds every repair, so it must close soon after records arrive again.
     """
+    if cause.domain.kind is DomainKind.INTAKE:
+        return 0
     recent = (one for one in ended if one.family is family and one.ended_at and now < one.ended_at + limits.max_age)
     former = (one for one in recent if all(one.domain in node.domains for node in cause.affected))
     return max((one.recurrence + 1 for one in former), default=0)

@@ -21,7 +21,7 @@ class AffectedNode:
 
     `since` is when this fault started, and `subject` the remote object that it names, such as a switch. `first` is when
     the oldest of the faults started; None if that is `since`. `ended` is when the last of the node's faults that are
-    over ended, whatever their families; None if no end is known.
+    over ended, whatever their families; None if no fault of the node's families began again.
     """
 
     node: str
