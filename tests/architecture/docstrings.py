@@ -12,24 +12,40 @@ import ast
 import random
 import sys
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from tests.architecture.project import PACKAGE, modules, parse, relative
 
 
-def docstrings() -> Iterator[tuple[str, int, str, str]]:
-    """Yield each docstring of a module, class or function as path, line, qualified name with signature, and text."""
+class Documented(NamedTuple):
+    """One docstring: its path, line and text, and the module, class or function with its qualified name."""
+
+    path: str
+    line: int
+    name: str
+    text: str
+    node: ast.AST
+
+    @property
+    def title(self) -> str:
+        """Return the qualified name with the signature; `(module)` for a module."""
+        return f"{self.name}{_signature(self.node)}" or "(module)"
+
+
+def docstrings() -> Iterator[Documented]:
+    """Yield each docstring of a module, class or function of the package."""
     for path in modules(PACKAGE):
         yield from _within(parse(path), relative(path), "")
 
 
-def _within(node: ast.AST, path: str, prefix: str) -> Iterator[tuple[str, int, str, str]]:
+def _within(node: ast.AST, path: str, prefix: str) -> Iterator[Documented]:
     name = prefix
     if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         own = "" if isinstance(node, ast.Module) else node.name
         name = ".".join(filter(None, (prefix, own)))
         text = ast.get_docstring(node)
         if text:
-            yield path, getattr(node, "lineno", 1), f"{name}{_signature(node)}" or "(module)", text
+            yield Documented(path, getattr(node, "lineno", 1), name, text, node)
     for child in ast.iter_child_nodes(node):
         yield from _within(child, path, name)
 
@@ -50,9 +66,9 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     every = list(docstrings())
     chosen = random.Random(options.seed).sample(every, min(options.count, len(every)))
-    for number, (path, line, name, text) in enumerate(chosen, 1):
-        indented = "\n".join(f"    {one}" if one else "" for one in text.splitlines())
-        print(f"{number}. {path}:{line} {name}\n{indented}\n")
+    for number, one in enumerate(chosen, 1):
+        indented = "\n".join(f"    {line}" if line else "" for line in one.text.splitlines())
+        print(f"{number}. {one.path}:{one.line} {one.title}\n{indented}\n")
     return 0
 
 
