@@ -13,7 +13,7 @@ from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.cluster.spares import VERIFIED_FOR, Spare, SpareStatus
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.errors import Misconfigured, Transient, Unverifiable
-from faultbridge.ports import ProviderFailure, Verdict, Verification
+from faultbridge.ports import CallResult, ProviderFailure, Verdict, Verification
 from faultbridge.registry.registration import Registration
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import SparePool
@@ -370,6 +370,18 @@ def test_a_spare_is_claimed_only_after_it_is_tagged_with_its_case() -> None:
     world = world_with_ready(1)
     (spare,) = ready(world)
     world.seam.before = raise_once(("launcher.assign", Transient("lost")))
+    world.fleet.terminate(OLD)
+    world.fault_and_react()
+    assert (taken(world), world.node().incarnation.instance_id) == (spare, OLD)  # type: ignore[union-attr]
+    world.until(world.case_is(RESOLVED))
+    assert (world.fleet.instances[spare].case, world.live_instances()[0]) == (world.case().id, spare)
+
+
+def test_a_spare_whose_tag_the_provider_refuses_is_not_claimed_yet() -> None:
+    world = world_with_ready(1)
+    (spare,) = ready(world)
+    assign, refused = world.launcher.assign, [CallResult(ProviderFailure.THROTTLED, "too many calls")]
+    world.launcher.assign = lambda *given: refused.pop() if refused else assign(*given)  # type: ignore[method-assign]
     world.fleet.terminate(OLD)
     world.fault_and_react()
     assert (taken(world), world.node().incarnation.instance_id) == (spare, OLD)  # type: ignore[union-attr]

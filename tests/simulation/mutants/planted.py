@@ -14,6 +14,7 @@ from tests.simulation.mutants.pair_guards import PAIR_GUARDS
 from tests.simulation.mutants.planted_bug import PlantedBug, planted
 from tests.simulation.mutants.scheduler_guards import HYPERPOD_GUARDS, OCCUPIED_GUARDS, SLURM_GUARDS
 from tests.simulation.mutants.shared_cause_guards import SHARED_CAUSE_GUARDS
+from tests.simulation.mutants.successor_guards import SUCCESSOR_GUARDS
 
 _TABLE = "adapters/dynamodb/table.py"
 _ISOLATE = "repair/isolate.py"
@@ -127,6 +128,7 @@ PLANTED: tuple[PlantedBug, ...] = (
     *SLURM_GUARDS,
     *HYPERPOD_GUARDS,
     *OCCUPIED_GUARDS,
+    *SUCCESSOR_GUARDS,
     planted(
         "pipeline/decide/escalation.py",
         "raise_repair_action",
