@@ -7,6 +7,7 @@ import pytest
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.errors import Transient
 from faultbridge.simulation.fakes import Call
+from tests.scenarios.threads.test_relapses import RESET
 from tests.scenarios.world import World
 
 
@@ -109,3 +110,19 @@ def test_a_late_report_from_during_the_verification_counts() -> None:
     world.until(world.case_is(CaseStatus.RESOLVED), minutes=120)
     world.fault(code="xid.48", seen=during)
     assert [one.code for one in world.node().active()] == ["xid.48"]
+
+
+def test_a_fault_from_before_the_verification_that_is_recorded_after_it_opens_a_case_of_its_own() -> None:
+    world = World(orchestrated=True, rules=(RESET,))
+    world.fault(code="xid.48")
+    world.until(lambda: "repair_in_place begun" in world.record_history(), minutes=120)
+    first, before, recorded = world.case().id, world.clock.now(), []
+
+    def record_late(call: Call) -> None:
+        if call.name == "orchestrator.uncordon" and not recorded:
+            recorded.append(call)
+            world.fault(code="net.link_down", source="link-state", seen=before)
+
+    world.seam.after = record_late
+    world.until(lambda: world.case().id != first, minutes=120)
+    assert (world.case().code, world.case().previous_case) == ("net.link_down", first)
