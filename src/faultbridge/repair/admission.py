@@ -160,7 +160,8 @@ def ask_operator(
     """Ask an operator to approve this repair action for the next attempt of a queued case.
 
     `by_rule` is False if no rule requires the approval, but the attempt found no evidence of EC2 capacity. `rule` is
-    the name of the rule that requires the approval. By default it is the rule of the case.
+    the name of the rule that requires the approval. By default it is the rule of the case. Another rule governs the
+    later attempts of the case too, although its fault may end before them.
     """
     case = state.live_case
     if case is None:
@@ -176,7 +177,8 @@ def ask_operator(
         "policy": case.policy,
     }
     draft = entry_builder.note(kind="approval", text=reason, at=now, case_id=case.id, facts=facts, stage="begun")
-    state = replace(state, case=replace(case, approval=approval))
+    governed_by = tuple(dict.fromkeys((*case.governed_by, *([rule] if rule else ()))))
+    state = replace(state, case=replace(case, approval=approval, governed_by=governed_by))
     return Transition(replace(state, due_at=due_at(state, now)), (draft,))
 
 

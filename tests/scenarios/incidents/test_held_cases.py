@@ -8,16 +8,19 @@ from datetime import timedelta
 
 import pytest
 
+from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.policy import Match, Rule
 from faultbridge.domain.times import from_text
 from faultbridge.incidents.held import HeldCases
 from faultbridge.ledger.queries import unhealthy_rows
 from faultbridge.pipeline.decide.case_moves import SETTLE
+from faultbridge.ports import Verdict, Verification
 from faultbridge.rules.rulebook import rules_of
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Item
-from tests.scenarios.incidents.test_incidents import RACK, cases, incidents, lose_links, world_of
+from tests.scenarios.incidents.test_incidents import RACK, cases, incidents, lose_links, restore_links, world_of
 from tests.scenarios.incidents.test_one_page import fail, world_with_catalog
 from tests.scenarios.world import CLUSTER, World
 
@@ -118,3 +121,22 @@ def test_a_case_that_no_incident_explains_is_escalated_once_reports_of_its_neigh
     assert world.case(3).status is CaseStatus.OPEN
     held_of(world).escalate(control, {}, found.values(), opened + SETTLE)
     assert world.case(3).status is CaseStatus.ESCALATED
+
+
+def test_a_rule_that_asked_for_approval_before_an_incident_governs_the_case_after_it() -> None:
+    world = world_of(16, orchestrated=True)
+    world.pause_repairs(paused=True)
+    world.fault_and_react(3)
+    careful = Rule("careful", Match(codes=("xid.79",)), approval=(RepairAction.REPLACE_NODE,))
+    world.policy = replace(world.policy, version="careful", rules=(careful, *world.policy.rules))
+    world.pause_repairs(paused=False)
+    world.until(lambda: world.case(3).waiting_for is WaitingFor.APPROVAL)
+    lose_links(world)
+    world.advance_minutes(2)
+    world.verifier.results["i-00000000000000003"] = Verification(Verdict.FAILED)
+    world.clear(3)
+    restore_links(world)
+    world.until(lambda: "repair_in_place back" in world.record_history(3))
+    world.until(lambda: world.case(3).waiting_for is WaitingFor.APPROVAL)
+    assert world.case(3).repair_action is RepairAction.REPLACE_NODE
+    assert world.released_instances() == []

@@ -182,4 +182,18 @@ LATE_FAULT_GUARDS: tuple[PlantedBug, ...] = (
         "if not NotificationLog(self.table, self.clock).is_resolved(opened.page.key):",
         "if True:",
     ),
+    planted(
+        "repair/steps/close_case.py",
+        "_close",
+        "a fault whose record came too late to fail the verification has no case",
+        "any(one.action.opens_case for one in state.active())",
+        "any(one.claimed and one.action.opens_case for one in state.active())",
+    ),
+    planted(
+        "repair/admission.py",
+        "ask_operator",
+        "a rule that asked for approval is forgotten when an incident verifies the node first",
+        "*([rule] if rule else ())",
+        "",
+    ),
 )
