@@ -186,8 +186,8 @@ LATE_FAULT_GUARDS: tuple[PlantedBug, ...] = (
         "repair/steps/close_case.py",
         "_close",
         "a fault whose record came too late to fail the verification has no case",
-        "any(one.action.opens_case for one in state.active())",
-        "any(one.claimed and one.action.opens_case for one in state.active())",
+        "(one.claimed or not case.cancelled)",
+        "one.claimed",
     ),
     planted(
         "repair/admission.py",

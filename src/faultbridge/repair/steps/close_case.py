@@ -88,8 +88,10 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
     if resolution in ON_PROBATION and not case.before_service:
         family = context.tools.rulebook.catalog().row(case.code).family
         state = start_probation(state, resolved, family, context.rules.policy.limits, now)
-    if state.case_deferred_until is None and any(one.action.opens_case for one in state.active()):
-        # A claim, or a fault whose record came too late to fail the verification, opens a case of its own.
+    # A claim, or a fault whose record came too late to fail the verification, opens a case of its own. If an operator
+    # canceled the repair of a fault, this fault opens none.
+    uncovered = [one for one in state.active() if one.action.opens_case and (one.claimed or not case.cancelled)]
+    if uncovered and state.case_deferred_until is None:
         state = replace(state, case_deferred_until=now)
     return move_case(Transition(state, (draft,)), resolved, now, resolution.value)
 
