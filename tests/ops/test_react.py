@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from faultbridge.domain.cluster.state import ClusterStatus
@@ -23,3 +25,15 @@ def test_a_failed_step_raises_at_the_end_and_the_other_steps_run(caplog: pytest.
     assert line.__dict__["reason"] == "Transient: throttled"
     cluster = items.read_cluster(KEY.cluster, world.ports.table.get(keys.cluster_state(KEY.cluster)))
     assert cluster.status is not ClusterStatus.HEALTHY
+
+
+def test_no_repair_starts_before_the_incidents_were_updated() -> None:
+    world = World()
+    world.outcomes(world.message(XID_79))
+    world.ports.clock.advance(timedelta(hours=1))
+    world.ports.seam.before = raise_once(("table.get_many", Transient("throttled")))
+    with pytest.raises(Transient, match=f"updating the incidents of {KEY.cluster}"):
+        world.app.ops.react([(KEY.cluster, KEY.node)])
+    assert world.ports.workflow.started == {}
+    world.app.ops.react([(KEY.cluster, KEY.node)])
+    assert len(world.ports.workflow.started) == 1
