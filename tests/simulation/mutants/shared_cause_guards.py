@@ -341,10 +341,10 @@ HEARTBEAT_GUARDS: tuple[PlantedBug, ...] = (
     ),
     planted(
         _MONITOR,
-        "HeartbeatMonitor.check",
+        "_is_conclusive",
         "a node is silent before anything shows that its heartbeat would have arrived",
-        "if not _is_conclusive(arrived, last, timeout):",
-        "if False:",
+        "return arrived is None or arrived > last + timeout * WRITE_AFTER + HEARTBEAT_GRACE",
+        "return True",
     ),
 )
 """The guards of missing heartbeats; `tests/ops`, `tests/ingest` and `tests/scenarios/incidents` notice each of them."""
