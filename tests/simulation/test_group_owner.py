@@ -118,3 +118,19 @@ def test_an_update_that_follows_before_a_run_saw_the_end_of_the_last_one_extends
     owner.was_read(after(minutes=41), {})
     owner.begin_update("the third", after(minutes=42), None)
     assert owner.updates[-1].begun == after(minutes=42)
+
+
+def test_an_update_that_only_an_interrupted_run_read_counts_as_one_with_the_next() -> None:
+    fleet = FakeFleet(ManualClock(NOON))
+    fleet.launch("gpus")
+    owner = GroupOwner(FakeInventory(fleet), "gpus")
+    owner.begin_update("the first", NOON, None)
+    owner.inventory.provider_status(ClusterConfig("train-a"), ["gpus"])
+    for name in ("the second", "the third"):
+        owner.end_update(after(minutes=30))
+        owner.begin_update(name, after(minutes=31), None)
+        assert owner.updates[-1].begun == NOON
+    owner.end_update(after(minutes=40))
+    owner.was_read(after(minutes=41), {})
+    owner.begin_update("the fourth", after(minutes=42), None)
+    assert owner.updates[-1].begun == after(minutes=42)

@@ -70,11 +70,13 @@ class GroupOwner:
         """Start an update named `text`; `since` is the start that the provider reports, or None.
 
         If `since` is None, and inventory runs have read the previous update but not its end, Faultbridge takes both
-        updates for one. The new update then counts from the start of the previous one.
+        updates for one. The new update then counts from the start of the previous one. A run that was interrupted may
+        have stored the previous update too.
         """
         self.inventory.updates[self.group] = GroupUpdate(text, since)
         last = self.updates[-1] if self.updates and since is None else None
-        unnoticed = last is not None and last.seen is not None and not last.end_seen
+        was_read = last is not None and (last.seen is not None or self.group in self.inventory.reported_updates)
+        unnoticed = was_read and last is not None and not last.end_seen
         self.updates.append(ObservedUpdate(self.updates[-1].begun if unnoticed else now))
 
     def end_update(self, now: datetime) -> None:
@@ -94,6 +96,7 @@ class GroupOwner:
             self.updates[-1].seen = now
         if self.updates and not self.is_updating:
             self.updates[-1].end_seen = True
+            self.inventory.reported_updates.discard(self.group)
 
     def reported(self, now: datetime) -> tuple[object, ...]:
         """Return the values about the group that an inventory run reads; if one of them changes, a run is required.

@@ -28,7 +28,7 @@ class FakeInventory:
     - `network_node`: the network node of all instances; None means that it depends on the instance id.
     - `has_topology`: False means that network nodes cannot be read.
     - `conditions`: the conditions that the provider reports.
-    - `updates`: the running updates by group.
+    - `updates`: the running updates by group. `reported_updates` has the groups whose update was returned.
     - `desired`: the desired size of each group that is incomplete.
     - `provider_repairs`: whether the provider repairs nodes itself; None means that this is not known.
 
@@ -49,6 +49,7 @@ class FakeInventory:
         self.conditions: tuple[ProviderCondition, ...] = ()
         self.desired: dict[str, int] = {}
         self.updates: dict[str, GroupUpdate] = {}
+        self.reported_updates: set[str] = set()
 
     def list_members(self, _config: ClusterConfig, groups: Collection[str]) -> Mapping[str, Mapping[str, GroupMember]]:
         """Return the members of the given groups, by group and instance id.
@@ -147,5 +148,6 @@ class FakeInventory:
 
     def _group_status(self, group: str) -> GroupStatus:
         serving = [one for one in self.fleet.running(group) if one.instance_id not in self.standby]
-        desired = self.desired.get(group, len(serving))
-        return GroupStatus(desired, len(serving) >= desired, self.updates.get(group))
+        desired, update = self.desired.get(group, len(serving)), self.updates.get(group)
+        self.reported_updates |= {group} if update else set()
+        return GroupStatus(desired, len(serving) >= desired, update)
