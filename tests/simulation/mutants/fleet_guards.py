@@ -209,28 +209,28 @@ _LAUNCH = "repair/successor/launch.py"
 CAPACITY_GUARDS: tuple[PlantedBug, ...] = (
     planted(
         _SOURCES,
-        "decision",
+        "SourceAnswer.decision",
         "an instance is released for a source that has none free",
         "if free and not self._ends_soon",
         "if not self._ends_soon",
     ),
     planted(
         _SOURCES,
-        "decision",
+        "SourceAnswer.decision",
         "an instance is released for a capacity block that ends within the hour",
         "if free and not self._ends_soon",
         "if free",
     ),
     planted(
         _SOURCES,
-        "decision",
+        "SourceAnswer.decision",
         "a source that the provider does not have counts as capacity",
         "if self.found.evidence is CapacityEvidence.ABSENT:\n            return Decision.ABSENT",
         "if self.found.evidence is CapacityEvidence.ABSENT:\n            return Decision.USED",
     ),
     planted(
         _SOURCES,
-        "decision",
+        "SourceAnswer.decision",
         "capacity that only a launch shows counts as proven",
         "return Decision.UNKNOWN",
         "return Decision.USED",
