@@ -8,7 +8,7 @@ from typing import Any
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import Case
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, RepairOwner
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text
@@ -107,7 +107,7 @@ def _isolation_texts(config: ClusterConfig | None) -> dict[str, str]:
 
 def _no_repairs_text(config: ClusterConfig | None) -> str:
     """Return the sentence that Faultbridge repairs no node of the cluster; empty if it repairs them."""
-    if config is None or (config.acts and config.mode is Mode.ACT):
+    if config is None or config.repairs:
         return ""
     text = f" Faultbridge repairs no node of this cluster (mode {config.mode}, repair owner {config.repair_owner})."
     follows = config.repair_owner is RepairOwner.PROVIDER

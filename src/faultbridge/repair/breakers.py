@@ -9,7 +9,7 @@ from typing import Any
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.breakers import BreakerScope, BreakerState, domain_of
-from faultbridge.domain.cluster.config import ClusterConfig, Mode
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, NodeStatus
@@ -48,7 +48,7 @@ class Breakers:
         update. If it is None, the cause is the last status change of an unhealthy node.
         """
         rules = rules_of(self.rulebook, cluster)
-        if not rules.config.acts or rules.config.mode is not Mode.ACT:
+        if not rules.config.repairs:
             return None
         unhealthy = shard_rows(self.table, rules.config, UNHEALTHY)
         with_case = [row for row in unhealthy if row.get("case")]

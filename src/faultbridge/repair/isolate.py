@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cluster.config import ClusterConfig, Mode
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, NodeStatus
@@ -89,7 +89,7 @@ class Isolate:
         permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None
         if permitted and config.follows_provider:
             return self._confirm_for_provider(state, ordered=ordered)
-        if not permitted or config.mode is not Mode.ACT or not config.acts:
+        if not permitted or not config.repairs:
             return IsolationResult.NOTHING
         orchestrator = self.orchestrator(config)
         if needs_isolation(state, ordered=ordered):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from faultbridge.dataclass import dataclass
-from faultbridge.domain.cluster.config import ClusterConfig, Mode
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
@@ -66,8 +66,7 @@ class IsolateMany:
 
         This is so if Faultbridge repairs the cluster and the cluster has no orchestrator.
         """
-        is_own = config.acts and config.mode is Mode.ACT and not config.follows_provider
-        return is_own and not self.isolate.orchestrator(config).applicable
+        return config.repairs and not self.isolate.orchestrator(config).applicable
 
     def _isolate_one(self, state: NodeState, rules: Rules, control: Control | None) -> Results:
         if state.isolation is Isolation.REQUESTED:

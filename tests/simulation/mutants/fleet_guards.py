@@ -38,7 +38,7 @@ GROWTH_GUARDS: tuple[PlantedBug, ...] = (
         _VERIFICATION_CASES,
         "require_verification",
         "the orchestrator may place work on a new instance before its verification",
-        "if rules.config.acts and rules.config.mode is Mode.ACT:",
+        "if rules.config.repairs:",
         "if False:",
     ),
     planted(

@@ -172,6 +172,11 @@ class ClusterConfig:
         return self.repair_owner is RepairOwner.FAULTBRIDGE and self.mode is not Mode.OBSERVE
 
     @property
+    def repairs(self) -> bool:
+        """Return whether Faultbridge changes the nodes of this cluster: it repairs them, and only in the mode `act`."""
+        return self.acts and self.mode is Mode.ACT
+
+    @property
     def follows_provider(self) -> bool:
         """Return whether the provider's automation repairs nodes, so that Faultbridge only verifies them."""
         return self.repair_owner is RepairOwner.PROVIDER and self.mode is Mode.ACT

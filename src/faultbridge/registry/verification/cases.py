@@ -8,7 +8,6 @@ from datetime import datetime
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL, INSTANCE_ADDED, RepairAction, WaitingFor
 from faultbridge.domain.catalog import Scope
-from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
@@ -48,7 +47,7 @@ def require_verification(
     `external` records that another controller replaced the instance. If Faultbridge repairs the cluster, the
     orchestrator cordons the new instance until the verification has passed.
     """
-    if rules.config.acts and rules.config.mode is Mode.ACT:
+    if rules.config.repairs:
         transition = replace(transition, state=replace(transition.state, isolation=Isolation.REQUESTED))
     required = _require(transition, code, reason, rules, now, external=external)
     return replace(required, writes=transition.writes)

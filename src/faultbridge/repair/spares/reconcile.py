@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.gpu_count import missing_gpus
-from faultbridge.domain.cluster.config import ClusterConfig, Mode
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.spares import Spare, SpareStatus
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.errors import Misconfigured, Transient, Unverifiable
@@ -63,7 +63,7 @@ class ReconcileSpares:
         config = rules.config
         compute = self.tools.compute(config)
         launcher = compute.launchers.get(config.provider)
-        if launcher is None or config.mode is not Mode.ACT or not config.acts:
+        if launcher is None or not config.repairs:
             return
         failures: list[tuple[Spare, Misconfigured | Transient]] = []
         for spare in self._spares(config):

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterable
 
 from faultbridge.dataclass import dataclass
-from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.errors import Transient
 from faultbridge.log import log_cause
@@ -53,7 +52,7 @@ class EndUnusedLaunches:
         """Terminate the launched instances that never backed a node and whose case is closed."""
         config = rules_of(self.tools.rulebook, cluster).config
         launcher = self.tools.compute(config).launchers.get(config.provider)
-        if launcher is None or config.mode is not Mode.ACT or not config.acts or self.tools.clock.now().minute:
+        if launcher is None or not config.repairs or self.tools.clock.now().minute:
             return
         launched = launcher.launched_in(config)
         # An instance is claimed only while its case is live: after the case was read as closed, no claim can follow.
