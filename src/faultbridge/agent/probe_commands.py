@@ -100,7 +100,7 @@ def scrape(url: str) -> bytes:
     the URL has another host.
     """
     if not _is_on_this_host(url):
-        raise ValueError(f"the exporter is not on this host: {url}; allowed: http:// and {', '.join(_THIS_HOST)}")
+        raise ValueError(f"the exporter is not on this host: {url}; allowed are http URLs of {', '.join(_THIS_HOST)}")
     deadline = time.monotonic() + EXPORTER_TIMEOUT_SECONDS
     page = bytearray()
     try:

@@ -115,14 +115,19 @@ class Paging:
         hourly limit. Returns QUIET for a resolved page whose trigger was never sent by itself.
         """
         if page.state is PageState.TRIGGERED:
-            if rule.postponed and config is not None and config.is_maintained(self.clock.now()):
-                replaced = rule.replaced_key(event)
-                if replaced is None or not self._notifications.was_sent(replaced):
-                    return PageOutcome.POSTPONED
+            if self._is_postponed(event, rule, config):
+                return PageOutcome.POSTPONED
             return PageOutcome.SENT if self._open_pages.admit(page) else PageOutcome.WITHHELD
         opened = self._open_pages.read(page)
         was_sent = opened is None or opened.individual or opened.possibly_sent
         return PageOutcome.SENT if was_sent else PageOutcome.QUIET
+
+    def _is_postponed(self, event: Mapping[str, Any], rule: PageRule, config: ClusterConfig | None) -> bool:
+        """Return whether a triggered page waits for the end of a maintenance of its cluster."""
+        if not rule.postponed or config is None or not config.is_maintained(self.clock.now()):
+            return False
+        replaced = rule.replaced_key(event)
+        return replaced is None or not self._notifications.was_sent(replaced)
 
     def _open_page(self, page: Page, outcome: PageOutcome, start: SendStart) -> OpenPage:
         sent = outcome is PageOutcome.SENT

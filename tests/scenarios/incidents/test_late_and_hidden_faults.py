@@ -115,9 +115,8 @@ def test_a_wide_fault_late_in_an_incident_is_not_freed_with_the_nodes_of_that_in
     assert cases(world, wide) == {CaseStatus.ABSORBED}
 
 
-def test_a_verification_is_repeated_if_an_incident_was_closed_before_its_result() -> None:
-    world = world_that_replaces()
-    world.verifier.duration = timedelta(minutes=45)
+def disturb_the_verification(world: World) -> None:
+    """Replace the first node; while its new instance is verified, the rest of its rack loses its links for a while."""
     world.fault(1, "xid.79")
     world.process_entries()
     world.until(lambda: Phase.VERIFYING in world.case(1).marks)
@@ -127,6 +126,12 @@ def test_a_verification_is_repeated_if_an_incident_was_closed_before_its_result(
     world.verifier.results[incarnation.instance_id] = CUT_OFF
     world.advance_minutes(3)
     restore_links(world, range(2, 9))
+
+
+def test_a_verification_is_repeated_if_an_incident_was_closed_before_its_result() -> None:
+    world = world_that_replaces()
+    world.verifier.duration = timedelta(minutes=45)
+    disturb_the_verification(world)
     world.until(lambda: world.case(1).attempts == 2)
     assert incidents(world)[0].status is IncidentStatus.CLOSED
     assert world.case(1).repair_action is RepairAction.VERIFY
@@ -138,15 +143,7 @@ def test_a_verification_is_repeated_if_an_incident_was_closed_before_its_result(
 def test_a_verification_of_many_hours_is_repeated_if_an_incident_disturbed_its_start() -> None:
     world = world_that_replaces(24, limits=limits(concurrent=2, verify_deadline=timedelta(hours=8)))
     world.verifier.duration = timedelta(hours=6)
-    world.fault(1, "xid.79")
-    world.process_entries()
-    world.until(lambda: Phase.VERIFYING in world.case(1).marks)
-    incarnation = world.node(1).incarnation
-    assert incarnation is not None
-    lose_links(world, range(2, 9))
-    world.verifier.results[incarnation.instance_id] = CUT_OFF
-    world.advance_minutes(3)
-    restore_links(world, range(2, 9))
+    disturb_the_verification(world)
     world.advance_minutes(4 * 60)
     lose_links(world, range(9, 17))
     world.advance_minutes(3)

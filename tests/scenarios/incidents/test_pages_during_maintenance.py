@@ -66,6 +66,23 @@ class PagedRack:
         return [f"{page.key.split(':')[1]} {page.attributes['state']}" for page in self.urgent]
 
 
+def recovered_after_an_interrupted_page() -> PagedRack:
+    """Return a rack that recovered after the send of its postponed page was interrupted.
+
+    The pager has not processed the recovery.
+    """
+    rack = PagedRack()
+    lose_links(rack.world)
+    rack.advance_minutes(5)
+    rack.maintain(None)
+    rack.world.seam.before = raise_once(("pager.send", Transient("throttled")))
+    with pytest.raises(Transient):
+        rack.remind()
+    restore_links(rack.world)
+    rack.world.advance_minutes(60)
+    return rack
+
+
 def test_an_incident_that_opens_during_maintenance_sends_no_page_until_the_maintenance_ends():
     rack = PagedRack()
     lose_links(rack.world)
@@ -116,15 +133,7 @@ def test_a_postponed_page_is_repeated_only_after_it_was_sent():
 
 
 def test_a_postponed_page_whose_send_was_interrupted_is_sent_again_and_resolved():
-    rack = PagedRack()
-    lose_links(rack.world)
-    rack.advance_minutes(5)
-    rack.maintain(None)
-    rack.world.seam.before = raise_once(("pager.send", Transient("throttled")))
-    with pytest.raises(Transient):
-        rack.remind()
-    restore_links(rack.world)
-    rack.world.advance_minutes(60)
+    rack = recovered_after_an_interrupted_page()
     rack.deliver()
     assert rack.sent == ["incident resolved"]
 
@@ -155,15 +164,7 @@ def test_a_page_that_was_sent_is_followed_by_the_page_of_the_expiry_also_during_
 
 
 def test_a_postponed_page_whose_resolve_was_sent_but_not_recorded_is_not_sent():
-    rack = PagedRack()
-    lose_links(rack.world)
-    rack.advance_minutes(5)
-    rack.maintain(None)
-    rack.world.seam.before = raise_once(("pager.send", Transient("throttled")))
-    with pytest.raises(Transient):
-        rack.remind()
-    restore_links(rack.world)
-    rack.world.advance_minutes(60)
+    rack = recovered_after_an_interrupted_page()
     rack.world.seam.before = raise_once(("table.transact", Transient("throttled")))
     rack.deliver()
     assert [rack.remind().live for _ in range(2)] == [1, 0]

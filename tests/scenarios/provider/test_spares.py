@@ -366,27 +366,26 @@ def test_a_policy_without_the_spare_pool_takes_no_spare() -> None:
     assert len(ready(world)) == 1
 
 
-def test_a_spare_is_claimed_only_after_it_is_tagged_with_its_case() -> None:
-    world = world_with_ready(1)
+def check_that_an_untagged_spare_is_not_claimed(world: World) -> None:
     (spare,) = ready(world)
-    world.seam.before = raise_once(("launcher.assign", Transient("lost")))
     world.fleet.terminate(OLD)
     world.fault_and_react()
     assert (taken(world), world.node().incarnation.instance_id) == (spare, OLD)  # type: ignore[union-attr]
     world.until(world.case_is(RESOLVED))
     assert (world.fleet.instances[spare].case, world.live_instances()[0]) == (world.case().id, spare)
+
+
+def test_a_spare_is_claimed_only_after_it_is_tagged_with_its_case() -> None:
+    world = world_with_ready(1)
+    world.seam.before = raise_once(("launcher.assign", Transient("lost")))
+    check_that_an_untagged_spare_is_not_claimed(world)
 
 
 def test_a_spare_whose_tag_the_provider_refuses_is_not_claimed_yet() -> None:
     world = world_with_ready(1)
-    (spare,) = ready(world)
     assign, refused = world.launcher.assign, [CallResult(ProviderFailure.THROTTLED, "too many calls")]
     world.launcher.assign = lambda *given: refused.pop() if refused else assign(*given)  # type: ignore[method-assign]
-    world.fleet.terminate(OLD)
-    world.fault_and_react()
-    assert (taken(world), world.node().incarnation.instance_id) == (spare, OLD)  # type: ignore[union-attr]
-    world.until(world.case_is(RESOLVED))
-    assert (world.fleet.instances[spare].case, world.live_instances()[0]) == (world.case().id, spare)
+    check_that_an_untagged_spare_is_not_claimed(world)
 
 
 def test_a_taken_spare_that_was_not_needed_becomes_ready_again() -> None:

@@ -156,17 +156,17 @@ LATE_FAULT_GUARDS: tuple[PlantedBug, ...] = (
     ),
     planted(
         "pager/deliver.py",
-        "Paging._decide",
+        "Paging._is_postponed",
         "an incident pages urgently while its cluster is under maintenance",
-        "if rule.postponed and config is not None and config.is_maintained(self.clock.now()):",
-        "if False:",
+        "if not rule.postponed or config is None or not config.is_maintained(self.clock.now()):",
+        "if True:",
     ),
     planted(
         "pager/deliver.py",
-        "Paging._decide",
+        "Paging._is_postponed",
         "the page of an incident is resolved during maintenance, and no other follows",
-        "if replaced is None or not self._notifications.was_sent(replaced):",
-        "if True:",
+        "return replaced is None or not self._notifications.was_sent(replaced)",
+        "return True",
     ),
     planted(
         "pager/remind.py",
