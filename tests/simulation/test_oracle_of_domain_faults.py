@@ -20,8 +20,8 @@ from faultbridge.simulation.invariants.domain_faults import (
     REPEATED,
     TOO_LONG,
     DomainFaultChecks,
-    LostLinks,
 )
+from faultbridge.simulation.invariants.lost_links import LostLinks
 from faultbridge.simulation.journal import Journal
 from faultbridge.simulation.shrink import violated_invariants
 from faultbridge.simulation.simulated_system import SimulatedSystem
@@ -234,6 +234,19 @@ def test_a_case_with_a_fault_of_its_own_waits_at_most_the_maximum_age_and_the_po
     rack.wait("node-1")
     rack.pass_minutes(minutes)
     assert bool([*rack.checks.waiting_too_long()]) is bool(broken)
+    rack.wait("node-1", "queued")
+    assert rack.broken == broken
+
+
+@pytest.mark.parametrize(("silent", "broken"), [(RACK[:2], [TOO_LONG]), (RACK[:3], [])])
+def test_only_many_nodes_that_become_silent_later_let_a_case_wait_longer(
+    rack: Rack, silent: tuple[str, ...], broken: list[str]
+) -> None:
+    rack.fault("xid.79", ("node-1",))
+    rack.wait("node-1")
+    rack.pass_minutes(60)
+    rack.fault("host.silent", silent)
+    rack.pass_minutes(140)
     rack.wait("node-1", "queued")
     assert rack.broken == broken
 

@@ -15,7 +15,7 @@ from faultbridge.simulation.environment.agents import AgentActions
 from faultbridge.simulation.environment.cloud_actions import HOUR, pick
 from faultbridge.simulation.environment.samples import kernel_line, link_state
 from faultbridge.simulation.fakes.fleet import FakeInstance
-from faultbridge.simulation.invariants.domain_faults import LostLinks
+from faultbridge.simulation.invariants.lost_links import LostLinks
 from faultbridge.simulation.simulated_system import REPAIRED
 
 SWITCH = "switch-1"

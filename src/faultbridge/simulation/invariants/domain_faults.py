@@ -10,15 +10,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from faultbridge.simulation.invariants.lost_links import LINK_FAULTS, SILENT, FaultyNode, LostLinks
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.simulation.journal import Journal
 from faultbridge.storage.writes import Item
 
-LINK_FAULTS = frozenset({"net.link_down", "net.link_absent"})
 MIN_NODES, MIN_PERCENT, EXPLAINS = 3, 30, 80
 """A shared cause is known from this number and share of a domain's nodes on; a narrower one explains this share."""
 
@@ -41,44 +40,6 @@ AT_MOST_ONE = "at most one repair begins while a fault of a failure domain lasts
 TOO_LONG = "a case waits for an incident no longer than its maximum age and the policy's time"
 
 
-@dataclass(frozen=True, slots=True)
-class LostLinks:
-    """The links of one node that a fault of its failure domain interrupts from `start` to `end`.
-
-    `nodes` counts the nodes of the domain. With `shared` False, each node has a fault of its own.
-    """
-
-    domain: str
-    nodes: int
-    node: str
-    instance: str
-    start: datetime
-    end: datetime
-    shared: bool = True
-
-
-@dataclass(slots=True)
-class _Node:
-    """The state of one node, by its entries; `faults` maps a fault (code, component) to repair action and start.
-
-    `absorbed_at` is when its case began to wait for an incident. `repaired_in` is the case of its last repair intent.
-    """
-
-    faults: dict[tuple[str, str], tuple[str, datetime]] = field(default_factory=dict)
-    status: str = ""
-    absorbed_at: datetime | None = None
-    repaired_in: str | None = None
-
-    def link_down_since(self) -> datetime | None:
-        """Return when the last of the node's links went down, by its entries; None if no link is down."""
-        return max((at for (code, _), (_, at) in self.faults.items() if code in LINK_FAULTS), default=None)
-
-    @property
-    def has_own_fault(self) -> bool:
-        """Return whether a fault other than a network fault requires an action."""
-        return any(not code.startswith("net.") and action != "none" for (code, _), (action, _) in self.faults.items())
-
-
 class DomainFaultChecks:
     """Checks intents and waiting cases of one cluster against the faults that the environment caused.
 
@@ -92,13 +53,14 @@ class DomainFaultChecks:
         self.lost: list[LostLinks] = []
         self.members: dict[str, frozenset[str]] = {}
         self.reached: Counter[str] = Counter()
-        self._nodes: dict[str, _Node] = {}
+        self._nodes: dict[str, FaultyNode] = {}
         self._known: dict[str, datetime] = {}
         self._many_since: datetime | None = None
         self._none_since: datetime | None = None
         self._repairs: Counter[tuple[str, datetime]] = Counter()
         self._begun: set[tuple[str, str]] = set()
         self._node_of: dict[str, str] = {}
+        self._many_silent_since: datetime | None = None
         self.swept_at: datetime | None = None
 
     def entry_added(self, item: Item) -> None:
@@ -106,7 +68,7 @@ class DomainFaultChecks:
         if not item["node"]:
             return
         name, kind, now = f"{item['cluster']}/{item['node']}", str(item["type"]), self._journal.clock.now()
-        node, data = self._nodes.setdefault(name, _Node()), json.loads(str(item["body"]))["data"]
+        node, data = self._nodes.setdefault(name, FaultyNode()), json.loads(str(item["body"]))["data"]
         if kind.startswith("Node Fault"):
             self._follow_fault(node, kind, data, now)
         elif kind == "Node Status Change":
@@ -144,12 +106,14 @@ class DomainFaultChecks:
             if node.absorbed_at is not None and self._waits_too_long(name, self._journal.clock.now()):
                 yield f"{name} waits since {node.absorbed_at:%d %H:%M}"
 
-    def _follow_fault(self, node: _Node, kind: str, data: dict[str, Any], now: datetime) -> None:
+    def _follow_fault(self, node: FaultyNode, kind: str, data: dict[str, Any], now: datetime) -> None:
         fault = data["code"], json.dumps(data["component"], sort_keys=True)
         if kind == "Node Fault Cleared":
             node.faults.pop(fault, None)
         else:
             node.faults[fault] = data["action"], node.faults.get(fault, (None, now))[1]
+            if fault[0] == SILENT and sum(one.is_silent for one in self._nodes.values()) >= MIN_NODES:
+                self._many_silent_since = now
         if fault[0] in LINK_FAULTS:
             self._follow_links(now)
 
@@ -197,7 +161,7 @@ class DomainFaultChecks:
             if not node.has_own_fault and now >= known_since + REACTION:
                 self._journal.add_violation(GIVEN_UP, text)
 
-    def _check_repeated(self, name: str, node: _Node, case: str, data: dict[str, Any], now: datetime) -> None:
+    def _check_repeated(self, name: str, node: FaultyNode, case: str, data: dict[str, Any], now: datetime) -> None:
         """Report a second repair of the same case while a fault of the node's failure domain is known."""
         repeated, node.repaired_in = node.repaired_in == case, case
         if not repeated or (since := self._many_since) is None or now >= since + MAX_AGE:
@@ -229,10 +193,15 @@ class DomainFaultChecks:
         """Return whether a case waits for an incident longer than permitted.
 
         Only nodes with a fault other than network faults, or with a failed repair, are checked. The wait counts from
-        its start, or from the start of the latest domain fault, which may delay the case again.
+        its start, from the latest domain fault, or from the latest time when one of many nodes became silent.
         """
         node = self._nodes[name]
-        since = max((node.absorbed_at or now, *(one.start for one in self.lost if one.start < now)))
+        starts = [
+            node.absorbed_at or now,
+            self._many_silent_since,
+            *(one.start for one in self.lost if one.start < now),
+        ]
+        since = max(start for start in starts if start is not None)
         checked, limit = node.has_own_fault or node.repaired_in is not None, since + MAX_AGE + POLICY_TIME
         return checked and self.swept_at is not None and min(now, self.swept_at) > limit
 

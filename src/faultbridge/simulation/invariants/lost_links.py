@@ -1,0 +1,52 @@
+"""Which nodes lost their links by faults of their failure domains, and what their entries say about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+LINK_FAULTS = frozenset({"net.link_down", "net.link_absent"})
+SILENT = "host.silent"
+
+
+@dataclass(frozen=True, slots=True)
+class LostLinks:
+    """The links of one node that a fault of its failure domain interrupts from `start` to `end`.
+
+    `nodes` counts the nodes of the domain. With `shared` False, each node has a fault of its own.
+    """
+
+    domain: str
+    nodes: int
+    node: str
+    instance: str
+    start: datetime
+    end: datetime
+    shared: bool = True
+
+
+@dataclass(slots=True)
+class FaultyNode:
+    """The state of one node, by its entries; `faults` maps a fault (code, component) to repair action and start.
+
+    `absorbed_at` is when its case began to wait for an incident. `repaired_in` is the case of its last repair intent.
+    """
+
+    faults: dict[tuple[str, str], tuple[str, datetime]] = field(default_factory=dict)
+    status: str = ""
+    absorbed_at: datetime | None = None
+    repaired_in: str | None = None
+
+    def link_down_since(self) -> datetime | None:
+        """Return when the last of the node's links went down, by its entries; None if no link is down."""
+        return max((at for (code, _), (_, at) in self.faults.items() if code in LINK_FAULTS), default=None)
+
+    @property
+    def is_silent(self) -> bool:
+        """Return whether the node's agent sends no heartbeats, by its entries."""
+        return any(code == SILENT for code, _ in self.faults)
+
+    @property
+    def has_own_fault(self) -> bool:
+        """Return whether a fault other than a network fault requires an action."""
+        return any(not code.startswith("net.") and action != "none" for (code, _), (action, _) in self.faults.items())
