@@ -152,11 +152,11 @@ def _repr(self: Any) -> str:  # noqa: ANN401 - as above
 
 
 def _first_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN401 - any class
-    """Return an `__init__` that is not compiled for the first instances of a class (`UNCOMPILED`).
+    """Return an `__init__` that a class uses until a faster `__init__` is compiled.
 
-    For these instances, it sets the fields one by one. For the next instance, it compiles a faster `__init__` and
-    replaces itself with it. Most services have one instance in a process, for which compiling would take longer.
-    Several threads may call this `__init__` at the same time.
+    The first `UNCOMPILED` calls set the fields one by one. The next call compiles the faster `__init__`, and replaces
+    this one. Compiling takes longer than setting the fields of one instance, and most services have only one instance
+    in a process. Several threads may call this `__init__` at the same time.
     """
     left = [None] * UNCOMPILED
 
@@ -230,7 +230,7 @@ def _compiled_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: 
 
 
 def _compiled(kind: Any, name: str, parameters: str, body: str, scope: dict[str, Any]) -> Callable[..., Any]:  # noqa: ANN401 - any class
-    """Compile a method of a class from its parameters and body, with the names in `scope`."""
+    """Compile a method of a class. `scope` has the values of the names that `parameters` and `body` use."""
     text = f"def _make({', '.join(scope)}):\n def {name}({parameters}):\n  {body}\n return {name}"
     made: dict[str, Any] = {}
     exec(text, vars(sys.modules[kind.__module__]), made)  # noqa: S102 - as `dataclasses` does, from names of fields only

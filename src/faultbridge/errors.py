@@ -42,7 +42,7 @@ class Misconfigured(FaultbridgeError):  # noqa: N818 - names the situation, like
 
 
 class Unverifiable(Misconfigured):
-    """The verifier cannot judge instances of this instance's type; an operator must change the verifier or the type."""
+    """The verifier cannot test instances of an instance type; an operator must change the verifier or the type."""
 
 
 class UnknownName(Rejected):

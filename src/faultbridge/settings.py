@@ -44,8 +44,8 @@ class Variable(Generic[T]):
     def __get__(self, settings: Settings | None, owner: type) -> Self | T:
         """Return the value of the setting, or its default if the variable is not set.
 
-        Read on the class instead of an instance (`settings` is None), the result is this `Variable`. Raises
-        Misconfigured if the value is invalid, or if there is neither a value nor a default.
+        If the attribute is read on the class `Settings`, `settings` is None, and this `Variable` itself is returned.
+        Raises Misconfigured if the value is invalid, or if there is neither a value nor a default.
         """
         if settings is None:
             return self

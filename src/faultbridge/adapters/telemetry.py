@@ -82,9 +82,9 @@ def emit_for_cluster(
 
 
 def emit_for_reason(reason: str, counts: Mapping[str, int]) -> None:
-    """Print counts as metrics with the dimension `reason`.
+    """Print counts as metrics with the dimension `reason`, such as why ingest returned records to the queue.
 
-    The caller prints the totals over all reasons with `emit`.
+    Call this function once for each reason, and print the totals over all reasons with `emit`.
     """
     _print(counts, {}, {"reason": reason}, {})
 

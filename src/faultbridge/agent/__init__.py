@@ -1,8 +1,13 @@
 """The node agent: reads logs, runs probes, and sends both as raw records to the queue of ingest.
 
-It runs on production GPU nodes, so its use of CPU, memory and disk is limited (`resource_limits`), and it imports only
-the standard library. Reading order: `__main__` (command line), `settings`, `agent` (main loop), `host` (clocks and
-identity), `resource_limits`; inputs: `log_follower`, `kernel_log`, `journal`, `cursors`, `urgency`, `probes`,
-`probe_commands`, `child_processes`, `interface_statistics`, `unchanged_output`, `value_log`, `drop_folder`; output:
-`heartbeat` and the folder `delivery`.
+The agent runs on production GPU nodes. Its use of CPU, memory and disk is therefore limited, and it imports only the
+standard library. Read in this order:
+
+- `__main__`, `settings`, `agent`: command line, settings, main loop
+- `host`, `resource_limits`: clocks and identity of the host; limits of CPU, memory and disk
+- `log_follower`, `kernel_log`, `journal`, `cursors`, `urgency`: log lines become records
+- `probes`, `probe_commands`, `child_processes`, `interface_statistics`: run the probes of a node
+- `unchanged_output`, `value_log`: select the probe output to send
+- `drop_folder`: files that other programs write for the agent
+- `heartbeat`, `delivery`: report that the agent runs; send the records
 """

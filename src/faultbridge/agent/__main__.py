@@ -1,4 +1,4 @@
-"""`python -m faultbridge.agent`: runs the node agent if the `faultbridge` command is not installed."""
+"""Run the node agent by `python -m faultbridge.agent`, on a node that has no `faultbridge` command."""
 
 from __future__ import annotations
 
@@ -19,8 +19,12 @@ ONCE_SECONDS = 45.0
 def run(settings: AgentSettings, *, once: bool = False) -> int:
     """Run the agent in this process and return its exit code.
 
-    Exit code 0 means that the agent ended normally. 75 means that it used too much memory and requires a restart by its
-    supervisor. With `once`, 1 means that records could not be sent.
+    If `once` is True, the agent runs each probe once, sends the records and ends within about 45 s. If `once` is False,
+    the agent runs until a signal ends it. The exit codes are:
+
+    - 0: the agent ended normally.
+    - 1, only with `once`: records could not be sent.
+    - 75: the agent used too much memory, and its supervisor must restart it.
     """
     resource_limits.lower_priority()
     if settings.instance_id is None:

@@ -34,7 +34,7 @@ SHUTDOWN_SECONDS = 5.0
 
 
 class MemoryExceeded(Exception):  # noqa: N818 - names the situation
-    """The agent uses more memory than allowed; it exits, and its supervisor restarts it."""
+    """The agent uses more memory than allowed; the agent exits, and its supervisor restarts it."""
 
 
 @dataclass(slots=True)
@@ -135,7 +135,10 @@ class Agent:
 
 
 def build_agent(settings: AgentSettings, transport: Transport | None = None, clock: AgentClock | None = None) -> Agent:
-    """Build the agent of this node from its settings. Without a `transport`, the agent sends to AWS."""
+    """Build the agent of this node from its settings.
+
+    Without a `transport`, the agent sends to AWS. Without a `clock`, the agent uses the clocks of this host.
+    """
     clock = clock or SystemClock()
     services = ServiceClock(clock)
     packer = RecordPacker(

@@ -20,7 +20,15 @@ _CHUNK_BYTES = 256 * 1024
 
 
 class Outcome(StrEnum):
-    """How a probe ended. `absent` means that the node does not have the program or the files to read."""
+    """How a probe ended.
+
+    - `done`: the program exited with code 0, or the files were read.
+    - `failed`: the program exited with another code or could not be started, or the read failed.
+    - `crashed`: a signal killed the program.
+    - `oversized`: the output was larger than 2 MiB.
+    - `hung`: the probe gave no result within its timeout.
+    - `absent`: the node does not have the program or the files to read.
+    """
 
     DONE = "done"
     FAILED = "failed"

@@ -28,7 +28,10 @@ class DropFolder:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def pending(self) -> Iterator[tuple[Path, str, bytes]]:
-        """Yield up to 20 files, each as its path, its source and its content."""
+        """Yield the files to send among the first 20 files of the folder, each as its path, source and content.
+
+        Deletes each of these 20 files that is not valid, and counts it in `refused`.
+        """
         try:
             files = sorted(path for path in self._folder.iterdir() if not path.name.startswith("."))
         except OSError:

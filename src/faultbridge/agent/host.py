@@ -33,7 +33,7 @@ class AgentClock(Protocol):
 
 
 class SystemClock:
-    """The clocks of this host. Kernel log times also use the clock CLOCK_MONOTONIC."""
+    """The clocks of this host. Its monotonic clock is CLOCK_MONOTONIC, which the times in the kernel log use too."""
 
     def now(self) -> datetime:
         """Return the wall clock time in UTC."""

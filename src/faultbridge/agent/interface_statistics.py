@@ -50,9 +50,9 @@ class _Round:
         self._absent = False
 
     def poll(self) -> ProbeResult | None:
-        """Check the running program, or start the next one. Returns the result of the round when the round has ended.
+        """Check the running program, and start the next one when the program has ended.
 
-        Returns None while interfaces remain.
+        Returns the result of the round after the last interface, else None.
         """
         while self._left:
             result = self._start() if self._running is None else self._check(self._running)

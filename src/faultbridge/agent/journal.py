@@ -54,7 +54,7 @@ class JournalLog(Log):
     def _from_start(self) -> Sequence[str]:
         """Return the `journalctl` options that select only messages since the agent started.
 
-        They are used until the first message has been read, because there is no journald cursor before that.
+        The options are used until the first message has been read, because no journald cursor is known before that.
         """
         if self._first_start is None:
             self._first_start = self._clock.now()

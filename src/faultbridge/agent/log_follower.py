@@ -85,7 +85,7 @@ class LineBatch:
         self._new_since = now if self._new_since is None else self._new_since
 
     def due(self, now: float) -> bool:
-        """Return whether the batch should become a record now, because it is full or has waited long enough."""
+        """Return whether the batch must become a record now: it is full, or its lines or counts have waited enough."""
         delay = BURST_FLUSH_DELAY_SECONDS if now - self._taken_at < REPEAT_WINDOW_SECONDS else FLUSH_DELAY_SECONDS
         new_lines_due = self._new_since is not None and now - self._new_since >= delay
         repeats_due = self._repeats_since is not None and now - self._repeats_since >= REPEAT_WINDOW_SECONDS
@@ -94,7 +94,8 @@ class LineBatch:
     def take(self, now: float) -> bytes:
         """Empty the batch and return its lines as one text, with the counts of repeated lines at the end.
 
-        The text contains all new lines of the log up to `position`, the read position after the last added line.
+        The text contains every line that was added since the last call. The attribute `position` is the read position
+        in the log after these lines.
         """
         for text, (count, line) in self._repeats.items():
             self._write(line.prefix + (text if count == 1 else f"message repeated {count} times: [ {text} ]"))
@@ -154,8 +155,8 @@ class Log(ABC):
 class Follower:
     """Converts one log to records.
 
-    It stops reading while the latest record can be neither stored on disk nor sent. A line that is too long for a
-    message is dropped and counted, and the cursor advances past the line.
+    The follower stops reading while the latest record can be neither stored on disk nor sent. A line that is too long
+    for a message is dropped and counted, and the cursor advances past the line.
     """
 
     log: Log
@@ -178,7 +179,7 @@ class Follower:
             self.flush()
 
     def flush(self) -> None:
-        """Store all lines that were read as records, unless an earlier record is not stored yet."""
+        """Convert all lines that were read to records and store the records, unless an earlier record must wait."""
         if self._pending:
             return
         body = self._batch.take(self.clock.monotonic())

@@ -129,7 +129,10 @@ def _start_port_counters(folder: Path) -> RunningProbe | ProbeResult:
 
 
 def port_counters(folder: Path) -> bytes:
-    """Read the state of each RDMA port, and its counters that have a threshold, as `path: value` lines."""
+    """Read the state and some counters of each RDMA port below `folder`, as lines of the form `path: value`.
+
+    Only counters for which ingest has a threshold are read.
+    """
     lines, with_threshold = [], counters_of("rdma-counters")
     for port in sorted(folder.glob("*/ports/*")):
         files = [port / name for name in _PORT_FILES]

@@ -67,9 +67,10 @@ class _ProbeState:
 
 @dataclass(slots=True)
 class ProbeScheduler:
-    """Runs the probes one after another. `cpu_seconds` returns the CPU time that the agent has used so far.
+    """Runs the probes one after another.
 
-    Two probes run at the same time only if the first one hangs and cannot be killed.
+    Two probes run at the same time only if the first one hangs and cannot be killed. `cpu_seconds` returns the CPU time
+    that the agent has used so far. A probe that uses much CPU time runs less often.
     """
 
     probes: Sequence[Probe]
@@ -96,7 +97,7 @@ class ProbeScheduler:
         return {name: state.failing.value for name, state in self._states.items() if state.failing is not None}
 
     def poll(self) -> Iterator[tuple[str, bytes]]:
-        """Check the running probe or start the next due one. Yields (source, body) of each record to send."""
+        """Check the running probe or, if none runs, start the next due probe; yield (source, body) of each record."""
         if self._running is None:
             probe = self._next_due()
             if probe is not None:
@@ -179,7 +180,11 @@ class ProbeScheduler:
 
 
 def probe_fault(probe: str, code_prefix: str, result: ProbeResult, *, at: datetime, seconds: int) -> bytes:
-    """Encode the fault of a failed probe as JSON. `seconds` is the timeout of the probe."""
+    """Encode as JSON the fault that reports a failed probe.
+
+    `code_prefix` is the first part of the fault code. `at` is the time of the failure. `seconds` is the timeout of the
+    probe.
+    """
     code, message = _CODES_AND_MESSAGES[result.outcome]
     evidence = result.error_text or result.output[:MAX_EVIDENCE].decode("utf-8", "replace")
     return _encode("fault", probe, f"{code_prefix}.{code}", f"{probe} {message.format(seconds=seconds)}", at, evidence)

@@ -1,6 +1,8 @@
-"""Value log: when each set of counter values was last sent, so that ingest need not store it again.
+"""Value log: records when each set of counter values was last sent.
 
-The log is written to the spool folder before the record that it describes, so that a restart does not lose it.
+The agent sends these times with the next counter sample. Ingest needs the times, because it does not store a sample
+whose values equal those of the sample before. The log is written to the spool folder before the sample is stored as a
+record, so that a restart of the agent does not lose the times.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Read in this order:
 
 - `routes`: every route as data, with its parameters and handler
 - `requests`: a request and its caller; reads parameters and checks their limits before any read of the table
-- `paging`: the tokens of lists
-- `bodies`: reads the bodies of requests that give an order
+- `paging`: limits and pagination tokens of list results
+- `bodies`: reads the bodies of requests that contain an operator's order
 - `handlers`: one method per route, from a request to a JSON document
 - `hardware`, `jobs`: the handlers of devices and findings, and of jobs
 - `problems`: errors as problem documents (RFC 9457)

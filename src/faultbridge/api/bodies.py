@@ -50,8 +50,8 @@ def read_mark(request: Request) -> MarkedFinding:
 def read_reason(request: Request, *required: str) -> str:
     """Return the `reason` of a request body, or "" if the body has none.
 
-    `required` names the other fields that the body may have; the caller checks that they are present. An invalid
-    reason, or any other field, raises `Rejected` (`bad_body`).
+    `required` names the other fields that the body may have. This function does not check that they are present; the
+    caller does. An invalid reason, or a field with any other name, raises `Rejected` (`bad_body`).
     """
     body = request.json_body()
     reason = body.get("reason", "")

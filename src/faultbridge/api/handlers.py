@@ -211,9 +211,9 @@ class Handlers:
         return view
 
     def _head(self, request: Request) -> tuple[int, int]:
-        """Return the epoch and the last sequence number of the stream of a node or of the cluster.
+        """Return the epoch and the last sequence number of the stream that the path of the request names.
 
-        The path of the request names the stream.
+        This is the stream of a node, or of the cluster.
         """
         if _stream_node(request) is None:
             head = self.directory.cluster(request.cluster).state.head

@@ -44,7 +44,7 @@ _PROBLEM_DESCRIPTIONS = {
 
 
 def openapi_document() -> dict[str, Any]:
-    """Return the OpenAPI document, which depends only on the code."""
+    """Return the OpenAPI document of the API; the same code always gives the same document."""
     _, schemas = models_json_schema([(one, "validation") for one in MODELS.values()], ref_template=REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:

@@ -21,7 +21,10 @@ class Paging:
     tokens: Tokens
 
     def read(self, request: Request, scope: str) -> tuple[int, str | None]:
-        """Return the page size, and the position that the page token contains (None without a token)."""
+        """Return the page size of a request, and the position in the list after which the page begins.
+
+        The position comes from the page token. It is None if the request has no token, which means the first page.
+        """
         limit, token = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT), request.text("token")
         return limit, self.tokens.read(f"{request.cluster}\n{scope}", token) if token else None
 

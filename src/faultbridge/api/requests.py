@@ -23,9 +23,10 @@ ALL_CLUSTERS = "*"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller of a request: a name for audit records, and the clusters that it may access.
+    """The caller of a request: a name for audit records, and the clusters that the caller may access.
 
-    `clusters` is None if API Gateway has already checked the access (IAM).
+    `clusters` is None if the caller signed in with IAM. API Gateway has then checked the access already, and the caller
+    may access every cluster.
     """
 
     name: str
@@ -64,7 +65,10 @@ class Request:
                 )
 
     def text(self, name: str) -> str | None:
-        """Return the value of a parameter, or None; several values raise `Rejected` (`bad_parameter`)."""
+        """Return the value of a parameter, or None if the request does not have the parameter.
+
+        Several values raise `Rejected` (`bad_parameter`).
+        """
         values = self.texts(name)
         if len(values) > 1:
             raise Rejected("bad_parameter", f"{name} has more than one value")

@@ -31,7 +31,11 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route of the API; `response` and `body` name its models. Only a POST route has a body."""
+    """A route of the API.
+
+    `response` and `body` name the models of its response and of its request body. Only a POST route has a request body;
+    `body` is None for all other routes.
+    """
 
     method: str
     path: str

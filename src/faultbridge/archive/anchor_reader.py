@@ -52,7 +52,10 @@ class AnchorReader:
     vault: Vault
 
     def __call__(self, cluster: str) -> AnchoredHashes:
-        """Collect every hash that the vault contains for a cluster; an unreadable object is a break."""
+        """Collect every hash that the vault contains for a cluster.
+
+        An object of the vault that cannot be read is reported in the result as a break.
+        """
         collected = _Collected()
         for anchor in self._anchors(cluster, collected.breaks):
             collected.anchors += 1
@@ -76,9 +79,10 @@ class AnchorReader:
         return anchor.stack_id if anchor else None
 
     def _recovered(self) -> frozenset[int]:
-        """Return the epochs that `faultbridge recover` has reserved in the vault.
+        """Return the numbers of the epochs that `faultbridge recover` has claimed.
 
-        An epoch is one numbering of the entries of a stream.
+        An epoch is one numbering of the entries of a stream. Before `faultbridge recover` starts an epoch, it stores an
+        object with the number of the epoch in the vault.
         """
         return frozenset(int(key.removeprefix(layout.EPOCHS)[:4]) for key in self.vault.list(layout.EPOCHS))
 

@@ -124,10 +124,10 @@ def _verify_stream(stream: Stream, content: _ArchiveContent, anchored: AnchoredH
 
 
 def _start(stream: Stream, lines: dict[Position, ArchiveLine], manifests: Iterable[Manifest]) -> Head | None:
-    """Return the first archived entry of a stream if earlier entries were deleted on purpose, else None.
+    """Return the first archived entry of a stream if the entries before it were deleted on purpose, else None.
 
-    Whole days may be deleted from the archive. The deletion was on purpose if the oldest remaining manifest names an
-    earlier sealed day, and if the stream's first range in this manifest begins at the first archived entry.
+    A customer may delete whole sealed days, so the verification then starts at this entry. A deletion was on purpose if
+    the oldest remaining manifest names an earlier sealed day, and if its range of the stream begins at this entry.
     """
     first = min(manifests, key=lambda manifest: manifest.day, default=None)
     if first is None or first.after is None or not lines:
@@ -140,7 +140,10 @@ def _start(stream: Stream, lines: dict[Position, ArchiveLine], manifests: Iterab
 
 
 def _add(lines: Lines, line: ArchiveLine, key: str) -> list[Break]:
-    """Add a line; returns a break if a different line was already added for its position."""
+    """Add the line of an entry, which was read from the archive object `key`, to `lines`.
+
+    Returns one break if `lines` already has a different line for the same position of the stream, else an empty list.
+    """
     first = lines.setdefault(line.stream, {}).setdefault(line.place, line)
     if (first.hash, first.body) == (line.hash, line.body):
         return []

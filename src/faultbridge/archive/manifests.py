@@ -38,7 +38,7 @@ class SealedRange:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A sealed day of one cluster; `after` is the day that was sealed before it, or None."""
+    """A sealed day of one cluster; `after` is the day that was sealed before, or None for the first sealed day."""
 
     stack: str
     stack_id: str

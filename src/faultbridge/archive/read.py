@@ -20,7 +20,10 @@ class ReadArchive:
     archive: Archive
 
     def objects(self, cluster: str, query: TimelineQuery | None = None) -> Iterator[str]:
-        """List the keys of a cluster's archive objects with entries; with `query`, only of the days in its period."""
+        """List the keys of the archive objects with entries of a cluster.
+
+        With `query`, only the objects of the days in the period of the query are listed.
+        """
         first = to_text(query.since)[:10] if query and query.since else ""
         last = to_text(query.until)[:10] if query and query.until else "~"
         for key in self.archive.list(layout.cluster_prefix(cluster)):

@@ -71,9 +71,9 @@ class ExpireEntries:
         return sealed.last - sealed.first + 1
 
     def _store(self, sealed: SealedRange, seal: StreamSeal, manifest: Manifest) -> bool:
-        """Store the seal of a stream, which marks the end of its archived part.
+        """Store the seal of a stream, which marks the end of the sealed entries of the stream.
 
-        Returns False if the stored seal already covers the range.
+        Returns False, and stores nothing, if the stored seal already covers the range `sealed`.
         """
         item = seal_item(_partition(manifest.cluster, sealed.node), seal, manifest.day, self.clock.now())
         end = place_text((sealed.epoch, sealed.last))

@@ -22,9 +22,12 @@ SEAL_DELAY = timedelta(hours=2)
 
 @dataclass(slots=True)
 class RunResult:
-    """The result of one run; `roots` maps each newly anchored cluster to its Merkle root.
+    """The result of one run for all clusters.
 
-    `late` lists the clusters that the next run retries, `failures` the clusters that an operator must fix.
+    - `roots`: the Merkle root of each cluster whose anchor this run recorded
+    - `sealed`: the number of sealed entries; `completed`: how many of them the archive lacked before
+    - `breaks`: the breaks of hash chains that were found, as text
+    - `late`: the clusters that failed and that the next run retries; `failures`: the clusters that an operator must fix
     """
 
     roots: dict[str, str] = field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""Seal: completes a day of a cluster in the archive and proves it, before its entries may expire.
+"""Seal: completes a day of a cluster in the archive and checks it, before the entries of the day may expire.
 
-The proof reads back every object that the manifest of the day names.
+The check reads back every object that the manifest of the day names.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LINES_PER_OBJECT = 20_000
 
 @dataclass(slots=True)
 class SealResult:
-    """The result for one day: its entries, how many the archive lacked, and the chain breaks found."""
+    """The result of sealing a day: how many entries it has, how many the archive lacked, and the chain breaks found."""
 
     day: str
     entries: int = 0
@@ -87,7 +87,7 @@ class Seal:
         """Seal a day that has no manifest, and return its locked manifest.
 
         If two runs seal the day at the same time, both use the manifest that was locked first. `key` is the archive key
-        of the manifest. The counts are stored in `result`.
+        of the manifest. The number of added lines and the chain breaks are stored in `result`.
         """
         manifest = self._write(config, result)
         self._prove(key, manifest)
@@ -98,9 +98,10 @@ class Seal:
         return locked
 
     def _finish(self, key: str, stored: bytes) -> Manifest:
-        """Finish the seal of a day that already has a manifest.
+        """Check and lock the stored manifest of a day again, and return it.
 
-        Raises `Misconfigured` if a different manifest of the day is locked in the vault.
+        An earlier run that stored the manifest may have been interrupted. Raises `Misconfigured` if an object of the
+        manifest is damaged, or if a different manifest of the day is locked in the vault.
         """
         manifest = Manifest.read(stored)
         self._prove(key, manifest)

@@ -37,7 +37,10 @@ class WriteArchive:
     sink: ArchiveSink
 
     def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
-        """Archive entry items and return their number; raises `Transient` if some lines were not accepted."""
+        """Archive the table items of entries, and return how many entries these were.
+
+        Raises `Transient` if the archive did not accept all of them.
+        """
         lines = [line_of(entry) for entry in entries]
         if lines:
             self.sink.put(lines)

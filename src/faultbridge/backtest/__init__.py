@@ -7,13 +7,13 @@ outcomes. Data that was not recorded is counted and named.
 
 Reading order:
 
-- `record`: commits and the course of each recorded case.
+- `record`: commits (entries that were written together), and the course of each recorded case.
 - `facts`: conditions, placements and operator orders of nodes, rebuilt from entries.
 - `explanations`: whether a decision differs because another policy was in force.
 - `recorded_case`: the case of a node, rebuilt from its entries.
-- `course`: decisions, and the course of a case under the tested policy.
-- `cluster`: slots and breakers under the tested policy.
-- `in_step`: compares decisions as long as they agree with the recorded decisions.
+- `course`: compared decisions, and the course of a case under the tested policy.
+- `cluster`: repair slots and breakers under the tested policy.
+- `in_step`: compares the decisions under the tested policy with the recorded decisions, until two decisions differ.
 - `counterfactual`: continues a case after a decision that differs.
 - `replay`: runs the recorded entries through these modules.
 - `judgment`: whether later entries confirm that a case needed its repair.

@@ -91,7 +91,10 @@ class ClusterReplay:
         return refused[0] if refused else None
 
     def is_behind(self, case: Case, now: datetime) -> bool:
-        """Return whether a case is behind others in the queue, so that admission would not start it now."""
+        """Return whether admission would not start a queued case now, also because other cases come first.
+
+        All queued cases compete for the free repair slots, while `refusal` considers only one case.
+        """
         waiting = [
             _queued(one, one.state.live_case, one.state.live_case.repair_action)
             for one in self.tracks.values()

@@ -49,7 +49,10 @@ class Counterfactual:
         self.settle(track, at)
 
     def observe(self, track: Track, commit: Commit) -> None:
-        """Apply the recorded faults of a commit to a diverged node, unless its recorded repair caused them."""
+        """Apply the recorded changes of conditions in a commit to a diverged node, and continue its simulated case.
+
+        Changes that a recorded repair of the node caused are ignored, because the simulation does not have this repair.
+        """
         repairing = track.trail is not None and track.trail.attempts and commit.actor in _BY_REPAIR
         changes, conditions = self.in_step.reader.changes(track.state, commit)
         if repairing or not changes:
@@ -59,9 +62,10 @@ class Counterfactual:
         self.settle(track, commit.at)
 
     def next_timer(self, track: Track) -> datetime | None:
-        """Return the time at which the case of a diverged node continues by itself.
+        """Return the time of the next step of a diverged node's simulated case (`settle`).
 
-        None if there is no such case, or if it waits for an operator.
+        The result is None if the node has no live case, or if the case continues only after an operator's order or a
+        new fault.
         """
         case = track.state.live_case
         if case is None or case.status is CaseStatus.ESCALATED:
@@ -72,7 +76,10 @@ class Counterfactual:
         return track.attempt_ends or earliest(answer_by, track.retry_at)
 
     def settle(self, track: Track, at: datetime) -> None:
-        """Advance the case of a diverged node through every step that is possible at a time."""
+        """Advance the case of a diverged node by one step: decide about it, and admit, start or finish its attempt.
+
+        Without a live case, the simulated course ends. The time of the next step is `next_timer`.
+        """
         case = track.state.live_case
         if case is None:
             self._end(track, at)
@@ -93,7 +100,7 @@ class Counterfactual:
             self._end(track, at)
 
     def _begin(self, track: Track, case: Case) -> None:
-        """Start the simulated course of a case, and take its node out of service if the case requires it."""
+        """Start the simulated course of a case if it has none; take the node out of service if the case isolates it."""
         if track.course is None:
             gpus = case.gpus or (track.trail.gpus if track.trail else None)
             track.course = Course(track.state.key.node, case.code, case.opened_at, gpus, track.trail)

@@ -1,4 +1,4 @@
-"""Courses: compared decisions, and the simulated course of each case for which they differ."""
+"""Courses: compared decisions, and the simulated course of each case for which the two decisions differ."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ class Decision:
 class Course:
     """The course of a case under the tested policy.
 
-    `end` is the resolution of the case, `none` if the tested policy does not repair it, `by_operator` if only an
-    operator can close it, and "" while it is live.
+    `trail` is the recorded course of the same case, or None if the record has no such case. `actions` are the repair
+    actions under the tested policy. `end` states how the case ended: with its resolution, `none` if the tested policy
+    repairs nothing, or `by_operator` if only an operator can close the case. It is empty while the case is live.
     """
 
     node: str
@@ -65,12 +66,13 @@ class Course:
 class Track:
     """One node in a replay: its state under the tested policy, and its recorded state.
 
-    `trail` is the recorded course of its case. `diverged` is True once the two policies decided differently. Until
-    then, both states have the same case, and after that, a case under the tested policy is simulated:
+    `trail` is the recorded course of the node's case. `diverged` is True after a decision of the tested policy differed
+    from the recorded decision. Before that, both states have the same case. After that, a case of the node under the
+    tested policy is simulated with these fields:
 
     - `course`: the simulated course of the case
-    - `attempt_ends`: when its running attempt ends
-    - `retry_at`: when its refused attempt is considered again; `retry_pause` is the next pause between two tries
+    - `attempt_ends`: when the running attempt ends
+    - `retry_at`: when a refused attempt is tried again; `retry_pause` is the pause before the try after that
     """
 
     state: NodeState

@@ -62,7 +62,7 @@ class InStep:
         return decisions
 
     def _agreed(self, state: NodeState, commit: Commit) -> NodeState:
-        """Return the node after a commit on which record and tested policy agree, with the recorded case."""
+        """Apply what a commit recorded to a node and its case, which keeps the rule of the tested policy."""
         policy = self.cluster.rules.policy
         rule = state.live_case.rule if state.live_case else None
         state = follow_case(_with_recorded_id(state, commit), commit, policy.limits, self.reader.catalog)
@@ -182,8 +182,8 @@ def replace_state(track: Track, state: NodeState) -> Track:
 def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> bool:
     """Return whether the decision stages produced a commit, so that the back-test compares their decisions.
 
-    They run after `changes` of conditions, when a timer is due, and after an order that changed a condition. They did
-    not produce the commit if a case change in `recorded` was an effect of something else, such as a repair.
+    The stages run after `changes` of conditions, when a timer is due, and after an order that changed a condition. If
+    something else, such as a repair, made a case change in `recorded`, the stages did not produce the commit.
     """
     recorded = list(recorded)
     if any(not _is_decided(one) and one["data"]["rule"] != "" for one in recorded):

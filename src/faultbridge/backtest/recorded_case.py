@@ -101,8 +101,8 @@ def _new_case(event: Event) -> Case:
 def _answered(state: NodeState, event: Event) -> NodeState:
     """Return a node after a recorded note about the approval request of its live case.
 
-    If the note ends the request, the order `approved` grants the request, and any other order removes the request. All
-    other notes change nothing.
+    A note that ends the request contains the order that ended it. The order `approved` grants the request, and any
+    other order removes it. All other notes change nothing.
     """
     case, facts = state.live_case, event["data"]["facts"]
     if case is None or event["data"].get("stage") != "over" or case.approval is None:

@@ -1,8 +1,9 @@
 """Read text parameters without pydantic, whose import takes longer than most offline commands.
 
-Typer converts every value with pydantic, even text that needs no conversion. This module replaces one private function
-of Typer. A value that already has its type is returned; Typer converts all others. If Typer lacks the function, nothing
-is replaced.
+Typer converts every value with pydantic, even text that needs no conversion. This module replaces the private function
+of Typer that creates the conversion of a parameter. The replacement returns a value unchanged if it already has the
+type of the parameter. Typer still converts all other values. If a version of Typer lacks the function, nothing is
+replaced.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ _NAME = "build_runtime_param"
 
 @dataclass(frozen=True, slots=True)
 class PlainParameter:
-    """Converts the values of one parameter in place of the object that Typer would create.
+    """Converts the values of one command line parameter, and uses Typer's own conversion only where it is needed.
 
-    `descriptor` is Typer's description of the parameter. `convert` is the function of Typer that creates its own
-    conversion from the descriptor. It is called only for values that `coerce` does not handle itself.
+    `descriptor` is Typer's description of the parameter. `convert` is the replaced function of Typer, which creates
+    Typer's conversion from the descriptor. `coerce` calls it only for a value that needs a conversion.
     """
 
     descriptor: Any

@@ -1,6 +1,7 @@
 """Stores reports of training jobs: a job starts when all of its active pods are running.
 
-A job ends when its leading pod succeeds, when a pod fails or is deleted, or when all pods have succeeded.
+A job ends when its leading pod (the master of a Kubeflow job) succeeds, when all pods have succeeded, when a pod fails,
+or when a pod is deleted before it has finished.
 """
 
 from __future__ import annotations

@@ -95,9 +95,10 @@ def record_of_event(event: Mapping[str, Any]) -> CollectedRecord | None:
 
 
 def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the types of true conditions that no packaged mapping contains.
+    """Yield the types of a node's conditions with status `True` that the packaged mapping of conditions lacks.
 
-    Types of a healthy state, which end in `Ready` or `Healthy`, and the checks of NVSentinel are left out.
+    Only a customer's own mapping can translate these types to fault codes. Types that end in `Ready` or `Healthy` are
+    left out, because `True` is their healthy state. The checks of NVSentinel are left out too.
     """
     known = members(mapping("conditions", {})["types"])
     for condition in objects_in(members(node.get("status")).get("conditions")):

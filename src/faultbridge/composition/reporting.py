@@ -30,7 +30,7 @@ class Pages:
 
     @cached_property
     def settings(self) -> PagerSettings:
-        """Return the settings of the pager: its links and its limits."""
+        """Return the settings of the pager: the links in its pages, its hourly limit, and when it reminds operators."""
         from faultbridge.pager.page import Links, PagerSettings
 
         settings = self.installation.settings
@@ -50,14 +50,14 @@ class Pages:
 
     @cached_property
     def chats(self) -> ChatWebhooks:
-        """Return the service that posts published pages to chat channels."""
+        """Return the service that posts pages (operator alerts) to chat channels."""
         from faultbridge.adapters.paging.chat_webhooks import ChatWebhooks
 
         return ChatWebhooks(self.installation.ports.chat_webhooks)
 
     @cached_property
     def remind(self) -> Remind:
-        """Return the service that sends operators summaries and reminders."""
+        """Return the service that sends reminders of open pages, summaries of withheld pages, and postponed pages."""
         from faultbridge.pager.remind import Remind
 
         ports = self.installation.ports

@@ -28,7 +28,10 @@ IMMUTABLE = "private, max-age=31536000, immutable"
 
 
 def entity_tag(version: str) -> str:
-    """Return the weak entity tag (HTTP `ETag`) for a version of a page."""
+    """Return the weak entity tag (HTTP `ETag`) for a page.
+
+    `version` is a text that changes when the page shows another state, such as the text of the page itself.
+    """
     return f'W/"{hashlib.sha256(version.encode()).hexdigest()[:32]}"'
 
 
@@ -36,9 +39,10 @@ def entity_tag(version: str) -> str:
 class Content:
     """A response: its text, its media type, its status, and how long a browser may cache it.
 
-    If `file_name` is set, the browser saves the text as a file of this name. `tag` is the entity tag; if it is empty,
-    the tag is derived from the text. Two texts with the same entity tag show the same state. Only the ages that they
-    show may differ, by less than a minute.
+    - If `file_name` is set, the browser saves the text as a file of this name. If it is None, the browser shows it.
+    - `tag` is the entity tag. If it is empty, the tag is derived from the text.
+    - Two texts with the same entity tag show the same state. Only an age in them, such as "2 minutes ago", may differ,
+      by less than a minute.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""Facts: reads the documents of one page; the number of reads does not grow with the history."""
+"""Facts: reads the documents that one web page shows, with a limited number of reads for any number of entries."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ class Facts:
     def _grid(self, config: ClusterConfig, rows: Iterable[Document]) -> tuple[GridNode, ...]:
         """Return every node of a cluster with its status and placement.
 
-        A node without a row in `rows`, the unhealthy nodes, is healthy. Placements may be up to 15 minutes old.
+        Nodes without a row in `rows` are healthy. Placements may be up to 15 minutes old.
         """
         unhealthy = {str(row["node"]): row for row in rows}
         return tuple(
@@ -236,7 +236,7 @@ class Facts:
 
     @contextmanager
     def _once(self, cluster: str) -> Iterator[Views]:
-        """Yield views that share their reads of a cluster's registration, controls, state and waiting work."""
+        """Yield views that read the items of a cluster once for all calls in a `with` block, to read the table less."""
         reads = ClusterReads(self.views.table, self.clock)
         with reads.once(cluster, policy=False):
             yield Views(reads)

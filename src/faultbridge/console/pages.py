@@ -1,4 +1,4 @@
-"""Pages: builds the console page for each path. JSON and CSV contain the same data as the page."""
+"""Pages: builds the page of each console path as HTML, as JSON (its documents) or as CSV (its timeline entries)."""
 
 from __future__ import annotations
 
@@ -115,9 +115,10 @@ class Pages:
         return Content(render(data.template, self.links, **values), tag=tag)
 
     def _version(self, data: PageData) -> str:
-        """Return a text that changes whenever the page must be loaded again.
+        """Return the text from which the entity tag of a page is computed.
 
-        It changes with the page's documents and, while the page is live, every minute.
+        The text changes with the documents of the page (except ages), the style sheet and the script. The text of a
+        live page also changes every minute.
         """
         minute = f"{self.facts.clock.now():%Y-%m-%dT%H:%M}" if data.live else ""
         return json.dumps([_without_ages(data.documents), minute, self.links.asset(STYLE), self.links.asset(SCRIPT)])
@@ -194,17 +195,18 @@ class Pages:
         return PageData("incident.html", {"page": page}, documents, found.entries, incident_id, page.live)
 
     def _now(self, entries: Iterable[Document]) -> datetime:
-        """Return the current minute, or the time of the last entry if it is later.
+        """Return the start of the current minute, or the time at which the last of `entries` was recorded, if later.
 
-        The time is cut to whole minutes, so that the text of an unchanged page stays equal within a minute.
+        The current time is cut to whole minutes, so that the text of an unchanged page stays equal within a minute.
         """
         minute = self.facts.clock.now().replace(second=0, microsecond=0)
         return max([minute, *(from_text(str(one["metadata"]["recorded_at"])) for one in entries)])
 
     def _span(self, window: Window, entries: Iterable[Document]) -> Span:
-        """Return the time span that a page shows: `window`, which ends now at the latest.
+        """Return the time span that a page shows for a time window.
 
-        If the window has no start, the span starts at the first of `entries`, or a minute ago without entries.
+        If the window has no end, or ends in the future, the span ends now. If the window has no start, the span starts
+        at the first of `entries`, or one minute ago if there are no entries.
         """
         since, until = window
         now = self._now(entries)

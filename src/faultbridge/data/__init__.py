@@ -33,7 +33,10 @@ def load_catalog() -> Catalog:
 
 @cache
 def network_faults_ended_by_reboot() -> frozenset[str]:
-    """Return the codes of the network faults that a reboot ends, because no source reports their end."""
+    """Return the codes of the network faults that a reboot of the node ends.
+
+    No source ever reports that such a fault is over.
+    """
     return frozenset(_read_beside("coverage.json")["ended_by_reboot"]["codes"])
 
 
@@ -143,7 +146,10 @@ def _row(raw: Mapping[str, Any]) -> Row:
 
 
 def _family(code: str) -> Family | None:
-    """Return the family of a fault code, from the longest pattern that matches the code; None without one."""
+    """Return the family of a fault code, or None if the code belongs to no family.
+
+    If several patterns match the code, the longest pattern determines the family.
+    """
     matching = [pattern for pattern in _family_patterns() if matches_family(code, pattern)]
     return _family_patterns()[max(matching, key=len)] if matching else None
 
@@ -161,7 +167,10 @@ def matches_family(code: str, pattern: str) -> bool:
 
 @cache
 def _family_patterns() -> Mapping[str, Family | None]:
-    """Return the fault family of each pattern; None for patterns of codes that belong to no family."""
+    """Return a mapping from each pattern of fault codes, such as `net.*`, to the family of these codes.
+
+    The value is None if the codes belong to no family.
+    """
     read = _read_beside("families.json")
     without: dict[str, Family | None] = {pattern: None for one in read["without"] for pattern in one["codes"]}
     return without | {pattern: Family(name) for name, patterns in read["families"].items() for pattern in patterns}

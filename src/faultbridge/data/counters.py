@@ -1,4 +1,4 @@
-"""Thresholds: how much a counter may increase before it is a fault; a customer can replace the limits."""
+"""Thresholds: the increase of each counter above which it is a fault. A customer can replace the limits."""
 
 from __future__ import annotations
 

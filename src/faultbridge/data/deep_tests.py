@@ -18,7 +18,8 @@ class DeepTest:
     """One test: its name, the lowest level at which it runs, its time limit in seconds, and its script.
 
     If an instance lacks the tools of a test, the test has no result, and the verification does not pass. The exception
-    is a test between two instances: it is left out if the level of the verification is below `optional_below`.
+    is a test between two instances in a verification whose level is below `optional_below`: if the tools are missing,
+    the test is left out.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The fields of a dcgm-exporter page that the decoder reads; the agent detects changes only in them."""
+"""The metrics of dcgm-exporter that the decoder reads. The agent compares only these to detect changed output."""
 
 from __future__ import annotations
 

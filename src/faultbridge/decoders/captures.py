@@ -33,20 +33,20 @@ class Part:
 
 
 def may_be_capture(head: bytes) -> bool:
-    """Return whether the start of a body has a line with a command whose output follows."""
+    """Return whether the start of a body contains a command line or heading, as in a capture of several commands."""
     return has_headings(text_of(head))
 
 
 def parts_of(body: bytes) -> tuple[Part, ...]:
     """Return the command outputs in a capture, each with its source.
 
-    The result is empty, and the body is to be decoded as a whole, if one of these conditions holds:
+    The result is empty if the caller must decode the body as a whole. That is so in each of these cases:
 
     - The capture has more than 256 outputs.
     - No source recognizes any output.
-    - Every output with a title is recognized, and exactly one output is recognized.
-    - Every output with a title is recognized, and all recognized outputs have the same source, which reads several
-      outputs together (`_READ_TOGETHER`).
+    - A source recognizes exactly one output, and every other output has no title (no command and no heading).
+    - The same source recognizes all outputs that have a title, and its decoder can read several outputs in one text
+      (`_READ_TOGETHER`).
     """
     outputs = list(islice(outputs_of(text_of(body)), _MAX_OUTPUTS + 1))
     if len(outputs) > _MAX_OUTPUTS:

@@ -87,7 +87,7 @@ class CommandOutput:
 
 
 def has_headings(text: str) -> bool:
-    """Return whether a text has a line that names a command or title, after which its output follows."""
+    """Return whether a text contains a line that starts an output: a command line or a heading."""
     return _HEADING.search(text) is not None
 
 

@@ -23,12 +23,12 @@ _MAX_MISSES = 64
 
 
 def of_events(read: Read, recognize: Callable[[bytes], bool], events: Sequence[LogEvent], hints: Hints) -> Decoded:
-    """Decode log events with `read`, the decoder of one text.
+    """Decode log events. `read` decodes one text, and `recognize` returns whether a text is a complete record.
 
-    - If each event is a complete record, each event is decoded separately. `recognize` decides whether it is complete.
-    - Otherwise, all events are decoded as one text.
-    - If the decoder rejects that text but some events are complete records, each event is decoded separately. If no
-      event is a complete record, `Rejected` is raised.
+    - If every event is a complete record, each event is decoded separately.
+    - Otherwise, the events are joined and decoded as one text.
+    - If `read` rejects the joined text, and at least one event is a complete record, each event is decoded separately.
+      If no event is a complete record, `Rejected` is raised.
     """
     filled = [event for event in events if event.message.strip()]
     if not filled:
@@ -62,10 +62,10 @@ def _of_event(read: Read, event: LogEvent, hints: Hints) -> Decoded:
 
 
 class _EventFinder:
-    """Finds the event that an observation comes from, after several events were decoded as one text.
+    """Finds the log event that an observation comes from, after several events were decoded as one text.
 
-    It searches the events for the evidence of the observation. If that fails, it decodes each complete event
-    separately, and searches for an equal observation.
+    The finder searches the events for the evidence of the observation. If no event contains the evidence, the finder
+    decodes each event that is a complete record separately, and searches the results for an equal observation.
     """
 
     def __init__(self, read: Read, hints: Hints, events: Sequence[LogEvent], whole: Sequence[bool]) -> None:

@@ -80,7 +80,7 @@ def get(name: str) -> Decoder:
 def decode(source: str, body: bytes, hints: Hints = NO_HINTS) -> tuple[Observation, ...]:
     """Return the observations in one record.
 
-    Raises `Rejected`, with a stable reason, if the record cannot be read.
+    Raises `Rejected`, with the reason as a code such as `no_framing`, if the record cannot be read.
     """
     return read(source, body, hints).observations
 
@@ -88,7 +88,7 @@ def decode(source: str, body: bytes, hints: Hints = NO_HINTS) -> tuple[Observati
 def read(source: str, body: bytes, hints: Hints = NO_HINTS) -> Decoded:
     """Return the observations in one record, and how much of the record was not understood.
 
-    Raises `Rejected`, with a stable reason, if the record cannot be read.
+    Raises `Rejected`, with the reason as a code such as `no_framing`, if the record cannot be read.
     """
     decoder, cleaner = get(source), TextCleaner()
     _reject_unreadable(body)

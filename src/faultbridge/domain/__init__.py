@@ -16,7 +16,7 @@ Reading order:
 - `offenders`: whether a card or its slot is the cause of repeated faults.
 - `records`, `instances`: raw records with their outcomes, and the instances that back nodes.
 - `findings`: signs of gray failures, and the precision of their detectors.
-- `names`, `times`, `safe_text`: validation of names, timestamps as text, and text from records for people.
+- `names`, `times`, `safe_text`: validation of names, timestamps as text, and display of text from records.
 - `copies`: creates and copies frozen values quickly.
 
 Nothing here reads a clock, a file or a network. Tests: tests/domain.

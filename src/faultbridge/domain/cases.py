@@ -105,11 +105,11 @@ class Intent:
 class Attempt:
     """One admitted repair attempt of a case and its progress.
 
-    `steps` maps each finished step to its outcome, so that a repeated call returns the same outcome. `step` is the
-    current step: it started at `since`, has run `tries` times, and must report to Step Functions with `task_token` by
-    `deadline`. The sweep checks the attempt at `probe_at`. `operation` is the id of the running verification. A fault
-    after `watched_since` proves that the repair failed. Log collection started at `bundle_since`. `launches` counts
-    failed launches of a successor. `spare` is the claimed spare. Every launch requests `instance_types`.
+    `steps` maps each finished step to its outcome, which a repeated call returns again. `step` is the current step. It
+    started at `since`, and must report to Step Functions with `task_token` by `deadline`. The sweep checks the step at
+    `probe_at`; `tries` counts the checks. `operation` is the id of the running verification or restart. A fault after
+    `watched_since` makes the verification fail. Log collection started at `bundle_since`. `spare` is the instance id of
+    a claimed spare, `launches` the number of failed launches of a successor, `instance_types` the types to launch.
     """
 
     number: int
@@ -160,7 +160,7 @@ class Case:
     `marks` holds the time at which the case first reached each status or phase. `uncounted` is the number of attempts
     that do not count against the policy's limit, such as those that found no capacity. A `cancelled` case releases no
     instance: its attempt only returns the node to service. `incident` is the id of the cluster incident for which an
-    absorbed case waits. A case that then only verifies the node keeps this id. `held_from` is the status before the
+    absorbed case waits. The id is kept if the case then only verifies the node. `held_from` is the status before the
     case was absorbed, or `escalated` if an operator had to decide. `relapse_of` is the id of the earlier case whose
     repaired fault came back. At `confirmed_at`, a failed verification confirmed the claimed conditions of the node.
     `governed_by` names the policy rules of the attempts so far, which also apply to the next attempt.
@@ -228,7 +228,7 @@ class Case:
 
     @property
     def pending_approval(self) -> Approval | None:
-        """Return the approval request that is still unanswered, or None."""
+        """Return the approval request of a queued case while it is unanswered, else None."""
         unanswered = self.approval is not None and self.approval.granted is None
         return self.approval if unanswered and self.status is CaseStatus.QUEUED else None
 

@@ -1,4 +1,4 @@
-"""The fault catalog: severity, action, scope and end of each fault code, with their sources."""
+"""The fault catalog: each fault code with its severity, action, scope, what ends the fault, and public sources."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ class Recommendation:
 class Row:
     """One fault code of the catalog and its meaning.
 
-    - `ends_on` lists what ends the fault: `reset_gpu`, `reboot_node`, `replace_node`, `verified`, `snapshot:<source>`
-      or `quiet:<seconds>`.
+    - `ends_on` lists what ends the fault: a repair action (`reset_gpu`, `reboot_node`, `replace_node`), a passed
+      verification (`verified`), a health snapshot without the fault (`snapshot:<source>`), or a time without a new
+      report of it (`quiet:<seconds>`).
     - `same_as` is the code under which the fault is stored if two codes mean the same: a lost GPU in nvidia-smi is
       stored as `xid.79`.
     - `stands_for` is set for an unspecific code, such as "node unhealthy". It lists the codes and families (`xid.*`)

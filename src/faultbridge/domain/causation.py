@@ -5,7 +5,7 @@ rules:
 
 - The entry that opens a case is caused by the fault that the case is about.
 - The entry with which an incident absorbs or releases a case (the case starts or stops waiting) is caused by the latest
-  event of the incident. The chain of the case continues at the previous entry of the case (`continues_case`).
+  event of the incident. For this entry, a reader must also follow the previous entry of the case (`continues_case`).
 - Any other entry of a case is caused by the previous entry of the case. The chain of a case therefore leads from its
   first fault to its last entry.
 - An entry about a fault that changed without a record is caused by the last entry in the same commit that is not about
@@ -34,8 +34,8 @@ STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
 def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
     """Return whether a reader who follows the causes of an event must also follow the previous entry of its case.
 
-    This is so if `event` belongs to a case and `cause`, its cause, is an event of an incident. The cause leads to the
-    incident only. The previous entry of the case leads to the first fault of the case.
+    The result is True if `event` belongs to a case and its `cause` is an event of an incident. The causes of that
+    incident do not lead to the first fault of the case, but the previous entry of the case does.
     """
     return event["metadata"]["case_id"] is not None and (
         cause["metadata"]["event_type"] == EntryType.CLUSTER_INCIDENT.value
@@ -43,10 +43,10 @@ def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
 
 
 def moved_by(drafts: Iterable[Draft], cause: str | None) -> tuple[Draft, ...]:
-    """Return the draft entries with `cause` as the cause of the first status change of a case.
+    """Return these drafts, with `cause` as the cause of the first draft that changes the status of a case.
 
-    All other entries keep their causes, because the later ones are consequences of that status change. If `cause` is
-    None, the status change keeps its cause too.
+    `cause` is the id of an event. The other drafts are not changed: those after the status change are consequences of
+    the status change. If `cause` is None, or if no draft changes the status of a case, no draft is changed.
     """
     named = list(drafts)
     first = next((place for place, draft in enumerate(named) if draft.type is EntryType.CASE_STATUS), None)
@@ -88,10 +88,11 @@ class _Causes:
 
     @classmethod
     def of(cls, before: NodeState, after: NodeState, *, starts_chains: bool) -> _Causes:
-        """Start with the event ids that earlier commits stored in the node's state as possible causes.
+        """Return the possible causes before the first entry of a commit: the event ids in the node's state.
 
-        If an entry outside a case is the first of its commit, its cause is the last status change of the node. With
-        `starts_chains`, such an entry has no cause, because it starts a new chain of causes.
+        `starts_chains` is used if the first entry of the commit is about neither a fault nor a case. If it is True,
+        this entry has no cause, because it starts a new chain of causes. If it is False, the cause of this entry is
+        the last status change of the node.
         """
         conditions = (*before.conditions.items(), *after.conditions.items())
         known = {key: one.event_id for key, one in conditions if one.event_id}

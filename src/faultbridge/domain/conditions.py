@@ -156,18 +156,20 @@ class Tombstone:
 
 
 def last_end(active: Iterable[Condition], tombstones: Iterable[Tombstone]) -> datetime | None:
-    """Return when the last of a node's ended conditions ended, if some active ones of a family began again.
+    """Return when a condition of a node last ended, or None if no active condition with a family has begun again.
 
-    Otherwise the result is None. A condition of `active` that began again has no tombstone; its earlier end counts too.
+    `active` are the active conditions of the node, and `tombstones` its ended ones. A condition that began again has no
+    tombstone, so its earlier end (`ended_before`) is compared too.
     """
     again = [one.ended_before for one in active if one.family is not None and one.ended_before is not None]
     return max((*again, *(one.ended_at for one in tombstones))) if again else None
 
 
 def identity(component: Component, devices: Iterable[Component]) -> Component:
-    """Return the component with all identifiers that the node's device list states for its device.
+    """Return a component with the identifiers that the device list of its node states for the same device.
 
-    A component of a device that is not in the list is returned unchanged.
+    The PCI address, UUID, index and serial number in the list take precedence over those of the component. A component
+    whose device is not in the list is returned unchanged.
     """
     for device in devices:
         if device.type == component.type and _same_device(device, component):

@@ -45,7 +45,7 @@ class CaseStatus(StrEnum):
     """Whether a case with this status is not closed. An attribute, because it is read more often than any other."""
 
     def __init__(self, value: str) -> None:
-        """Create a case status from its text, such as `open`. A status that closes the case is not `live`."""
+        """Set `live` from the text of the status: False for `resolved` and `expired`, True for all others."""
         self.live = value not in {"resolved", "expired"}
 
 

@@ -123,7 +123,7 @@ NODE_COMPONENT = Component(ComponentType.NODE)
 class Fault:
     """One observation that something is wrong.
 
-    A decoder sets `severity` and `action` only if the source states them for this event. `Catalog.classify` sets the
+    A decoder sets `severity` and `action` only if the source states them for this fault. `Catalog.classify` sets the
     missing values. `observed_at` is None if the input contains no time.
     """
 
@@ -188,11 +188,11 @@ class EfaRates:
 class Snapshot:
     """One complete health check of a node by one source.
 
-    - `covers` maps each fault code that the check can decide to the components whose value it could read. The snapshot
-      clears no fault of any other component, such as one that was absent or lost.
+    - `covers` maps each fault code that the check can detect to the components that the check could read. Only on these
+      components does the snapshot clear faults with this code: a component that is lost is not read and stays faulty.
     - `present` holds the faults that the check found. `devices` are all devices of the node, or empty if not known.
     - `part` names the check if a source reports several checks. Each check has its own latest snapshot.
-    - `efa_rates` are compared later, when the instance type of the node is known.
+    - `efa_rates` are compared with the expected rates later, when the instance type of the node is known.
     """
 
     source: str

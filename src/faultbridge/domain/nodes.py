@@ -32,7 +32,7 @@ class NodeKey(NamedTuple):
 class Isolation(StrEnum):
     """Whether the orchestrator keeps new work off a node; isolation is independent of repair.
 
-    `not_applicable` is a node out of service in a cluster without an orchestrator that could cordon it.
+    `not_applicable`: the node is out of service. Its provider keeps jobs off it, or its cluster has no orchestrator.
     """
 
     NONE = "none"
@@ -72,7 +72,7 @@ class Placement:
 
     `domains` holds the failure domains by kind, and `domain` the narrowest of them. `host_names` change with the
     instance. `aliases` and `slot`, the provider's permanent id of the node, stay. `named_after` is the id of the last
-    instance that had the node's name as its host name. It is None if the node's name is no host name of an instance.
+    instance whose host name was the node's name. It is None if the node's name never was a host name of an instance.
     """
 
     group: str | None = None

@@ -79,8 +79,11 @@ class Offender:
 def find_offenders(stays: Iterable[Stay], odds: Odds, min_faults: int = 2) -> tuple[Offender, ...]:
     """Return the pairs of card and slot with repeated faults, most faults first.
 
-    A pair counts if it had `min_faults` faults, if its card had a fault in another slot, or if another card had a fault
-    in its slot.
+    The card of each pair had a fault in the slot of the pair, and at least one of these is true:
+
+    - The card had at least `min_faults` faults in the slot.
+    - The card had a fault in another slot.
+    - Another card had a fault in the slot.
     """
     merged: dict[tuple[str, Place], int] = {}
     for stay in stays:

@@ -175,8 +175,8 @@ class Policy:
     """One immutable version of the rules; `version` is the hash of its document.
 
     A repair moves an EBS volume to the successor if its tag `faultbridge:volume` has one of the values in `volumes`.
-    Before a repair releases an instance, it checks the sources in `capacity` in this order for capacity for a
-    successor. The first source with capacity counts.
+    Before a repair releases an instance, it queries the sources in `capacity`, in this order, for capacity for a
+    successor, until one of them has it.
     """
 
     version: str

@@ -38,7 +38,7 @@ def is_replaced(state: NodeState) -> bool:
 
 
 def is_former(state: NodeState, condition: Condition) -> bool:
-    """Return whether a condition is about an instance that the node's live case has replaced since."""
+    """Return whether a condition was last observed on an old instance, which the node's live case has replaced."""
     since = state.incarnation.since if state.incarnation else None
     return is_replaced(state) and since is not None and condition.last_at <= since
 

@@ -1,6 +1,10 @@
-"""Lambda entry points: each one converts the event of a Lambda function to service calls.
+"""Lambda entry points: each one converts the event of a Lambda function to service calls, and prints metrics.
 
-Each call prints one line of metrics. In the order of the data: `intake` (webhooks, log subscriptions), `ingest` (raw
-records), `table_stream` with `publish` and `react` (new entries), `replacement` (repair steps), `pager`, `http_event`
-with `timeline` (HTTP API) and `console`. On a schedule: `sweep`, `inventory`, `archive`.
+- Raw records: `intake` accepts them from webhooks and log subscriptions. `ingest` records them.
+- New entries of the table: `publish` sends them to the bus and the archive, and `react` acts on them.
+  `table_stream` converts them for both.
+- Repairs: `replacement` runs one step of an attempt.
+- Operators: `pager` sends pages, `timeline` serves the HTTP API, and `console` serves the web console. `http_event`
+  reads the HTTP requests.
+- On a schedule: `sweep`, `inventory` and `archive`.
 """

@@ -17,7 +17,8 @@ CLUSTERS_CLAIM = "faultbridge_clusters"
 def caller_of(event: Mapping[str, Any]) -> Caller:
     """Return the caller of a request, with the clusters that the caller may access.
 
-    With IAM authorization, API Gateway has already checked the route against the policy of the caller.
+    With a token (JWT), a claim of the token lists these clusters. With IAM authorization, the caller may access all
+    clusters, because API Gateway has already checked the route against the policy of the caller.
     """
     authorizer = event.get("requestContext", {}).get("authorizer") or {}
     token = authorizer.get("jwt")

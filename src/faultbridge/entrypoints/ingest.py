@@ -50,7 +50,8 @@ def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, An
 def _release(event: Mapping[str, Any], installation: Installation, result: IngestResult) -> None:
     """Make SQS deliver each message in `result.failed` again after a short pause.
 
-    Messages of the events queue are left out: SQS delivers them again after the visibility timeout of that queue.
+    Messages of the events queue, which contains events of AWS services, are left out: SQS delivers them again after the
+    visibility timeout of that queue.
     """
     from faultbridge.ingest.release import release
 

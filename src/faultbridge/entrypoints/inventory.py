@@ -1,4 +1,4 @@
-"""The inventory function: synchronizes nodes with the provider, on a schedule and after its events."""
+"""The inventory function: synchronizes nodes with the provider, on a schedule and after events of the provider."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def acting_detectors(detectors: Iterable[Detector], findings: Iterable[Finding],
 
 
 def began(finding: Finding) -> Arrival:
-    """Return the arrival that starts the fault of a finding on its node when the finding opens."""
+    """Return the observation (`Arrival`) that starts the fault of a finding on the node of the finding."""
     fault = Fault(
         SOURCE,
         fault_code(finding.detector),
@@ -55,7 +55,7 @@ def began(finding: Finding) -> Arrival:
 
 
 def ended(finding: Finding, state: NodeState, now: datetime) -> tuple[Arrival, ...]:
-    """Return the clear, which ends the fault of a finding; empty if the node does not have this fault."""
+    """Return the observation (a clear) that ends the fault of a finding; empty if the node does not have this fault."""
     code = fault_code(finding.detector)
     if not any(one.code == code for one in state.active()):
         return ()

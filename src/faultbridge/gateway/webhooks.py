@@ -31,7 +31,7 @@ REPEAT_WINDOW = 2 * WINDOW
 
 @dataclass(frozen=True, slots=True)
 class WebhookRequest:
-    """One webhook post: its method, sender and source from the path, body, and proof of identity."""
+    """One webhook post: its method and body, the sender and source in its path, and the proof of identity."""
 
     method: str
     sender: str

@@ -64,7 +64,8 @@ class IncidentChanges:
         """Commit the first `MAX_CHANGES` changes that `decide` returns for a cluster's incidents, and return them.
 
         Raises Conflict after 20 conflicts with other writers. The entries get `severity`, `cause`, `actor`, and the
-        number of waiting cases that `waiting` returns. With `affected`, holds are removed unless `_is_used` is True.
+        number of waiting cases that `waiting` returns. If `affected` (the faults of unhealthy nodes) is not None, holds
+        that `_is_used` finds unused are removed. A verification takes at most `verify_deadline`; holds stay longer.
         """
         committed: tuple[IncidentChange, ...] = ()
 
@@ -93,9 +94,10 @@ class IncidentChanges:
 def _is_used(hold: Hold, affected: Iterable[AffectedNode], kept: timedelta, now: datetime) -> bool:
     """Return whether a hold, which delays repairs because of an incident, is still needed.
 
-    A hold is needed until it ends and for `kept` after its end: the incident may explain why a verification failed that
-    started earlier, and its cause may return. Later, a hold is needed only while a node in `affected` has a fault that
-    the incident explains.
+    - A hold is needed until its incident is closed.
+    - It is needed for the time `kept` after that, because the incident may explain the failure of a verification that
+      started before, and because the cause of the incident may return.
+    - Later, it is needed only while a node in `affected` has a fault that the incident explains.
     """
     if hold.ended_at is None or now < hold.ended_at + kept:
         return True

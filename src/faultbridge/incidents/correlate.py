@@ -44,8 +44,8 @@ class Correlate:
     ) -> tuple[IncidentChange, ...]:
         """Update the incidents and waiting cases of one cluster, and return the changed incidents.
 
-        `cause` is the id of the event that triggered the update. If it is None, the cause is the last status change of
-        an unhealthy node. `intake` states whether records arrive from the nodes. It is None if that is not known.
+        `cause` is the id of the event that triggered the update. If it is None, the cause is the latest status change
+        among the unhealthy nodes. `intake` states whether records arrive from the nodes. It is None if that is unknown.
         """
         rules, control = rules_of(self.rulebook, cluster), self.changes.controls.read(cluster)
         rows = unhealthy_rows(self.table, rules.config)

@@ -14,9 +14,10 @@ from faultbridge.repair.controls import control_draft
 
 
 def incident_drafts(change: IncidentChange, at: datetime, limits: CorrelationLimits, waiting: int) -> tuple[Draft, ...]:
-    """Draft the entries of one change of an incident for the cluster's stream.
+    """Draft the entries of one change of an incident, at the time `at`, for the cluster's stream.
 
-    `waiting` is the number of cases that wait for the incident.
+    A second entry is drafted if the incident starts or stops delaying repairs. `waiting` is the number of cases that
+    wait for the incident.
     """
     entry = Draft(EntryType.CLUSTER_INCIDENT, at, _data(change, at, waiting), subject=change.after.id)
     held_before = change.before is not None and change.before.status.holds

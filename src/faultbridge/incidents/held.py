@@ -106,10 +106,13 @@ class HeldCases:
         rules: Rules,
         explained: Mapping[str, str],
     ) -> None:
-        """Release the cases whose incident ended or no longer affects their node.
+        """Let the waiting cases continue whose incident ended or no longer affects their node.
 
-        The oldest cases are released first. `held` are the index rows of the waiting cases. `explained` maps nodes to
-        the incidents that explain their failed repair attempts. These nodes count as affected.
+        - `held` are the index rows of the waiting cases, the oldest first. At most `MAX_CASES` of them continue in one
+          run, in this order.
+        - `incidents` maps the ids of the cluster's incidents to the incidents.
+        - `explained` maps nodes to the incidents that explain their failed repair attempts. These nodes count as
+          affected.
         """
         holding = [name for name, incident in incidents.items() if incident.status.holds]
         affected = {node for name in holding for node in incidents[name].nodes} | explained.keys()

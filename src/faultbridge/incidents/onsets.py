@@ -45,10 +45,11 @@ class Onsets:
     ) -> None:
         """Count the faults of the affected nodes that started more than `window` ago and are not counted yet.
 
-        - Faults that started later are counted by a later run, because they may still become part of an incident.
-        - A fault is not counted while a hold covers its fault family and failure domain: it belongs to an incident.
-        - `before` is the history that the caller has just read. If it is None, the history is read here.
-        - If another run writes first, nothing is stored, and the next run counts these faults.
+        - A fault that started later may still become part of an incident. A later run counts it.
+        - `holds` are the holds of the cluster's incidents. A fault is not counted while one of them covers its fault
+          family and a failure domain of its node, because it then belongs to the incident.
+        - `before` is the result of `read`, if the caller has just called it. If it is None, this method calls `read`.
+        - If another run stores its counts first, this run stores nothing, and the next run counts these faults.
         """
         before, now = self.read(cluster) if before is None else before, self.clock.now()
         independent = (

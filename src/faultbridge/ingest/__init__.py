@@ -10,7 +10,7 @@ Read in this order:
 - `node_commits`: commits the records of a batch, node by node or in groups.
 - `caches`: nodes and items that a warm process keeps.
 - `counter_store`: last counters of each component, to compare the next sample with.
-- `sample_limit`: how many counter samples one item stores, and the fault when they are more.
+- `sample_limit`: how many counter samples one item stores, and the fault that reports samples beyond this limit.
 - `heartbeat_log`: stores the heartbeats of a batch with the times of health snapshots, and each node's last heartbeat.
 - `heartbeat_monitor`: records missing heartbeats as faults.
 - `missing_heartbeat`: the fault of a missing heartbeat, and what the provider reports about the instance.

@@ -1,7 +1,8 @@
 """Canary: a test record that an installation sends to itself every five minutes.
 
-It passes the queue, ingest, the table and the event bus like every other record, and becomes a note on a stream of its
-own. A metric counts the notes that arrive from the bus. If none arrives, an alarm notifies operators directly.
+It passes the queue, ingest, the table and the event bus like every other record. Ingest records it as a note in the
+stream of the cluster `faultbridge-canary`. A metric counts the notes that arrive from the bus. If none arrives for ten
+minutes, a CloudWatch alarm notifies operators.
 """
 
 from __future__ import annotations

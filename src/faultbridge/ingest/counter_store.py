@@ -81,9 +81,9 @@ class CounterStore:
     ) -> ComparedSamples:
         """Compare new counter samples with the stored ones, oldest first.
 
-        Samples that are no newer than the stored ones are skipped. `values` maps record ids to what the agent states in
-        the record: the digest of its values, and when the agent last sent earlier values, by their digest. `read` may
-        contain the stored samples, which were read together with the node's state.
+        Samples no newer than the stored ones are skipped. `values` maps the id of a record to what the agent states in
+        it: the digest of its values, and when the agent last sent other values, by their digest. `read` are the stored
+        samples that the caller has read together with the node's state. If some are missing, all are read here.
         """
         by_source: dict[str, list[Arrival]] = {}
         for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
@@ -166,7 +166,7 @@ def _compare_source(
 def _compare_with(
     ports: dict[str, LastSample], arrivals: Iterable[Arrival], limits: Thresholds
 ) -> tuple[list[Arrival], dict[str, str]]:
-    """Compare samples with `ports` and put newer ones there; return the faults, and record ids by component."""
+    """Compare samples with `ports` and put newer ones there; return the faults, and the newer ones' record ids."""
     faults: list[Arrival] = []
     records: dict[str, str] = {}
     for arrival in arrivals:

@@ -67,7 +67,7 @@ class ClusterHeartbeats:
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
 
     def to_check_again(self, number: int) -> dict[NodeKey, datetime]:
-        """Return up to `number` silent nodes, to check whether they are in service again; each minute other nodes."""
+        """Return up to `number` silent nodes to check for a return to service; the nodes take turns by the minute."""
         silent = sorted(self.silent & self.last.keys())
         turns = max(-(-len(silent) // number), 1)
         mine = silent[int(self.read_at.timestamp()) // 60 % turns :: turns]
@@ -79,9 +79,9 @@ class ClusterHeartbeats:
         return max(self.last.values(), default=None)
 
     def before_return(self, nodes: Collection[str]) -> ClusterHeartbeats:
-        """Return a copy in which these nodes are silent again, with their stored heartbeats.
+        """Return a copy in which these nodes are silent again, each with its last heartbeat before it returned.
 
-        The next sweep then tries again to end their faults. A node that is not stored as silent is not changed.
+        If the copy is stored, the next sweep tries again to end their faults. Nodes not stored as silent do not change.
         """
         silent = {
             node: shard.last[node] for shard in self.stored for node in shard.silent.intersection(nodes, shard.last)
@@ -103,7 +103,7 @@ class HeartbeatLog:
     ) -> None:
         """Write heartbeats, one item per cluster, with the times of their nodes' health snapshots.
 
-        A heartbeat is skipped if this process wrote another heartbeat of the node within the last fifth of the timeout.
+        A heartbeat is skipped if this process wrote one of the same node less than 0.2 timeouts (`WRITE_AFTER`) before.
         """
         by_cluster: dict[str, dict[str, datetime]] = {}
         for node, at in heartbeats.items():
@@ -170,7 +170,7 @@ class HeartbeatLog:
             log_cause("last_heartbeats_not_stored", reason=reason, cluster=cluster, error=str(conflict))
 
     def must_write(self, node: NodeKey, at: datetime) -> bool:
-        """Return whether a heartbeat received at `at` must be written, because the last written one is too old."""
+        """Return whether a heartbeat received at `at` must be written: none of its node was for 0.2 timeouts."""
         before = self._written.get(node)
         timeout = rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
         return before is None or at - before > timeout * WRITE_AFTER

@@ -35,7 +35,7 @@ class MappingStore:
     clock: Clock
 
     def put(self, version: str, mappings: MappingsByName) -> None:
-        """Store valid mappings under the hash of their content, and make them the current version."""
+        """Store valid mappings, and make them the current version; `version` is the hash of their content."""
         now = self.clock.now()
         stored = items.item(keys.mapping(version), now, {"mappings": dict(mappings)})
         pointer = items.item(keys.CURRENT_MAPPING, now, {"version": version})

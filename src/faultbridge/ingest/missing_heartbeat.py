@@ -67,7 +67,11 @@ class ProbedInstance:
 
 
 def missing_heartbeat_fault(last: datetime, timeout: timedelta, due: datetime, probed: ProbedInstance) -> Fault:
-    """Return the fault `host.silent` for a node whose last heartbeat is older than the timeout."""
+    """Return the fault `host.silent` for a node whose last heartbeat, at `last`, is older than the timeout.
+
+    `due` is the time at which the timeout ended; the fault starts then. `probed` is what the provider reports about the
+    instance. The message and the attributes of the fault contain this report.
+    """
     answer, checks = probed.answer, probed.checks
     text = f"No heartbeat for {int(timeout.total_seconds())} s."
     return Fault(

@@ -57,14 +57,14 @@ class BatchReads:
 
 @dataclass(slots=True)
 class NodeBatch:
-    """The records of one node for one commit. A call computes their transition; a conflict causes another call.
+    """The records of one node for one commit. `Append` calls the batch to get the transition, again after a conflict.
 
     - `cached` is the node before the batch. `unwritten` is the node after a call whose changes need no write, else
       None.
-    - `remaining` are the observations that did not fit into the commit. `rest` returns a batch for them. In that batch,
-      `continued` holds these observations, and the counter samples to write with the last commit.
+    - `remaining` are the observations that did not fit into the commit. `rest` returns another batch for them, whose
+      `continued` holds these observations, and the writes of counter samples that belong to the last commit.
     - `read` are the stored samples that were read with the node. Only the first call uses them; they may change later.
-    - `later_snapshots` and `logged` are the parts of `BatchReads` for this node.
+    - `later_snapshots` are the node's times in `BatchReads.snapshots`. `logged` is True if the node is in its `logged`.
     """
 
     parts: ResolvedParts
@@ -127,7 +127,7 @@ class NodeBatch:
         return [replace(self, parts=parts, cached=cached, remaining=(), continued=continued)]
 
     def single_records(self) -> list[NodeBatch]:
-        """Return a batch for each record; empty if there is only one record or if this batch continues a commit."""
+        """Return a batch for each record; empty for a single record, and for a batch that `rest` returned."""
         if len(self.parts) == 1 or self.continued is not None:
             return []
         return [replace(self, parts=[part], read=NOT_READ) for part in self.parts]
@@ -210,7 +210,7 @@ def _limited(part: RecordPart, catalog: Catalog) -> RecordPart:
 
 
 def _with_instance_type_checks(part: RecordPart, state: NodeState) -> RecordPart:
-    """Add checks of GPUs and EFA rates against the instance type, unless the node has just booted."""
+    """Add faults if GPUs or EFA rates do not match the instance type, unless the node has just booted."""
     instance_type, incarnation = state.placement.instance_type, state.incarnation
     if instance_type is None or incarnation is None or part.record.sent_at < incarnation.since + INCARNATION_MARGIN:
         return part
@@ -232,7 +232,7 @@ def _corrected(part: RecordPart, slow: timedelta) -> RecordPart:
 
 
 def _with_snapshots(state: NodeState, later: SnapshotTimes) -> NodeState:
-    """Return the node with the times of its newer health snapshots, which its heartbeats carried."""
+    """Return the node with the times of newer health snapshots (`later`), which were stored with heartbeats."""
     newer = {key: at for key, at in later.items() if key in state.snapshots and at > state.snapshots[key]}
     return copied(state, snapshots={**state.snapshots, **newer}) if newer else state
 

@@ -1,7 +1,8 @@
 """Node commits: commits the records of a batch node by node, in as few transactions as possible.
 
-A conflict or an error of one node affects no other node: its transaction is repeated node by node. After an unexpected
-error the records of a node are committed one by one, so that one record does not delay the others of its node.
+A conflict or an error of one node affects no other node: if a transaction fails, each of its nodes is committed
+separately. After an unexpected error, the records of a node are committed one by one, so that one record does not delay
+the others of its node.
 """
 
 from __future__ import annotations
@@ -105,7 +106,11 @@ class NodeCommits:
                 self._commit_in_order(draft.batch.rest(latest))
 
     def _commit_in_order(self, batches: Iterable[NodeBatch], *, is_fresh: bool = True) -> None:
-        """Commit batches of one node one after the other. `is_fresh` is True if the node was just read."""
+        """Commit batches of one node one after the other.
+
+        If `is_fresh` is True, the node was just read, and the first commit uses this state. If it is False, the first
+        commit reads the node again.
+        """
         latest: CachedNode | None = None
         waiting = deque(batches)
         while waiting:

@@ -89,7 +89,11 @@ class NodeLookup:
         return replace(part, record=replace(part.record, claimed=True))
 
     def _read_aliases(self, aliases: Iterable[Alias], clusters: Iterable[str]) -> Mapping[Alias, AliasRow]:
-        """Read aliases, and with the same call the registrations that are needed next."""
+        """Return the rows of those aliases that exist, by alias.
+
+        The same call reads the registrations of `clusters` and the pointer to the current policy into the item cache,
+        because they are needed next.
+        """
         wanted = {keys.alias(*alias): alias for alias in aliases}
         registered = [keys.cluster_config(cluster) for cluster in clusters if cluster != keys.NO_CLUSTER]
         found = self.item_cache.get_many([*wanted, *registered, keys.CURRENT_POLICY])

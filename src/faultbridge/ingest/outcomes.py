@@ -180,8 +180,8 @@ def process_isolated(
 ) -> list[Done]:
     """Process all items in one call and, after an unexpected error, each item alone; return the results of `process`.
 
-    `fail` receives the items that were not processed and their error. After a Transient error these are all items: the
-    dependency does not respond, and single tries would only take time.
+    `fail` receives the items that were not processed and their error. After a Transient error, it receives all items at
+    once: no item is tried alone, because the dependency does not respond.
     """
     if not items:
         return []

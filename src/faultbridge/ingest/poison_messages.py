@@ -37,7 +37,10 @@ class PoisonMessages:
     clock: Clock
 
     def start_attempt(self, message: str) -> bool:
-        """Count a new attempt. Return False if three attempts started and none finished."""
+        """Count a new attempt and return True.
+
+        If three attempts have started and none has finished, count nothing and return False.
+        """
         key = keys.poison_message(message)
         expires = to_milliseconds(self.clock.now() + COUNT_TTL) // 1000
         counted = Update(

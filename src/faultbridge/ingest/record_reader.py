@@ -120,7 +120,8 @@ class Delivery:
 class RecordPart:
     """The observations of one record about one node.
 
-    `named` is the node name found inside the record, if any. `unparsed` is the number of lines or documents of the
+    `named` is the node name found in the body of the record. It is None if there is none, or if the message states its
+    node or instance. `unparsed` is the number of lines or documents of the
     record that look like faults but match no known pattern. It is 0 in every part but the first.
     """
 

@@ -118,7 +118,7 @@ def split_body(source: str, body: bytes) -> Iterator[bytes]:
 
 
 def _batches(messages: Iterable[Message]) -> Iterator[list[tuple[Message, str]]]:
-    """Yield messages with their text, in batches that one call to the queue can take."""
+    """Yield messages, each with its text as encoded for the queue, in batches that one call to the queue can take."""
     batch: list[tuple[Message, str]] = []
     for message in messages:
         batch.append((message, encode_message(message)))

@@ -104,7 +104,10 @@ class DeliverCallbacks:
         return True
 
     def _refusal(self, job: Job, name: str, config: ClusterConfig) -> CallResult | None:
-        """Return why a callback must not be delivered, or None if it may be delivered."""
+        """Return a failed result if a callback must not be delivered, or None if it may be delivered.
+
+        It must not be delivered if the cluster no longer has this callback, or if the verdict on the job is STOP.
+        """
         if name not in config.job_callbacks:
             return CallResult(ProviderFailure.NOT_FOUND, "no longer a callback of the cluster")
         if job.must_stop:

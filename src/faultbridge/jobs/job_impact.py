@@ -30,7 +30,10 @@ class JobImpact:
     jobs: Jobs
 
     def __call__(self, key: NodeKey) -> tuple[str, ...]:
-        """Record the harmful conditions of a node once on each of its jobs; return the ids of these jobs."""
+        """Record the harmful conditions of a node once on each of its followed jobs.
+
+        Returns the ids of these jobs; empty if the node has no harmful condition.
+        """
         state = self.append.read(key)
         found = tuple(_harmful(state))
         affected = tuple(one.id for one in self.jobs.rows(key.cluster) if key.node in one.nodes) if found else ()

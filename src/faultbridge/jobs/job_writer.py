@@ -39,9 +39,10 @@ MakeEntry = Callable[[Job, datetime], JobEntry]
 
 @dataclass(frozen=True, slots=True)
 class JobWriter:
-    """Reads a job, computes its next state, and writes the job with an entry.
+    """Reads and changes stored jobs.
 
-    After a conflict with another writer, all three are repeated.
+    `change`, `describe` and `write` read the job, compute its next state and store it. After a conflict with another
+    writer, they repeat all three steps. `store` does not repeat them.
     """
 
     table: Table
@@ -86,8 +87,12 @@ class JobWriter:
     def write(self, cluster: str, job_id: str, update: UpdateJob, entry: MakeEntry) -> Job:
         """Apply an update to a job and record it with an entry. Returns the job as stored.
 
-        A conflict with another writer repeats the update. If `update` returns None, nothing is written. Raises Rejected
-        `unknown_job` if the job's start was not recorded and `update` returns None.
+        - `update` gets the stored job, or None if the job's start was not recorded, and the current time. It returns
+          the changed job, or None if nothing is to be written.
+        - `entry` returns the entry for the changed job.
+        - After a conflict with another writer, both are called again.
+
+        Raises Rejected `unknown_job` if the job's start was not recorded and `update` returns None.
         """
 
         def read_and_write() -> Job:

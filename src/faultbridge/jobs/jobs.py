@@ -80,10 +80,10 @@ class Jobs:
         """Record that a job starts on nodes, which are given by node name, other alias or instance id.
 
         `ranks` maps these names to global ranks, such as `0-7`. `at` is the start; None means now. If the job already
-        runs on these nodes, since `at` if given, only the given name, ranks and stall limit are stored. If it runs on
-        other nodes and `again` is True, that run is ended first. Any other running job raises Rejected `job_runs`. An
-        ended job starts again only if `at` is later than its last start, or None. Also raises the Rejected errors of
-        `resolved_nodes` (nodes) and `ranks_by_node` (ranks).
+        runs on these nodes, and `at` is its start or None, only the given name, ranks and stall limit are stored. If it
+        runs on other nodes and `again` is True, that run is ended first. Any other job that runs raises `job_runs`. An
+        ended job starts again if `at` is None or later than its last start; otherwise nothing changes. Also raises the
+        Rejected errors of `resolved_nodes` (nodes) and `ranks_by_node` (ranks).
         """
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
@@ -145,7 +145,8 @@ class Jobs:
 
         - The condition was last observed before the job started.
         - The job has ended, and it can no longer be reported as resumable (`Job.may_resume`).
-        - The job ended more than five minutes before the fault began, or ended before an operator's order.
+        - The job ended more than five minutes before the condition began. For a condition that an operator's order
+          opened, the five minutes are not added: the job ended before the order.
         """
         condition = impact.condition
 

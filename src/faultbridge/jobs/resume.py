@@ -35,9 +35,11 @@ class ResumeJobs:
     def __call__(self, cluster: str) -> None:
         """Check the ended jobs of one cluster, and record those that may resume.
 
-        A job is checked from five minutes after its end on, because its faults may be recorded late. A job without
-        affected nodes, or one that ended more than seven days ago, is then removed from the list of jobs that the sweep
-        reads. An interrupted update of the states of a job's nodes is completed first.
+        - A job is checked from five minutes after its end on, because its faults may be recorded late.
+        - A job without affected nodes, or one that ended more than seven days ago, is then removed from the list of
+          jobs that the sweep reads.
+        - A job with waiting callbacks is skipped, because it was already recorded as resumable.
+        - If the update of the states of a job's nodes was interrupted, this run only completes the update.
         """
         now, waiting = self.append.clock.now(), []
         for one in self.jobs.rows(cluster):

@@ -16,12 +16,13 @@ REPLACE, REBOOT = RepairAction.REPLACE_NODE, RepairAction.REBOOT_NODE
 class Baseline:
     """The rules of one other repair system; `approximated` states how they differ from the real system.
 
-    - `wait`: seconds from the report of a fault to its repair. For a missing heartbeat, and for a fault of a link or
-      node condition, `soft_wait` is used instead.
+    - `wait`: seconds from the report of a fault to its repair. `soft_wait` is used instead for network faults, missing
+      heartbeats, and nodes that are not ready or not reachable.
     - `percent`, `min_unhealthy`: no repair starts while more than this share of the nodes, and more than this number of
       nodes, are faulty.
     - `action`: the repair action. If it is None, an operator repairs every fault.
-    - `by_code`: the repair action is the catalog's action for the fault instead of `action`.
+    - `by_code`: the repair action is the catalog's action for the fault instead of `action`, or a reboot if the catalog
+      names `verify`. If the catalog names no repair action, an operator repairs the fault.
     - `removals`: a host is replaced once it has had this number of faults within `window` seconds. Before that, its
       repair action is `action`. 0: not used.
     - `half_life`: for `removals`, the faults of all time count, and the weight of each fault halves after this many

@@ -13,6 +13,7 @@ class EventKind(StrEnum):
     """The kinds of events: faults, false alarms, and steps of repairs.
 
     `reappear` means that a hidden fault becomes visible again. `operator` means that an operator repairs a node.
+    `action` is a step of a baseline's repair.
     """
 
     FAULT = "fault"

@@ -24,7 +24,7 @@ class Outage(NamedTuple):
 
 @dataclass(slots=True)
 class FleetLog:
-    """The outages of nodes, the numbers of actions and pages, and the hours of waiting cases by reason."""
+    """The outages of nodes, the numbers of actions and pages, and the hours that cases waited, by reason."""
 
     outages: list[Outage] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)

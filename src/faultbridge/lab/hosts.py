@@ -75,7 +75,8 @@ class Hosts:
     def restarted(self, host: int, action: RepairAction, at: float) -> None:
         """Apply a finished reset or reboot to a host.
 
-        A fault that the action can fix (see `cure_of`) ends. Another visible fault is hidden for some time.
+        A fault that the action can fix (see `cure_of`) ends. Any other visible fault becomes hidden, and visible again
+        after some time. A fault that was already hidden stays hidden.
         """
         known = self.active.get(host)
         if known is None:
@@ -97,8 +98,8 @@ class Hosts:
     def passes(self, host: int) -> bool:
         """Run one verification of a host; returns whether it passes.
 
-        A host without a fault passes. A host with a hidden fault passes if the verification misses the fault, which is
-        random.
+        A host without a fault passes, and a host with a visible fault fails. A hidden fault is detected at random, with
+        the probability `Physics.detection`; if it is not detected, the host passes.
         """
         known = self.active.get(host)
         if known is None:

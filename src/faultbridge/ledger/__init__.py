@@ -12,13 +12,13 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `timeline`: the entries of a node, cluster, case, device or job, in pages.
 - `job_timeline`: the entries of a job and of the nodes whose faults affected it.
 - `follow`: the entries of a timeline, and each new one after it was recorded.
-- `history`: what happened to one device or one node over time, and repeat offenders.
+- `history`: what happened to one device or one node over time, and which devices or slots have repeated faults.
 - `causes`: the chain of one entry: what caused it, and what it caused.
 - `page_tokens`: the opaque text that contains the position at which the next page starts.
 - `entry_text`: one line of text for an event: what happened, and why.
 - `entry_attributes`: recomputes the attributes of a stored entry from its body.
 - `hash_chain`: checks the entries of one stream one by one: sequence, hash, identity and attributes.
-- `stream_seal`: up to which entry a stream is sealed in the archive, and up to which entry its entries may expire.
+- `stream_seal`: the last entry of a stream that is sealed in the archive, and the last entry that may expire.
 - `derived_rows`: recomputes the items that follow from a stream and its state.
 - `stream_verification`: checks one stream: its entries, its state, its seal and its derived rows.
 - `verify`: checks every stream of a cluster.

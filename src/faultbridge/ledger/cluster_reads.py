@@ -35,8 +35,8 @@ class _Held:
     """The items and rows of one cluster that were read, and when the items were read.
 
     `shared` are the keys of the items, which one call reads together. The partition key of each shard of the cluster
-    starts with `shards`. `rows` maps the partition key of a shard to its rows that were read, by the prefix of their
-    sort keys. The empty prefix maps to all of these rows.
+    starts with `shards`. `rows` maps the partition key of a shard to the rows that were read there. These rows are
+    grouped by the prefix of their sort keys; the empty prefix stands for all of them.
     """
 
     shared: frozenset[Key]

@@ -190,9 +190,10 @@ class ChainScan:
             (self._epoch, self._sequence), self._hash = self._seal.position, self._seal.head.hash
 
     def _first_epoch(self) -> int:
-        """Return the epoch of the last checked entry.
+        """Return the epoch in which `check_known` looks for missing entries.
 
-        Before the first entry it returns the earliest epoch with a known hash.
+        This is the epoch of the last checked entry. Before the first entry, it is the earliest epoch with a known hash,
+        or 0 if there is no known hash.
         """
         return self._epoch or min((epoch for epoch, _ in self._known), default=0)
 

@@ -1,4 +1,4 @@
-"""Page tokens: a position in a timeline as opaque, URL-safe text, signed or unsigned."""
+"""Page tokens: a position in a timeline or list as opaque, URL-safe text, signed or unsigned."""
 
 from __future__ import annotations
 
@@ -37,12 +37,15 @@ class Tokens:
     secret: Callable[[], bytes]
 
     def sign(self, scope: str, position: str) -> str:
-        """Return a signed token for a timeline position, valid only for requests with the same `scope`."""
+        """Return a signed token for a position in a timeline or list.
+
+        `scope` names the timeline or list, and its cluster. `read` accepts the token only with the same `scope`.
+        """
         body = position.encode()
         return _encode(self._tag(scope, body) + body)
 
     def read(self, scope: str, token: str) -> str:
-        """Return the timeline position in a signed token.
+        """Return the position in a signed token.
 
         A forged token, or a token of another scope, raises Rejected `bad_token`.
         """

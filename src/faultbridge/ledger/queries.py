@@ -62,7 +62,7 @@ def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Ite
 
 
 def unhealthy_rows(table: Table, config: ClusterConfig) -> tuple[Item, ...]:
-    """Return the row of every node that is neither healthy nor retired: status, live case and age."""
+    """Return the index row of every node that is neither healthy nor retired, with its status and live case."""
     return tuple(shard_rows(table, config, UNHEALTHY))
 
 
@@ -138,8 +138,8 @@ def query_all(
 def newest_in_window(table: Table, pk: str, head: Head, window: Span, limit: int) -> tuple[tuple[Item, ...], bool]:
     """Return the newest entry items of a stream in a time window, oldest first.
 
-    The second value is True if the window contains more entries. Both ends of the window are found by binary search
-    over the sequence numbers.
+    The second value is True if the window contains more entries. `window` is the start and the end; None leaves the
+    window open on that side. Both ends are found by binary search over the sequence numbers.
     """
     since, until = window
     after = last_before(table, pk, head, since - SKEW) if since else None

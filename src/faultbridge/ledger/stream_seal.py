@@ -26,10 +26,10 @@ _UNSEALED = Head(epoch=0)
 
 @dataclass(frozen=True, slots=True)
 class StreamSeal:
-    """The last sealed entry of a stream (`head`), and up to which position its entries may have an expiry time.
+    """The last sealed entry of a stream (`head`), and the last position that may have an expiry time (`expires_to`).
 
-    This position is `expires_to`. When a day is sealed, `expires_to` is stored first. Then the entries of the day get
-    their expiry times, and `head` is stored last. In between, `expires_to` is ahead of `head`.
+    When a day is sealed, `expires_to` is stored first. Then the entries of the day get their expiry times, and `head`
+    is stored last. Between the first and the last write, `expires_to` is ahead of `head`.
     """
 
     head: Head = _UNSEALED

@@ -83,9 +83,11 @@ class TimelineQuery:
         )
 
     def _is_of_device(self, item: Mapping[str, Any], device: str) -> bool:
-        """Return whether an entry is about a device. An entry without a UUID is about the device of its serial number.
+        """Return whether an entry is about a device, which a serial number or a UUID names.
 
-        The index of devices selects entries by the serial number, also if the query has a UUID.
+        - An entry that names a UUID is compared with the device.
+        - Any other entry of a job or case is compared by serial number.
+        - Any other entry of a device's timeline counts as about the device: the index selected it by serial number.
         """
         data = entry_data(item)
         named = component_of(data).get("uuid") is not None or not (self.job or self.case)
@@ -167,7 +169,8 @@ class Timeline:
     ) -> tuple[tuple[Line, ...], bool]:
         """Read a stream's newest entries in a time window, oldest first, and whether there are more.
 
-        Without a node, it reads the cluster's own stream.
+        Without a node, it reads the cluster's own stream. `span` is the start and the end of the window; None leaves
+        the window open on that side. `head` is the end of the stream.
         """
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
         found, older = newest_in_window(self.table, pk, head, span, limit)

@@ -49,8 +49,8 @@ class ClusterSteps:
     def __call__(self, cluster: str, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         """Run all steps for one cluster.
 
-        If the incidents could not be updated, no repair is started, because an incident may forbid it. Once `limit` is
-        over, no further node is isolated in this run.
+        If the incidents could not be updated, no repair is started, because an incident may forbid the repair. Once
+        `limit` is over, no further node is isolated in this run. Counts are added to `result`, errors to `failures`.
         """
         control, correlated = None, False
         with failures.collect(f"updating the incidents of {cluster}"):
@@ -110,7 +110,10 @@ class ClusterSteps:
                 isolate()
 
     def _record_job_impact(self, cluster: str, failures: Failures) -> None:
-        """Record the faults of unhealthy nodes on the jobs that run there, if an earlier trigger was lost."""
+        """Record the faults of unhealthy nodes on the jobs that run there, if `React` has not recorded them.
+
+        Usually, `React` records them when a node has a new entry. This step covers entries whose trigger was lost.
+        """
         rows = shard_rows(self.table, rules_of(self.tick_node.rulebook, cluster).config, UNHEALTHY)
         for key in self.job_impact.missed(cluster, rows):
             with failures.collect(f"recording job impact of {key.node}"):

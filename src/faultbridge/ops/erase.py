@@ -94,9 +94,9 @@ class Erase:
             yield Key(str(item["pk"]), str(item["sk"]))
 
     def _in_another_cluster(self, cluster: str, uuid: str, serial: str) -> bool:
-        """Return whether another cluster has had a device, or has recorded a fault of this device.
+        """Return whether a device was seen, or a fault of it was recorded, in another cluster than `cluster`.
 
-        The link to such a device must not be deleted.
+        The item that links the `uuid` of such a device to its `serial` must not be deleted.
         """
         sightings = query_all(self.table, keys.device(serial), up_to=devices.LAST_SIGHTING)
         if any(row["cluster"] != cluster and row["uuid"] in {None, uuid} for row in sightings):

@@ -26,8 +26,8 @@ def report_missing_heartbeats(
     """Record a fault of each node with an overdue heartbeat, and end the fault when heartbeats return.
 
     No fault is recorded if no records arrive at all. `probe` distinguishes a lost instance from a failed agent or
-    network path. It is called for at most `MAX_PROBED` nodes of a cluster, and for none if so many nodes are silent
-    that they form an incident. Returns the state of the intake (path of records), or None if it is unknown.
+    network path. It is called for at most `MAX_PROBED` nodes of a cluster, and for no node of a cluster in which so
+    many are silent that they form an incident. Returns the state of the intake (path of records), or None if unknown.
     """
     overdue: dict[NodeKey, datetime] = {}
     probed: set[str] = set()
@@ -104,9 +104,9 @@ def _settle(
 ) -> None:
     """End the missing-heartbeat faults of nodes that send again, and store the latest heartbeats.
 
-    `settled` are nodes whose missing heartbeat is recorded or needs no record; they are stored as silent. If the fault
-    of a node that sends again could not be ended, the node is stored as still silent, so that the next sweep tries
-    again.
+    - The nodes in `settled` are stored as silent: their missing heartbeat is recorded, or needs no record.
+    - If the fault of a node that sends again could not be ended, the node stays stored as silent, so that the next
+      sweep tries again.
     """
     cluster = heartbeats.config.cluster
     not_cleared = set(heartbeats.returned)

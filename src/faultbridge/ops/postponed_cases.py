@@ -18,9 +18,9 @@ from faultbridge.storage.writes import Item
 
 
 def postponed_too_long(rows: Iterable[Item], append: Append, config: ClusterConfig, now: datetime) -> Iterator[NodeKey]:
-    """Yield the nodes whose postponed case may open now, before the time stored in their state.
+    """Yield the nodes whose postponed case may open now, although their state stores a later time for it.
 
-    `rows` are the index rows of the unhealthy nodes of the cluster.
+    `rows` are the index rows of the unhealthy nodes of the cluster. `append` reads the states of the nodes.
     """
     until = to_text(max(now, config.maintenance_until or now))
     nodes = [NodeKey(config.cluster, str(row["node"])) for row in rows if str(row.get("deferred_until") or "") > until]

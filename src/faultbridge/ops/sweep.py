@@ -46,10 +46,12 @@ NODE_PREFIX = "NODE#"
 class Sweep:
     """Performs one sweep, which is the due and unfinished work of one minute.
 
-    - `publish` sends the entries with these keys to the event bus.
-    - `retry_reject` puts the reject with this key, a raw record that could not be used, on the queue again.
-    - `check_progress` records that a job is stalled, if it is; the key is that of the job's due timer.
-    - `deliver_callbacks` delivers the job callbacks of a cluster, until the given time.
+    The fields that are functions:
+
+    - `publish(keys)` sends the entries with these table keys to the event bus.
+    - `retry_reject(key)` puts a reject (a raw record that could not be used) on the queue of raw records again.
+    - `check_progress(key)` records that a job is stalled, if it is stalled. `key` is the key of the job's due timer.
+    - `deliver_callbacks(cluster, until)` delivers the waiting job callbacks of a cluster until the time `until`.
     """
 
     table: ClusterReads

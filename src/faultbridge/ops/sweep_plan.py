@@ -46,7 +46,11 @@ def list_clusters(table: Table, now: datetime) -> SweepPlan:
 
 
 def narrowed(plan: SweepPlan, table: Table, now: datetime) -> SweepPlan:
-    """Return the plan with only the partition numbers that its clusters use. Raises if a registration is unreadable."""
+    """Return the plan with only the partition numbers that its clusters use.
+
+    The registrations of the clusters determine these numbers. If one cannot be read, the error is raised, and the
+    sweep uses the plan with all numbers.
+    """
     found = table.get_many(map(keys.cluster_config, plan.clusters))
     configs = map(items.read_config, found.values())
     return SweepPlan(plan.clusters, numbers_to_read({one.cluster: one.shards for one in configs}, now))

@@ -111,8 +111,9 @@ class Paging:
     ) -> PageOutcome:
         """Return SENT if a page must be sent now, or the reason not to send it.
 
-        Returns POSTPONED for a triggered page that waits for the end of a maintenance, and WITHHELD for one above the
-        hourly limit. Returns QUIET for a resolved page whose trigger was never sent by itself.
+        - POSTPONED: the page triggers, and waits for the end of a maintenance of the cluster.
+        - WITHHELD: the page triggers, and the hourly limit is reached.
+        - QUIET: the page resolves a page that was never sent, because that page was postponed or withheld.
         """
         if page.state is PageState.TRIGGERED:
             if self._is_postponed(event, rule, config):
@@ -123,7 +124,10 @@ class Paging:
         return PageOutcome.SENT if was_sent else PageOutcome.QUIET
 
     def _is_postponed(self, event: Mapping[str, Any], rule: PageRule, config: ClusterConfig | None) -> bool:
-        """Return whether a triggered page waits for the end of a maintenance of its cluster."""
+        """Return whether a triggered page waits for the end of a maintenance of its cluster.
+
+        A page that replaces an earlier page does not wait if the earlier page was sent.
+        """
         if not rule.postponed or config is None or not config.is_maintained(self.clock.now()):
             return False
         replaced = rule.replaced_key(event)

@@ -32,7 +32,7 @@ class PageOutcome(StrEnum):
     - `sent`: the page was sent.
     - `withheld`: the hourly limit was reached; the next summary lists the page.
     - `postponed`: the cluster is under maintenance; the page is sent after its end.
-    - `quiet`: the page would resolve a page that was withheld or postponed, so that no message of its own was sent.
+    - `quiet`: the page resolves a page that was never sent, because that page was withheld or postponed.
     - `known`: the page already has this state, or it would resolve a page that was never triggered.
     - `repeated`: the same event was processed before.
     - `overtaken`: a later event was processed before.
@@ -92,10 +92,10 @@ class NotificationLog:
         return SendStart(possibly_sent=True)
 
     def finish(self, event: Mapping[str, Any], rule: PageRule, message_id: str, other_writes: Sequence[Write]) -> None:
-        """Record that a page was sent, or that a summary will list it, in one transaction with `other_writes`.
+        """Record that a page was sent or that it needs no message now, in one transaction with `other_writes`.
 
-        `message_id` is the message id of the sent page. Raises Conflict if a later event was recorded for the page
-        since `start`.
+        `message_id` is the message id of the sent page, or empty if the page was not sent. Raises Conflict if another
+        event was recorded for the page since `start`, or if a condition of `other_writes` is not met.
         """
         sent: dict[Path, Value] = {
             ("state",): SENT,
@@ -108,7 +108,10 @@ class NotificationLog:
         self.table.transact([update, *other_writes])
 
     def was_sent(self, page_key: str) -> bool:
-        """Return whether a page of this key was sent by itself, be it the page or its resolve."""
+        """Return whether the latest recorded page with this key, a trigger or a resolve, was sent by itself.
+
+        The result is False if the page was only listed in a summary, or was postponed.
+        """
         record = self.table.get(_record_key(page_key))
         return record is not None and bool(record.get("message_id"))
 

@@ -32,8 +32,8 @@ class PageRule:
     - `when` maps fields of `data` in the event to the allowed values.
     - If `by_operator` is True, the rule applies only to events that an operator's order caused. If it is False, the
       rule applies only to other events, and if it is None, to all.
-    - If `postponed` is True, a page that is triggered during a maintenance of the cluster is sent after its end, unless
-      an earlier page of the kind `replaces` about the same incident was sent.
+    - If `postponed` is True, a page that is triggered while the cluster is under maintenance is sent afterwards, or
+      at once if an earlier page of the kind `replaces` about the same incident was sent.
     - Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), and the name of each scalar field of
       `data` and of its `facts`.
     """

@@ -84,8 +84,10 @@ class Remind:
     def _send_postponed(self, opened: OpenPage) -> bool:
         """Send a page for the first time after the maintenance of its cluster. Returns whether the page was sent.
 
-        A page that was resolved during the maintenance is not sent. If a resolve of the page was already sent, the open
-        page is deleted instead.
+        Two kinds of pages are not sent:
+
+        - A page whose resolve was sent, but not recorded. It is deleted from the open pages.
+        - A page that an event resolves, and so deletes from the open pages, while this function runs.
         """
         if self._delete_resolved(opened):
             return False

@@ -59,7 +59,7 @@ def placement_data(placement: Placement) -> dict[str, Any]:
 
 
 def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy) -> Draft:
-    """Draft the entry of a change (a note if it has no condition); `catalog` is the version of the fault catalog."""
+    """Draft the entry of a change: a note for a `Change` without condition. `catalog` is the catalog's version."""
     if change.condition is None:
         return note(
             kind=_NOTE_KINDS[change.kind],
@@ -228,7 +228,7 @@ def step(
 ) -> Draft:
     """Draft the timeline entry of one step of a repair attempt and its outcome.
 
-    `failure` is the failure code, or None. `operation` is the provider's operation id. `evidence` is a raw report.
+    `failure` is a failure code or None, `operation` the provider's operation id, `evidence` the verifier's report.
     """
     return Draft(
         type=EntryType.REPLACEMENT_STEP,

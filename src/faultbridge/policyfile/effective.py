@@ -17,7 +17,8 @@ _NOT_GIVEN = object()
 class Setting:
     """One value of a policy; `rule` is None for a value that belongs to no rule.
 
-    `origin` is `file` or `default`. A duration is in seconds.
+    `field` is the path of the value in the policy, or in the rule. `origin` is `file` if the policy file sets the
+    value, else `default`. A duration is in seconds.
     """
 
     rule: str | None
@@ -49,7 +50,8 @@ class ChangedSetting:
 def effective_settings(document: Mapping[str, Any]) -> tuple[Setting, ...]:
     """Return every value of a stored policy document, with its origin: the file or a default.
 
-    The value `rules` is the order of the rules. The first rule that matches applies.
+    The setting with the field `rules` lists the names of the rules in their order, because the first rule that matches
+    applies.
     """
     policy = PolicyPart.model_validate(_in_seconds(document))
     given = policy.model_dump(mode="json", exclude_unset=True)
@@ -85,10 +87,10 @@ def _in_seconds(document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
 
 
 def _leaves(value: Any, given: Any, path: str = "") -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401 - JSON
-    """Yield path, value and origin of each plain value in a part of a policy.
+    """Yield path, value and origin of each value in a part of a policy that contains no further fields.
 
-    `value` is this part with defaults, and `given` the same part as the file sets it. `path` is the path of the part.
-    The path names a breaker by its scope, and a maintenance window by its number.
+    `value` is the part with defaults, `given` the same part with only what the file sets, and `path` the path of the
+    part. In a path, a breaker is named by its scope, and a maintenance window by its index from 0.
     """
     if isinstance(value, dict):
         for name, inner in value.items():

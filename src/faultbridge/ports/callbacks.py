@@ -27,7 +27,7 @@ class JobCallback(Protocol):
 
     @property
     def ordered(self) -> bool:
-        """Return whether notices are delivered in order: a failed one delays the later ones of its cluster."""
+        """Return whether a failed notice delays the notices of later jobs of its cluster, to keep their order."""
 
     def deliver(self, notice: JobNotice) -> CallResult:
         """Deliver one notice; a repeated notice must have no second effect.

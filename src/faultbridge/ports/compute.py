@@ -90,7 +90,7 @@ class CheckResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InstanceChecks:
-    """The provider's checks of an instance: its host, its operating system, and its agent's connection."""
+    """The checks of an instance: of its host (`system`), its operating system (`instance`), its SSM agent (`agent`)."""
 
     system: CheckResult = CheckResult.UNKNOWN
     instance: CheckResult = CheckResult.UNKNOWN
@@ -120,8 +120,8 @@ class CapacityEvidence(StrEnum):
 class Capacity:
     """What one capacity source reports about capacity for the successor of one instance.
 
-    `free`: a launch can use the capacity, now or after the old instance is released. `count` is the number of instances
-    that are free now, or None if unknown. At `ends_at`, the source ends and its instances are terminated.
+    `free`: a launch can use the capacity, now or after the old instance is released. `count`: how many instances are
+    free now; None if unknown. `ends_at`: when the source ends and its instances are terminated, or None.
     """
 
     evidence: CapacityEvidence = CapacityEvidence.NONE
@@ -135,8 +135,8 @@ class Capacity:
 class LaunchedInstance:
     """A launched instance that may become a successor or a spare and is not in the inventory yet.
 
-    A successor is launched after the decision to replace, which `launched_at` shows. `running` is False while the
-    instance starts. `slot` is the provider's permanent id of the node that the instance backs, or None.
+    `launched_at` shows whether it is a successor: launched after the decision to replace. `running` is False while it
+    starts. `slot` is the provider's permanent id of the node that the instance backs, or None.
     """
 
     instance_id: str
@@ -159,7 +159,7 @@ class Provider(Protocol):
     """Replaces instances. Callers pass the instance id of the recorded decision, because host names can be reused."""
 
     def replace(self, instance_id: str, token: str) -> CallResult:
-        """Terminate the instance; its group, or else a `Launcher`, launches a successor. Calls may be repeated."""
+        """Terminate the instance; its group, or else a `Launcher`, launches a successor. A call may be repeated."""
 
     def probe(self, instance_id: str) -> Presence:
         """Return whether the instance still exists at the provider."""
@@ -176,10 +176,11 @@ class Provider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """A request to launch one instance for a node: its cluster, group and case.
+    """A request to launch, or to find again, the successor of a case or an instance for the spare pool.
 
-    A `token` launches at most one instance. `instance_types` are tried in order. If there are none, the launch template
-    decides. `instead_of` is the instance to replace. `spare` is an instance that the case took from the spare pool.
+    `case` is the case's id or the owner name of the pool's position; the instance is tagged with it. A `token` launches
+    at most one instance. `instance_types` are tried in order; if there are none, the launch template decides.
+    `instead_of` is the instance to replace, if any, and `spare` the spare that the case took from the pool, if any.
     """
 
     cluster: ClusterConfig
@@ -195,13 +196,13 @@ class Launcher(Protocol):
     """Launches successors, of the first instance type with capacity, for groups that launch none themselves."""
 
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
-        """Return the live instances launched or taken for a case, oldest first, except the one to replace.
+        """Return the live instances that were launched for the request's case, and its `spare`, oldest first.
 
-        An instance may not be running yet. An instance launched a moment ago may be missing.
+        `instead_of` is not included. An instance may not be running yet, or be missing if launched a moment ago.
         """
 
     def launched_in(self, cluster: ClusterConfig) -> tuple[LaunchedInstance, ...]:
-        """Return a cluster's live instances that were launched for a case or as spares; `case` of each states which."""
+        """Return a cluster's live instances that were launched for cases or as spares (see `LaunchedInstance.case`)."""
 
     def launch(self, launch_request: LaunchRequest) -> CallResult:
         """Launch an instance tagged with its case. A repeated call with the same token is harmless.
@@ -214,7 +215,7 @@ class Launcher(Protocol):
         """Tag an instance with the case that took it from the spare pool. A repeated call is harmless."""
 
     def terminate(self, instance_id: str) -> CallResult:
-        """Terminate an instance that backs no node. It succeeds if the instance is already gone."""
+        """Terminate an instance that backs no node. The call succeeds if the instance is already gone."""
 
 
 class RestartState(StrEnum):
@@ -238,10 +239,7 @@ class Restart:
 
 
 class Restarter(Protocol):
-    """Resets the GPUs of an instance or reboots the instance, without replacing it.
-
-    The token comes from the committed repair decision. A token starts at most one restart, whichever process calls.
-    """
+    """Resets the GPUs of an instance or reboots it; the token of an attempt's intent starts at most one restart."""
 
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
         """Start a restart. Returns NOT_FOUND if the instance cannot be reached."""

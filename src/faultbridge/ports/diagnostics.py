@@ -20,8 +20,9 @@ class Verdict(StrEnum):
 class Verification:
     """The status of a verification: verdict, one line per failed test, and the raw report.
 
-    `gpus` is the number of GPUs in the report, or None if the report names none. `level` is the diagnostics level at
-    which it ran. At level 0 a verification proves no fault fixed (see data/coverage.json).
+    `gpus` is the number of GPUs in the report, or None if the report names none. `level` is the diagnostics level that
+    ran, from 1 to 5. data/coverage.json lists the faults that a level proves fixed. The default 0 means that no level
+    is known, so the verification proves no fault fixed.
     """
 
     verdict: Verdict

@@ -1,4 +1,4 @@
-"""Extension: what Faultbridge passes to a function of another Python package that builds an adapter."""
+"""Extension: another Python package with a function that builds an adapter, and what Faultbridge passes to it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from faultbridge.ports.table import Clock
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What Faultbridge passes to the function that an extension's entry point names.
+    """What Faultbridge passes to the function that builds the adapter of an extension.
 
-    An extension reads its own settings from the environment. `role` is the IAM role of a cluster in another AWS
-    account, or None for the account of the stack.
+    The entry point of the extension names this function. The extension reads its own settings from the environment.
+    `role` is the IAM role for a cluster in another AWS account, or None for a cluster in the account of the stack.
     """
 
     clock: Clock

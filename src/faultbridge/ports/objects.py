@@ -45,7 +45,7 @@ class Vault(Protocol):
 
 
 class ArchiveSink(Protocol):
-    """Delivers lines to the archive with a delay and in any order.
+    """Delivers timeline entries to the archive, one line each, with a delay and in any order.
 
     Lines may be duplicated or lost.
     """

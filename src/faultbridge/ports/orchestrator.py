@@ -73,9 +73,9 @@ class Orchestrator(Protocol):
         """Allow work on the node again. A repeated call is harmless."""
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Evict the running work; the result is ok once no work is left.
+        """Start to evict the work of a node, without waiting; the result is ok only if no work runs on the node.
 
-        No eviction starts after the deadline.
+        While work runs, the result is TIMEOUT, and the caller repeats the call. No eviction starts after the deadline.
         """
 
     def readiness(self, node: ClusterNode) -> CheckResult:

@@ -29,7 +29,7 @@ class Volume:
     """An EBS volume, its zone and its attachments.
 
     Only a `shared` volume can be attached to several instances. `tagged` is False if the tag `faultbridge:volume` was
-    removed: no role may then move the volume.
+    removed. The IAM roles of Faultbridge can attach and detach only volumes with this tag.
     """
 
     volume_id: str
@@ -62,11 +62,11 @@ class Volumes(Protocol):
     def successor_zones(self, group: str) -> frozenset[str]:
         """Return the zones in which the group may launch a successor.
 
-        The result is empty if they cannot be known before a launch.
+        The result is empty if the zone is not known before a launch.
         """
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
-        """Start to detach a volume, never by force. It succeeds if the volume is not on the instance."""
+        """Start to detach a volume, never by force. The call succeeds if the volume is not on the instance."""
 
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:
         """Start to attach a free volume under a device name.

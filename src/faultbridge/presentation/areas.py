@@ -31,9 +31,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer of a stacked area; its corners run along the top to the right, and back along the bottom.
+    """One layer of a stacked area chart: its tone, its outline, and its latest number of nodes (`now`).
 
-    Each corner has two shares from 0 to 1, of the width and of the height.
+    `points` are the corners of the outline, first along the top of the layer from left to right, then back along the
+    bottom. A corner is a pair (x, y): its distances from the left and from the bottom of the chart, each from 0 to 1.
     """
 
     mark: Mark
@@ -97,7 +98,11 @@ def _tone(name: str) -> Tone:
 def _outline(
     samples: Sequence[Sample], below: Sequence[int], above: Sequence[int], span: tuple[datetime, datetime], highest: int
 ) -> tuple[tuple[float, float], ...]:
-    """Return the corners of one layer: along its top from left to right, then back along its bottom."""
+    """Return the corners of one layer, as `Layer.points` stores them.
+
+    `below` and `above` are the heights of the bottom and the top of the layer at each sample, as numbers of nodes.
+    `span` is the start and end of the time axis, `highest` the top of the scale.
+    """
     start, end = span
 
     def share(at: datetime) -> float:

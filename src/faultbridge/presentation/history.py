@@ -20,9 +20,9 @@ DETECTED, UPDATED, CLEARED = "Node Fault Detected", "Node Fault Updated", "Node 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The span of time that a page shows; `running` states that it reaches the present.
+    """The span of time that a page shows.
 
-    Bars without an end are then marked as running.
+    `running` is True if the span reaches the present. A bar of something that has not ended is then marked as running.
     """
 
     start: datetime
@@ -38,7 +38,8 @@ def of_type(entries: Iterable[Document], *kinds: str) -> tuple[Document, ...]:
 def status_lane(name: str, entries: Iterable[Document], kind: str, tones: Mapping[str, Tone], span: Span) -> Lane:
     """Return a lane with one bar for each status, from the entries of the type `kind`, which change the status.
 
-    The bar of the last status ends at the end of the span. The status of an ended case gets a bar without length.
+    Each bar ends at the next change, and the last bar at the end of the span. If a case was resolved or expired, the
+    bar of this final status has no length.
     """
     changes = of_type(entries, kind)
     bars = list(_first_bar(changes, tones, span))

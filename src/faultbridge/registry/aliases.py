@@ -141,5 +141,5 @@ def _may_take(row: AliasRow, key: NodeKey, owners: Mapping[NodeKey, NodeState]) 
 
 
 def _unchanged(stored: Item | None) -> Condition:
-    """Return the write condition that an alias is still as it was read."""
+    """Return the condition for a write of an alias: the stored item is still `stored`, or still absent if None."""
     return Absent() if stored is None else Equals("valid_from", str(stored["valid_from"]))

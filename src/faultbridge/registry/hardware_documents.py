@@ -9,7 +9,10 @@ from faultbridge.registry.documents import Document
 
 
 def offender_document(offender: Offender) -> Document:
-    """Return a repeat offender as JSON: a GPU card, its slot, and which of both is the likely cause."""
+    """Return a repeat offender as JSON: a GPU card and a slot of a host in which faults occurred repeatedly.
+
+    `favors` states which of both, the card or the slot, is the likely cause of these faults.
+    """
     return {
         "device": offender.name,
         "instance_id": offender.place.host,
@@ -23,7 +26,10 @@ def offender_document(offender: Offender) -> Document:
 
 
 def finding_document(finding: Finding) -> Document:
-    """Return a gray failure finding as a JSON document; `score` is in robust standard deviations."""
+    """Return a gray failure finding as a JSON document.
+
+    `score` is how far the `value` of the node is above the `median` of its group, in robust standard deviations.
+    """
     return {
         "finding_id": finding.id,
         "cluster": finding.cluster,

@@ -87,7 +87,7 @@ class NodeListing(Protocol):
 class SyncResult:
     """The changes that one inventory sync made in one cluster.
 
-    - `nodes`: the number of registered nodes.
+    - `nodes`: the number of nodes in the groups that the sync read, before the sync.
     - `added`: names of new nodes.
     - `replaced_externally`: names of nodes that got an instance that another controller launched.
     - `updated`: names of nodes with new metadata.

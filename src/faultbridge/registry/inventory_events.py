@@ -33,9 +33,10 @@ ReadFailure = Callable[[Mapping[str, Any]], ProviderCondition | None]
 
 @dataclass(frozen=True, slots=True)
 class InventoryEventHandler:
-    """Starts one inventory sync for each cluster of which a batch of provider events names groups or instances.
+    """Starts inventory syncs after a batch of provider events.
 
-    `read_failure` returns the failed launch that an event reports, or None.
+    Each cluster gets one sync if an event names one of its groups, or an instance of one of its nodes. `read_failure`
+    returns the failed launch that an event reports, or None.
     """
 
     table: Table

@@ -229,7 +229,10 @@ class SyncInventory:
                 result.updated.append(node)
 
     def _describe(self, config: ClusterConfig, group: Group, wanted: Mapping[str, GroupMember]) -> Sequence[Instance]:
-        """Describe at most MAX_DESCRIBED group members, and add their IAM roles to `node_roles`."""
+        """Return descriptions of the first MAX_DESCRIBED group members, and add their IAM roles to `node_roles`.
+
+        Later syncs describe the other members.
+        """
         some = dict(list(wanted.items())[:MAX_DESCRIBED])
         described = self.inventories[config.provider].describe(config, group.name, some) if some else ()
         self.registration.pin_roles(config, described)

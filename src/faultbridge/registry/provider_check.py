@@ -74,7 +74,7 @@ class ProviderCheck:
     ) -> dict[str, bool]:
         """Return the nodes in service whose instance the provider itself starts, updates or tests.
 
-        The value of each node states whether it was never verified.
+        The result maps the name of each of these nodes to True if the node was never verified.
         """
         names = sorted(
             str(row["node"])

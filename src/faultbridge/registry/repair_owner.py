@@ -1,4 +1,7 @@
-"""The repair owner of a cluster: detects that Faultbridge and the provider would both repair, or neither."""
+"""The repair owner of a cluster: whether Faultbridge or the provider repairs its nodes.
+
+A registration is rejected if both would repair, or neither.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Replacement detection: updates a node whose instance another controller changed or removed.
 
 If Faultbridge repairs the cluster, an instance that it did not request is verified before the node serves again. If
-Faultbridge only observes, no verification would run. The node then keeps serving and is marked unverified, as after an
-import.
+Faultbridge only observes the cluster, no verification would run. The node therefore keeps serving and is marked as
+never verified, like a node that was registered while it served.
 """
 
 from __future__ import annotations

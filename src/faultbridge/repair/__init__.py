@@ -1,4 +1,4 @@
-"""Repair: turns a queued case into a verified node, and applies everything that limits repairs.
+"""Repair: repairs and verifies the nodes of queued cases, and applies everything that limits repairs.
 
 Read in this order:
 

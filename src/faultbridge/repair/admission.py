@@ -159,9 +159,10 @@ def ask_operator(
 ) -> Transition:
     """Ask an operator to approve this repair action for the next attempt of a queued case.
 
-    `by_rule` is False if no rule requires the approval, but the attempt found no evidence of EC2 capacity. `rule` is
-    the name of the rule that requires the approval. By default it is the rule of the case. Another rule governs the
-    later attempts of the case too, although its fault may end before them.
+    - `answer_by`: the deadline for the operator's answer.
+    - `by_rule`: False if no policy rule requires the approval, but the attempt found no evidence of EC2 capacity.
+    - `rule`: the name of the policy rule that requires the approval; None means the rule of the case. The rule is added
+      to the rules that govern the case, so that it applies to later attempts even if its fault has ended.
     """
     case = state.live_case
     if case is None:

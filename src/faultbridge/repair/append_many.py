@@ -64,7 +64,7 @@ def _is_committed(append: Append, group: Sequence[NodeDraft]) -> bool:
 def _draft_each(
     append: Append, changes: Mapping[NodeKey, Revise], actor: Actor
 ) -> tuple[list[NodeDraft], list[Exception]]:
-    """Return the computed changes of the nodes, and the errors of nodes that cannot be read or computed."""
+    """Return the drafts of the nodes' changes, and the errors of nodes whose state or change failed to compute."""
     wanted = {keys.node_state(node): node for node in changes}
     found = append.table.get_many(wanted)
     drafts: list[NodeDraft] = []
@@ -79,7 +79,7 @@ def _draft_each(
 
 
 def _logged(decision: str, node: NodeKey, actor: Actor, error: Exception) -> Exception:
-    """Log an error that concerns one node, and return the error."""
+    """Log an error that concerns one node, under the name `decision`, and return the error."""
     reason = f"{type(error).__name__}: {error}"
     log_cause(decision, reason=reason, cluster=node.cluster, node=node.node, actor=actor.value)
     return error

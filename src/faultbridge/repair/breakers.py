@@ -85,9 +85,9 @@ class Breakers:
 
 
 def _update_budget(control: Control, limits: Limits, now: datetime) -> tuple[bool, tuple[Draft, ...]]:
-    """Return whether the hourly budget is used up, and the entry that records a change of this.
+    """Return whether the hourly budget is used up now, and an entry if this differs from the stored `control`.
 
-    If the stored controls already have the same answer, no entry is returned.
+    Without a difference, the second value is empty.
     """
     starts = list(recent_starts(control, now))
     used_up = len(starts) >= limits.per_hour

@@ -122,7 +122,8 @@ class CaseOrders:
         """Cancel a case, so that no instance is released for it; returns the state of its node.
 
         - A running attempt stops before its intent, the point of no return.
-        - Without a running attempt, the case ends if the node is in service. If not, the node is verified and returned.
+        - Without a running attempt, the case of a node in service ends at once. A node out of service is verified and
+          then returned to service.
         - Earlier orders to replace or quarantine the node are withdrawn.
 
         Raises Rejected `past_intent` after the intent, and `not_cancellable` if the case is escalated or absorbed.
@@ -166,7 +167,7 @@ class CaseOrders:
 
 
 def _queue_verification(transition: Transition, case: Case, now: datetime) -> Transition:
-    """Queue a canceled case whose node is out of service, so that the node is verified and returned."""
+    """Queue a canceled case whose node is out of service, so that the node is verified and returned to service."""
     unapproved, over = drop_approval(case, now, "Approval no longer required: the case was canceled.")
     queued = replace(
         unapproved,

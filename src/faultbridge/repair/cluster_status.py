@@ -1,7 +1,8 @@
 """The status of a cluster: recomputed from its unhealthy nodes and recorded in the cluster's stream.
 
 The version of the cluster's status is read before the index rows of unhealthy nodes, and every write of the status
-increments it. A writer that read older rows therefore gets a conflict, and computes the status again.
+increments this version. If two writers read the rows at the same time, the later write therefore gets a conflict, and
+its writer computes the status again.
 """
 
 from __future__ import annotations

@@ -171,8 +171,8 @@ class Dispatch:
         """Return the case with its next repair action, or None if the case may not start now.
 
         The index row of the case names only one policy rule. The approvals, windows and dry runs of all rules that
-        govern this repair action (`governing_rules`) are therefore checked here. If the result is None, what the case
-        waits for is recorded, or its dry run, or its escalation because no repair action is left.
+        govern this repair action (`governing_rules`) are therefore checked here. Before None is returned, the case is
+        escalated if no repair action is left, or its dry run or what it waits for is recorded.
         """
         choice = choose_repair_action(state, case, rules.policy)
         action = choice.repair_action

@@ -230,7 +230,7 @@ class Isolate:
 
 
 def confirmed(state: NodeState, reason: str) -> IsolationResult:
-    """Return DONE and log it if the node is now quarantined, else return NOTHING."""
+    """Log the isolation and return DONE if the node is now quarantined; otherwise return NOTHING."""
     if state.status is not NodeStatus.QUARANTINED:
         return IsolationResult.NOTHING
     log_isolation(state, "isolation_confirmed", reason)

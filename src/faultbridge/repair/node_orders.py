@@ -36,7 +36,10 @@ WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING, Nod
 
 @dataclass(frozen=True, slots=True)
 class NodeOrders:
-    """Accepts operator orders about nodes. Raises Rejected if Faultbridge does not repair in the cluster."""
+    """Accepts operator orders about nodes.
+
+    An order to replace or quarantine a node raises Rejected if Faultbridge does not repair in the cluster.
+    """
 
     append: Append
     rulebook: Rulebook
@@ -181,6 +184,6 @@ def _requeue_escalated(transition: Transition, repair_action: RepairAction, now:
 
 
 def _move_case(transition: Transition, case: Case, now: datetime, reason: str) -> Transition:
-    """Change the status of a case in a transition. The transition's writes and outcomes are kept."""
+    """Add a change of the case's status to a transition, and keep the transition's other writes and results."""
     moved = move_case(transition, case, now, reason)
     return replace(transition, state=moved.state, drafts=moved.drafts)

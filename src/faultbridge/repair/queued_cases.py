@@ -33,9 +33,10 @@ class QueuedCases:
     def record_if_all_wait(self, queued: Sequence[QueuedCase], control: Control, rules: Rules, now: datetime) -> bool:
         """Record what the queued cases wait for, and return True, if none of them may start now.
 
-        If any of them may start or is a dry run, record nothing and return False. The arguments may come from a cache:
-        each change that permits a repair triggers the next dispatch, and a refusal is recorded only if the case is
-        still queued.
+        If any of them may start or is a dry run, record nothing and return False.
+
+        The arguments may come from a cache and be outdated, which does no harm: each change that permits a repair
+        triggers another dispatch, and a refusal is recorded only if the case is still queued.
         """
         if rules.config.mode is Mode.DRY_RUN or any(rules.policy.rule_named(one.rule).dry_run for one in queued):
             return False
@@ -45,7 +46,10 @@ class QueuedCases:
         return not admission.picks
 
     def record_refusals(self, refusals: Iterable[Refused], rules: Rules) -> None:
-        """Record what each case waits for, if that changed. An error with one case does not stop the others."""
+        """Record what each case waits for, if that changed; at most MAX_REFUSALS in one call.
+
+        The next call records the others. An error with one case does not stop the others.
+        """
         changed = islice((one for one in refusals if not one.recorded), MAX_REFUSALS)
         refused = {one.queued.key: one for one in changed}
 
@@ -71,10 +75,9 @@ class QueuedCases:
         log_admission(pick.key, pick.case, "case_escalated", reason)
 
     def resolve_dry_runs(self, rules: Rules, cases: Iterable[QueuedCase]) -> set[str]:
-        """Resolve queued cases whose repair a dry run suppresses, and return the ids of those no longer queued.
+        """Resolve, keep or escalate each queued case whose repair a dry run suppresses, as `apply_dry_run` decides.
 
-        The case of a node that is out of service is not resolved. `apply_dry_run` decides whether it stays queued or is
-        escalated to an operator.
+        Returns the ids of the cases that are no longer queued.
         """
         ended: set[str] = set()
         for queued in cases:

@@ -1,4 +1,4 @@
-"""Delivers messages as AWS does: event source mappings of queue and table stream, and a bus rule.
+"""Delivers queue messages, table changes and bus events to the Lambda functions, as AWS does.
 
 Every message is delivered at least once, in any order, in batches of any size. A failed message is delivered again. A
 stream drops a record after a limited number of retries. The behavior follows AWS's documentation, not an emulator.

@@ -97,7 +97,7 @@ class ScriptedInjector(FaultInjector):
 class Scenario:
     """A small scenario: one node, one record that it sends, and the faults or operator orders that may occur.
 
-    - `sample` is the name of the record's sample.
+    - `sample` is the name of the kind of record in `SAMPLES`.
     - `repaired` states whether Faultbridge repairs the node.
     - `scheduler` gives the cluster an orchestrator.
     - `first_call` is the name of a call, such as `provider.replace`. Faults and orders may occur only from the first
@@ -115,9 +115,10 @@ class Scenario:
     kinds: tuple[Event, ...] = KINDS
 
     def play(self, faults: Faults) -> tuple[ScriptedInjector, list[str]]:
-        """Run the scenario with faults; returns the injector and the violated invariants.
+        """Run the scenario with faults or orders; returns the injector and one text for each violated invariant.
 
-        The injector lists the side effects of the run.
+        `faults` pairs the number of a side effect with the fault or order that occurs there. The injector lists the
+        side effects of the run.
         """
         made: list[ScriptedInjector] = []
 
@@ -203,5 +204,8 @@ def explore(scenario: Scenario, *, points: int, faults: int, first: int | None =
 
 
 def _single_faults(scenario: Scenario, point: int) -> list[Faults]:
-    """Return one sequence per kind of event of a scenario: only this event, at the side effect `point`."""
+    """Return one sequence for each kind of event of a scenario.
+
+    The sequence contains only this event, which occurs at the side effect with the number `point`.
+    """
     return [((point, kind),) for kind in scenario.kinds]

@@ -27,10 +27,13 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FaultProfile:
-    """Fault probabilities (per call or per delivery) and delays (in seconds) of one run.
+    """The probabilities of faults and the delays of one run.
 
-    `race_rate` is the probability that other handlers run during a call, for at most `max_race_seconds` of simulated
-    time.
+    - Probabilities: `fault_rates` for each kind of fault in a call, `duplicate_rate` for a second delivery, and
+      `race_rate` for other handlers that run during a call, for at most `max_race_seconds` of simulated time.
+    - Seconds: `mean_delay` of a delivery, `index_lag` of the table's indexes, the `visibility` timeout of the queue,
+      and `mean_gap` between two external actions.
+    - `max_batch` is the largest size of a batch. `max_retries` limits the retries of a stream record.
     """
 
     fault_rates: Mapping[FaultKind, float] = field(default_factory=dict)

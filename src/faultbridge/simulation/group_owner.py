@@ -1,4 +1,4 @@
-"""The owner of the group of repaired nodes: its updates, and when Faultbridge first read each of them.
+"""The owner of the `REPAIRED` cluster's group: the updates that it makes, and when Faultbridge first read each one.
 
 The module also records when Faultbridge was wrong about whether the provider repairs nodes itself.
 """
@@ -70,8 +70,8 @@ class GroupOwner:
         """Start an update named `text`; `since` is the start that the provider reports, or None.
 
         If `since` is None, and inventory runs have read the previous update but not its end, Faultbridge takes both
-        updates for one. The new update then counts from the start of the previous one. A run that was interrupted may
-        have stored the previous update too.
+        updates for one. The new update then counts from the start of the previous one. An inventory run that was
+        interrupted after the inventory answered also counts as one that read the previous update.
         """
         self.inventory.updates[self.group] = GroupUpdate(text, since)
         last = self.updates[-1] if self.updates and since is None else None

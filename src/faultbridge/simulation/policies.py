@@ -29,7 +29,7 @@ def require_approval(
     """Set a policy under which these repair actions start only after an operator approves them.
 
     With `codes`, only faults with these codes require the approval. `deadline` is the time within which an operator
-    must decide.
+    must decide; after that, the case is escalated.
     """
     rules = system.policy.rules
     if codes:

@@ -68,7 +68,10 @@ class SimulatedPorts:
         return b"{}"
 
     def for_cluster(self, config: ClusterConfig) -> ComputeAccess:
-        """Return these ports; a cluster with a role raises `Misconfigured`, as there is only one account."""
+        """Return these ports, which serve every cluster.
+
+        If the cluster names an IAM role (`provider_role`), `Misconfigured` is raised: the simulation has one account.
+        """
         if config.provider_role is not None:
             raise Misconfigured(f"no role can be assumed here: {config.provider_role.arn}")
         return self

@@ -112,9 +112,9 @@ class SimulatedSystem:
     def build(
         self, *, nodes: int, watched: int, scheduler: bool, followed: int = 0, nodes_in_rack: int | None = None
     ) -> None:
-        """Register each cluster that has nodes; `nodes` (in racks of `nodes_in_rack`, unless None) are in `REPAIRED`.
+        """Register each cluster with nodes: `nodes` in `REPAIRED`, `watched` in `WATCHED`, `followed` in `FOLLOWED`.
 
-        Each node has a running instance. With `scheduler`, `REPAIRED` and `FOLLOWED` have an orchestrator.
+        `nodes_in_rack` divides `REPAIRED` into racks. With `scheduler`, all but `WATCHED` have an orchestrator.
         """
         orchestrator = SCHEDULER if scheduler else NO_SCHEDULER
         repaired = ClusterConfig(
@@ -151,7 +151,7 @@ class SimulatedSystem:
         self.deliver_changes()
 
     def let_group_grow(self) -> None:
-        """Turn on the inventory of the `REPAIRED` cluster, and run it once before its group grows."""
+        """Turn on the inventory sync of the `REPAIRED` cluster, and run the sync once before the group grows."""
         self.growing = True
         # The replay of the watched cluster knows only records, not what an inventory adds.
         self.ports.repaired_inventory.omitted_groups.add(GROUPS[WATCHED])

@@ -18,8 +18,8 @@ SWEEP = "sweep"
 class SweepSchedule:
     """Schedules calls of `sweep`, which returns whether anything changed.
 
-    `next_timer` returns the time of the earliest future timer. `idle` is the number of the latest sweeps in a row that
-    changed nothing. `max_pause` is the longest pause between two sweeps, in seconds.
+    `next_timer` returns the time of the earliest future timer. `idle` counts the sweeps since the last sweep that
+    changed something. `max_pause` is the longest pause between two sweeps, in seconds.
     """
 
     clock: ManualClock

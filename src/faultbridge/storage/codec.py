@@ -102,9 +102,9 @@ def load(kind: type[T], value: Mapping[str, Any]) -> T:
 
 
 def wrap_codec(kinds: Iterable[type], wrap_load: Callable[[_Load], _Load], wrap_dump: Callable[[_Dump], _Dump]) -> None:
-    """Replace the functions that load and dump values of these types by wrapped ones.
+    """Wrap the functions that load and dump values of these types, for example to cache their results.
 
-    In `kinds`, list the types of a type's fields before the type itself, because its function is built from theirs.
+    The function of a type calls those of its fields' types, so `kinds` must list the types of the fields first.
     """
     _LOADERS.clear()
     _DUMPERS.clear()
@@ -184,7 +184,7 @@ def _fields_loader(kind: Any) -> _Load:
 
 
 def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
-    """Return a function that makes (), {} or None for an absent field; None if it is required or has a default."""
+    """Return a function that makes an absent field's value; None if the field is required or has a default."""
     if is_dataclass(kind):
         field = next(field for field in fields(kind) if field.name == name)
         if field.default is not MISSING or field.default_factory is not MISSING:
@@ -198,7 +198,7 @@ def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
 
 
 def pack(value: object) -> Packed:
-    """Return a JSON object as compressed bytes, by `compress` or by the function that `wrap_packing` set."""
+    """Return a JSON object as compressed bytes; calls `compress`, or its wrapper that `wrap_packing` has set."""
     return _PACKING.pack(value)
 
 
@@ -235,7 +235,7 @@ def _dictionary(number: int) -> bytes:
 
 
 def wrap_packing(wrap_pack: Callable[[_Pack], _Pack], wrap_unpack: Callable[[_Unpack], _Unpack]) -> None:
-    """Replace the functions that pack and unpack values in this process; the simulation remembers their results."""
+    """Make `pack` and `unpack` call wrappers of `compress` and `decompress`, for example to cache the results."""
     _PACKING.pack, _PACKING.unpack = wrap_pack(compress), wrap_unpack(decompress)
 
 

@@ -48,7 +48,10 @@ def faulty_device(cluster: str, device: str) -> Key:
 
 
 def component_of(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the component that an entry's fault, or its case's fault, is about; empty if it has none."""
+    """Return the component of a fault from `data`, the data of an entry; empty if the data names no component.
+
+    The component is that of the fault that the entry reports, or else of the fault that caused the entry's case.
+    """
     return data.get("component") or (data.get("cause") or {}).get("component") or {}
 
 
@@ -127,10 +130,11 @@ def _sighting_key(stream: str, position: tuple[str, int, int], seen: Mapping[str
 
 
 def _sighting(facts: Mapping[str, Any], seen: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -> Put:
-    """Return the write of the row that records one sighting of the device `seen`.
+    """Return the write of the row that records one sighting of a device.
 
-    The row is kept longer than its entry. It therefore contains the PCI address, and the instance id from the `facts`
-    of the entry.
+    `facts` are the facts of the entry that lists the devices of an instance, and `seen` is one of these devices. The
+    row is kept longer than the entry. It therefore contains the instance id from `facts` and the PCI address from
+    `seen`.
     """
     stream, key = entry.stream, keys.entry(partition, entry.epoch, entry.sequence)
     row = {

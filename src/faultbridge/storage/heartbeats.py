@@ -51,7 +51,10 @@ def partition(cluster: str) -> str:
 
 
 def batch_position(written_at: datetime) -> str:
-    """Return the first sort key of the heartbeat batches that were written at or after a time."""
+    """Return the start of the sort key of a heartbeat batch; later batches have greater sort keys.
+
+    A query for keys after this one finds the batches that were written at `written_at` or later.
+    """
     return f"{BATCH}{to_text(written_at)}"
 
 

@@ -89,7 +89,7 @@ def state_item(state: NodeState, now: datetime) -> Item:
 
 
 def read_state(key: NodeKey, row: Mapping[str, Any] | None) -> NodeState:
-    """Return the node's state that an item stores. Without an item the node is not registered."""
+    """Return the node's state that an item stores; without an item, the state of an unregistered node."""
     return NodeState(key) if row is None else stored_value(NodeState, row, "state")
 
 

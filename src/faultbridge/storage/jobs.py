@@ -23,7 +23,10 @@ FOLLOWED = "FOLLOWED#"
 
 @dataclass(frozen=True, slots=True)
 class FollowedJob:
-    """The row of a followed job: a job that runs, may become resumable, or has callbacks or node updates left.
+    """The row of a followed job.
+
+    Faultbridge follows a job while it runs, may become resumable, has callbacks to deliver, or has nodes whose stored
+    job list must still be updated. `is_marked` is True if no such node is left.
 
     The row suffices to decide whether a node's fault concerns the job, so that the job itself need not be read.
     """
@@ -49,7 +52,7 @@ def job_key(cluster: str, job_id: str) -> Key:
 def followed_job_key(cluster: str, job_id: str) -> Key:
     """Return the table key of a job's row in the list of followed jobs.
 
-    Faultbridge follows a job while it runs, may become resumable, or has callbacks or node updates left.
+    `FollowedJob` states which jobs Faultbridge follows.
     """
     return Key(followed_partition(cluster), f"{FOLLOWED}{job_id}")
 
@@ -57,7 +60,7 @@ def followed_job_key(cluster: str, job_id: str) -> Key:
 def followed_partition(cluster: str) -> str:
     """Return the partition that lists all followed jobs of a cluster: the partition of its first shard.
 
-    Faultbridge follows a job while it runs, may become resumable, or has callbacks or node updates left.
+    `FollowedJob` states which jobs Faultbridge follows.
     """
     return shard_partition(cluster, 0)
 
@@ -124,8 +127,8 @@ def job_link(cluster: str, job_id: str, position: str) -> Key:
 def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]:
     """Return the writes that store a job and add, update or remove its row in the list of followed jobs.
 
-    They fail if the stored version of the job is not that of `before`. Faultbridge follows a job while it runs, may
-    become resumable, or has callbacks or node updates left.
+    The writes fail if the stored version of the job is not that of `before`. With None as `before`, they fail if the
+    job is already stored. `FollowedJob` states which jobs Faultbridge follows.
     """
     unchanged = Equals("version", before.version) if before else Absent()
     stored = Put(items.item(job_key(job.cluster, job.id), now, _attributes(job)), when=unchanged)

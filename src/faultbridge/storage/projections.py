@@ -33,9 +33,10 @@ _WITHOUT_ROW = frozenset({None, NodeStatus.HEALTHY, NodeStatus.RETIRED})
 
 
 def projection_writes(before: NodeState, after: NodeState, now: datetime) -> tuple[Write, ...]:
-    """Return the writes of the rows that are derived from a node's state.
+    """Return the writes that update the rows derived from a node's state, from `before` to `after` a change.
 
-    They include the changes of its cluster's repair slots and counts.
+    If the change frees a repair slot of the cluster or changes its number of unverified nodes, one write updates the
+    cluster's controls.
     """
     writes: list[Write] = []
     if after.case is not None and after.case != before.case:
@@ -203,7 +204,7 @@ def priority(case: Case) -> int:
 
 
 def slot_release(before: NodeState, after: NodeState) -> list[Write]:
-    """Return the write that frees a case's repair slot if the case is no longer in progress."""
+    """Return the write that frees a case's repair slot; empty if the case had none before, or still has it."""
     case = before.live_case
     if case is None or case.status is not CaseStatus.IN_PROGRESS:
         return []
@@ -215,7 +216,7 @@ def slot_release(before: NodeState, after: NodeState) -> list[Write]:
 
 
 def _control_writes(before: NodeState, after: NodeState) -> list[Write]:
-    """Return the write that frees a repair slot and updates the count of unverified nodes, if needed."""
+    """Return the write that frees a repair slot, updates the number of unverified nodes, or both; empty if neither."""
     writes, change = slot_release(before, after), _is_unverified(after) - _is_unverified(before)
     if not change:
         return writes

@@ -28,12 +28,14 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ItemKind:
-    """One kind of table item: patterns of its keys, and how each of its attributes is proven.
+    """One kind of table item, and how each of its attributes is proven.
 
-    `hashed`, `derived` and `unproven` list the attributes with that proof. `state.head` is one key of the mapping
-    `state`. Every item has `pk`, `sk`, `schema` and `updated_at`; the last two are unproven unless listed. `may_lack`
-    names derived attributes whose absence is not detected. `limit` explains what the unproven attributes are used for,
-    or when a derived attribute is not compared.
+    - `pk` and `sk` are regular expressions for the keys of the items.
+    - `hashed`, `derived` and `unproven` contain the names of the attributes with that proof, separated by spaces. The
+      name `state.head` means one key of the mapping `state`.
+    - Every item also has `schema` and `updated_at`, which are unproven unless they are listed.
+    - `may_lack` contains the names of derived attributes whose absence is not detected.
+    - `limit` explains what the unproven attributes are used for, or when a derived attribute is not compared.
     """
 
     name: str
@@ -61,7 +63,7 @@ class ItemKind:
         return re.fullmatch(self.pk, key.pk) is not None and re.fullmatch(self.sk, key.sk) is not None
 
     def lists(self, attribute: str) -> bool:
-        """Return whether it is declared how an attribute, or one key of a mapping (`state.head`), is proven."""
+        """Return whether this kind of item lists an attribute, or one key of a mapping (`state.head`)."""
         return attribute in self.listed
 
     def proof(self, attribute: str) -> Proof | None:

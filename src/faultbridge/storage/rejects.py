@@ -84,10 +84,11 @@ def read(row: Mapping[str, Any]) -> Reject:
 def counter(reject: Reject, now: datetime, *, by_sender: bool) -> Key:
     """Return the key of the counter that a rejected record increases: by hour, sender and reason.
 
-    - Without `by_sender`, the key also contains the node and the source that the record states, and the counter is
-      stored with the rejects of the record's cluster.
-    - With `by_sender`, the counter is stored with the rejects of the record's cluster only if the reason shows that the
-      cluster is registered. Otherwise, and for a canary, it is stored with those of the cluster `-`.
+    - Without `by_sender`, the key also contains the node and the source that the record states. The counter is in the
+      partition of the record's cluster.
+    - With `by_sender`, the key contains neither. The counter is in the partition of the record's cluster if the reason
+      shows that this cluster is registered and the record is no canary. Else it is in the partition of the cluster `-`,
+      so that one counter counts all these records, whatever clusters they name.
     """
     message = reject.message
     is_registered = reject.reason in OF_REGISTERED and message.source != CANARY
@@ -99,7 +100,10 @@ def counter(reject: Reject, now: datetime, *, by_sender: bool) -> Key:
 
 
 def counter_label(reject: Reject) -> Mapping[Path, Value]:
-    """Return the attributes that label a counter of rejected records and are stored with its number."""
+    """Return the attributes that are stored with the number of a counter, such as reason, source and expiry.
+
+    `reject` is a record that the counter counts.
+    """
     hour = truncate(reject.rejected_at)
     return {
         ("reason",): reject.reason,

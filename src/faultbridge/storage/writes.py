@@ -1,4 +1,4 @@
-"""Conditional table writes and the table's indexes as values, for DynamoDB and for the fake table.
+"""Classes that describe conditional writes and the indexes of the table, for DynamoDB and the fake table.
 
 An item is a mapping of strings, packed values, integers, booleans, None, lists and mappings. Floats and sets are
 excluded, because DynamoDB does not return them unchanged.

@@ -20,9 +20,14 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
 class Numbers:
     """The numbers of one policy that a search may change.
 
-    Waits are in minutes, the probation in days, and the breaker limit in percent of the nodes. The defaults are those
-    of the packaged policy, except that faults of `SOFT_CODES` wait two minutes. With `keep_in_service`, a node with a
-    network or heartbeat fault is not isolated before its wait has ended.
+    - `soft_wait` and `hard_wait` are the minutes before the repair of a fault with one of the `SOFT_CODES` (network and
+      heartbeat faults), and of any other fault.
+    - `concurrent` and `per_hour` limit the repairs of a cluster, and `attempts` those of a case.
+    - `probation` is in days. `percent` is the limit of the cluster's breaker, in percent of the nodes.
+    - `actions` is the name of a set of repair actions in `ACTIONS`.
+    - With `keep_in_service`, a node with a fault of `SOFT_CODES` is not isolated before its wait has ended.
+
+    The defaults are those of the packaged policy, except that `soft_wait` is two minutes.
     """
 
     soft_wait: int = 2

@@ -73,7 +73,7 @@ class ComputePorts:
 
     @property
     def surroundings(self) -> Surroundings:
-        """Return the clock and the AWS role, which every extension receives when it is built."""
+        """Return what every extension receives when it is built: the clock, and the AWS role (None without a role)."""
         return Surroundings(self.clock, self._role)
 
     @cached_property

@@ -94,7 +94,7 @@ def status_of(error: ClientError) -> int:
 
 
 def is_throttle(error: ClientError) -> bool:
-    """Return whether AWS throttled the call that raised this error."""
+    """Return whether AWS refused the call only because too many calls were sent (throttling)."""
     return code_of(error) in THROTTLES or status_of(error) == HTTPStatus.TOO_MANY_REQUESTS
 
 

@@ -20,9 +20,10 @@ MINIMUM = "1.42.88"
 
 @cache
 def report_old_version(version: str = botocore.__version__) -> bool:
-    """Log a warning if boto3 is too old to repair HyperPod nodes; returns whether it is too old.
+    """Log a warning if the installed boto3 is too old to repair HyperPod nodes; returns whether it is too old.
 
-    A process logs the warning only once.
+    botocore has the same version numbers as boto3, so `version` is by default the version of botocore. A process logs
+    the warning only once.
     """
     is_old = _parts(version) < _parts(MINIMUM)
     if is_old:

@@ -67,7 +67,8 @@ class AwsPorts(ComputePorts):
     def webhook_senders(self) -> Callable[[], bytes]:
         """Return a function that reads the secret with the senders that may post to the webhook.
 
-        If the settings name no secret, no sender is allowed.
+        Each call of the function reads the secret again. If the settings name no secret, the function returns an empty
+        JSON object, so no sender is allowed.
         """
         from faultbridge.adapters.aws.stack import StackSecret
 
@@ -76,9 +77,10 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def chat_webhooks(self) -> Callable[[], bytes]:
-        """Return a function that reads the secret with the webhook addresses of chats, at each call.
+        """Return a function that reads the secret with the webhook addresses of chats.
 
-        If the settings name no secret, no chat has an address.
+        Each call of the function reads the secret again. If the settings name no secret, the function returns an empty
+        JSON object, so no chat has an address.
         """
         from faultbridge.adapters.aws.stack import StackSecret
 

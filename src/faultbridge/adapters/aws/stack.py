@@ -28,7 +28,10 @@ def stack_outputs(clients: Clients, stack: str) -> dict[str, str]:
 
 
 class StackSecret:
-    """A secret of the stack in AWS Secrets Manager; each object of this class reads it once."""
+    """A secret of the stack in AWS Secrets Manager.
+
+    Each object of this class reads the secret at most once, and does not see a later change of the secret.
+    """
 
     def __init__(self, clients: Clients, name: str) -> None:
         self._clients = clients

@@ -30,13 +30,14 @@ class JobAnnotation:
 
     @property
     def ordered(self) -> bool:
-        """Return False: notices need no order, so a failed annotation of one job does not delay other jobs."""
+        """Return False: notices may be delivered in any order, so a failed annotation delays no other job."""
         return False
 
     def deliver(self, notice: JobNotice) -> CallResult:
         """Set the annotation `faultbridge/resumable` of the Job to the id of the event in the notice.
 
-        Returns NOT_FOUND if the job id does not have the form `NAMESPACE/NAME`.
+        Returns a failed result if the annotation could not be set. The failure is NOT_FOUND if the job id does not have
+        the form `NAMESPACE/NAME`.
         """
         named = JOB_ID.fullmatch(notice.job_id)
         if named is None:

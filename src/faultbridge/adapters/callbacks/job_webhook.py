@@ -19,9 +19,10 @@ ANY_CLUSTER = "*"
 class JobWebhook:
     """A JobCallback that posts the event of each notice to the webhook of the job's cluster.
 
-    `read_document` returns `{"CLUSTER": {"url": URL, "secret": TEXT}}`; the key `*` is used for clusters without an
-    entry. The signature is the one that Faultbridge's own webhook requires. It covers the time, the method and the path
-    with its query, each followed by a newline, and then the body.
+    `read_document` returns the JSON document `{"CLUSTER": {"url": URL, "secret": TEXT}}`. A cluster without an entry
+    uses the entry `*`; if that is missing too, the delivery fails. A request is signed in the same way as the requests
+    that Faultbridge's own webhook accepts. The signature covers the time of the request, the method and the path with
+    its query, each followed by a newline, and then the body.
     """
 
     def __init__(self, read_document: Callable[[], bytes], clock: Clock) -> None:
@@ -35,7 +36,8 @@ class JobWebhook:
     def deliver(self, notice: JobNotice) -> CallResult:
         """Post the event to the webhook.
 
-        HTTP 429, HTTP 5xx and a missing response may be retried. Any other status of 300 or more is final.
+        After HTTP 429, HTTP 5xx or a missing response, the result is TIMEOUT, and the caller may try again. After any
+        other status of 300 or more, the result is PERMISSION_DENIED, which is final.
         """
         return result_of(lambda: self._post(notice))
 

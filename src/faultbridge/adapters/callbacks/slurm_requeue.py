@@ -28,13 +28,14 @@ class SlurmRequeue:
 
     @property
     def ordered(self) -> bool:
-        """Return False: notices need no order, so a failed requeue of one job does not delay other jobs."""
+        """Return False: notices may be delivered in any order, so a failed requeue delays no other job."""
         return False
 
     def deliver(self, notice: JobNotice) -> CallResult:
         """Requeue the job if it failed, or release it if Slurm holds it after its failure.
 
-        Returns TIMEOUT while the job is ending or suspended, so that the caller tries again.
+        Returns TIMEOUT while the job is ending or suspended, so that the caller tries again. Returns NOT_FOUND if the
+        job id is not valid, or if Slurm no longer has the job.
         """
         if not JOB_ID.fullmatch(notice.job_id):
             return CallResult(ProviderFailure.NOT_FOUND, f"not a job id of Slurm: {notice.job_id}")

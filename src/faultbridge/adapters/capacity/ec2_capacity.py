@@ -34,7 +34,8 @@ class Ec2Capacity:
     def ask(self, source: CapacitySource, instance_id: str) -> Capacity:
         """Return the capacity that a reservation or capacity block has for an instance's successor.
 
-        If `source` is not an EC2 reservation, the result is `ABSENT`.
+        The evidence of the result is `ABSENT` if `source` is neither a reservation nor a capacity block of EC2, and
+        `NONE` if EC2 does not list the instance.
         """
         questions: Mapping[CapacitySource, Callable[[Mapping[str, Any]], Capacity]] = {
             CapacitySource.OWN_RESERVATION: lambda one: self._own(one, is_block=False),

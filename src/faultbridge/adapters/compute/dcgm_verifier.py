@@ -31,11 +31,7 @@ STATUSES: Mapping[str, Verdict] = {
 
 
 class DiagTest(Protocol):
-    """The result of one DCGM test on one or more devices.
-
-    `outcome` is `pass`, `fail`, `warn` or `skip`. `hardware` is False for a configuration failure, such as disabled
-    persistence mode.
-    """
+    """The result of one DCGM test on one or more devices."""
 
     @property
     def test(self) -> str:
@@ -55,7 +51,7 @@ class DiagTest(Protocol):
 
     @property
     def hardware(self) -> bool:
-        """Return whether a failure of this test is a hardware failure."""
+        """Return False if a failure is one of the configuration, such as disabled persistence mode; else True."""
 
     @property
     def line(self) -> str:
@@ -143,7 +139,8 @@ class SsmDcgmVerifier:
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
         """Return the status of the verification that the SSM command `operation` runs.
 
-        The verdict is `unknown` if the report is missing or inconclusive.
+        `level` is the level that `start` received. The verdict is `pending` while the command runs. Without a
+        conclusive report, the verdict is `unknown`, unless a further test failed.
         """
         with translated(f"reading the verification of {instance_id}"):
             answer = ssm_commands.invocation(self._clients.ssm, instance_id, operation)
@@ -183,7 +180,7 @@ class SsmDcgmVerifier:
             raise
 
     def _report(self, answer: Mapping[str, Any], instance_id: str, operation: str) -> bytes:
-        """Return the command's output from `answer`, SSM's invocation, or from the output bucket if SSM cut it."""
+        """Return the command's output, from its invocation in SSM (`answer`) or, if SSM cut it, from the bucket."""
         text = str(answer.get("StandardOutputContent", ""))
         if self._output is None or len(text) < OUTPUT_CHARACTERS:
             return text.encode()
@@ -239,11 +236,15 @@ def _is_deployment_check(test: DiagTest) -> bool:
 
 
 def findings_of(tests: Sequence[DiagTest]) -> tuple[str, ...]:
-    """Return one line per failed or warned test, in the order of the report."""
+    """Return one line per test that failed or gave a warning, in the order of the report."""
     return tuple(test.line for test in tests if test.outcome in {"fail", "warn"})
 
 
 def output_key(url: str, output: OutputBucket, instance_id: str, operation: str) -> str:
-    """Return the S3 key of the output: from SSM's URL or, without a URL, from SSM's documented layout."""
+    """Return the S3 key under which SSM stored the output of a command.
+
+    `url` is the URL of the output that SSM returned. If it is empty, the key is built from the id of the command
+    (`operation`) and the instance id, as SSM documents it.
+    """
     path = urlsplit(url).path.lstrip("/").removeprefix(f"{output.bucket}/")
     return path or f"{output.prefix}/{operation}/{instance_id}/{OUTPUT_PATH}"

@@ -45,7 +45,8 @@ class FleetLauncher:
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
         """Return the live instances that were launched for the case of a request, oldest first.
 
-        The list includes the spare instance that the case took. It excludes the instance that is being replaced.
+        The list includes the spare instance that the case took, even if its tag does not name the case yet. It excludes
+        the instance that is being replaced.
         """
         with translated(f"listing the instances launched for {launch_request.case}"):
             filters = {f"tag:{CASE_TAG}": launch_request.case, f"tag:{STACK_TAG}": self._stack}
@@ -79,9 +80,9 @@ class FleetLauncher:
         return self._unless_gone(launched[0], answer)
 
     def assign(self, instance_id: str, case: str) -> CallResult:
-        """Tag a spare instance with the case that takes it.
+        """Set the case tag of a spare instance to the case that takes the instance.
 
-        Before, the value of the tag was the id of the spare slot for which the instance was launched.
+        Until this call, the tag contains the id of the spare slot for which the instance was launched.
         """
         try:
             self._clients.ec2.create_tags(Resources=[instance_id], Tags=[{"Key": CASE_TAG, "Value": case}])
@@ -96,7 +97,8 @@ class FleetLauncher:
     def _unless_gone(self, instance_id: str, answer: Mapping[str, Any]) -> CallResult:
         """Return success for a launch, or CONFLICT if the launched instance is already terminating.
 
-        `answer` is EC2's response to the fleet request. A new instance that EC2 does not list yet counts as launched.
+        A repeated request gets the first response again, and the instance in it may have been terminated since then.
+        `answer` is EC2's response to the fleet request. An instance that EC2 does not list yet counts as launched.
         """
         operation = str(answer["FleetId"])
         with translated(f"reading {instance_id}"):

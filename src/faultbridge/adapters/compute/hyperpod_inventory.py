@@ -33,8 +33,8 @@ LOGICAL_ID_SHOWN = 8
 class HyperPodInventory:
     """An Inventory that lists the instances of SageMaker HyperPod clusters.
 
-    A sync starts with `provider_status`, which lists the nodes of the cluster. The later calls of the sync use that
-    list.
+    The inventory sync of a cluster first calls `provider_status`, which lists the nodes of the cluster. The other
+    methods use this list of nodes until the next call of `provider_status`.
     """
 
     def __init__(self, clients: Clients) -> None:
@@ -110,7 +110,7 @@ class HyperPodInventory:
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
         """Return the conditions of a HyperPod cluster, the status of its groups, and its repair setting.
 
-        The call lists the nodes of the cluster. The later calls of the same sync use this list.
+        The call lists the nodes of the cluster, and stores the list for the other methods.
         """
         del groups
         report_old_version()

@@ -80,7 +80,7 @@ class HyperPodProvider:
         """Return the capacity of the training plan of an instance group.
 
         - If the group has no plan, the evidence is `ABSENT`.
-        - If the plan is not active, it has no free instance.
+        - If the plan is not active, the evidence is `OWN_RESERVATION`, but a launch cannot use the capacity.
         - If the description of the group shows an active plan, but the permission to read the plan is missing, the
           plan counts as available, with an unknown number of free instances.
         - If SageMaker refuses to describe the plan for another reason, the evidence is `NONE`.

@@ -31,7 +31,8 @@ class HyperPodRestarter:
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
         """Request a reboot of the node, unless one was already requested with this token.
 
-        Returns CONFLICT while HyperPod recovers nodes on its own.
+        Returns CONFLICT while HyperPod recovers nodes on its own, and PROVIDER_ERROR for any other repair action than a
+        reboot.
         """
         if repair_action is not RepairAction.REBOOT_NODE:
             return CallResult(ProviderFailure.PROVIDER_ERROR, f"HyperPod has no call for {repair_action.value}")
@@ -52,7 +53,14 @@ class HyperPodRestarter:
         return answer
 
     def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
-        """Return the status of the reboot with this token; `running` until the reboot is proven to be done."""
+        """Return the status of the reboot that was requested with this token.
+
+        - `absent`: no reboot was requested with this token.
+        - `running`: the reboot is not proven to be done (see the docstring of this module for the proof).
+        - `done`: the reboot is proven to be done.
+        - `failed`: HyperPod reports the status `Failure` for the node.
+        - `unknown`: SageMaker did not describe the node, or no longer lists the node.
+        """
         request_token = _request_token(repair_action, token)
         request = self._requests.find(request_token)
         if request is None:

@@ -61,7 +61,8 @@ class HyperPodVerifier:
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
         """Start the health checks, unless they were already started with this token; returns the operation id.
 
-        Raises Transient while the node does not run, or while the cluster runs another check.
+        Without `level`, the level is 1. Raises Transient while the node does not run, or while the cluster runs another
+        check.
         """
         level = level or BASIC
         operation = f"{OPERATION}{level} {token}"
@@ -76,9 +77,11 @@ class HyperPodVerifier:
         return operation
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the status of the health checks; `unknown` if they did not run to completion.
+        """Return the status of the health checks.
 
-        `operation` is the id that `start` returned. It contains the level, so the parameter `level` is ignored.
+        The verdict is `pending` while the checks run. It is `unknown` if no check was started, if the deep check did
+        not run to completion, or if the cluster no longer has the instance. `operation` is the id that `start`
+        returned. The id contains the level, so the parameter `level` is ignored.
         """
         request = self._requests.find(operation)
         if request is None:

@@ -30,7 +30,10 @@ class SsmLogCollector:
     """A Collector that collects logs from instances with a reachable SSM agent."""
 
     def __init__(self, compute: Clients, storage: Clients, bucket: str) -> None:
-        """Store the clients of the instance's AWS account, and the clients of the bucket's account."""
+        """Store the AWS clients and the name of the S3 bucket for log bundles.
+
+        `compute` calls the AWS account of the instances. `storage` calls the AWS account of the bucket.
+        """
         self._ssm = compute.ssm
         self._s3 = storage.s3
         self._bucket = bucket

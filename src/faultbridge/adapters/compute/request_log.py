@@ -22,11 +22,12 @@ RETENTION = timedelta(days=30)
 
 
 class Progress(StrEnum):
-    """How far a request has come.
+    """The progress of a recorded request.
 
-    `RECORDED`: it is about to be sent, or was sent. `ACCEPTED`: the service accepted it. `OBSERVED`: the node was seen
-    in the requested check or reboot. `INTERRUPTED`: the node left the requested check with a status that is not
-    `Running`.
+    - `RECORDED`: the request is about to be sent, or was sent.
+    - `ACCEPTED`: the service accepted the request.
+    - `OBSERVED`: the node was seen in the requested check or reboot.
+    - `INTERRUPTED`: the node left the requested check with a status that is not `Running`.
     """
 
     RECORDED = "recorded"
@@ -57,7 +58,7 @@ class RequestLog:
         return Request(from_text(str(found["recorded_at"])), Progress(str(found["progress"]))) if found else None
 
     def record(self, token: str) -> bool:
-        """Record a request before it is sent; returns False if another process has already recorded it."""
+        """Record a request before it is sent; returns False if an earlier call already recorded this token."""
         now, holder = self.clock.now(), self.make_id()
         attributes = {
             "recorded_at": to_text(now),

@@ -118,7 +118,7 @@ TransactionPart = Literal["Put", "Delete", "Update", "ConditionCheck"]
 
 
 def transaction_part(write: Write) -> TransactionPart:
-    """Return the name of a write in `TransactWriteItems`, such as `Put` or `ConditionCheck`."""
+    """Return the field of `TransactWriteItems` that takes this kind of write, such as `Put` or `ConditionCheck`."""
     match write:
         case Put():
             return "Put"

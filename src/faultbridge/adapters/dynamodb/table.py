@@ -81,9 +81,10 @@ class DynamoTable:
     ) -> Page:
         """Return one page of the items of a partition, at most 1 MB and `limit` items, in the order of the sort key.
 
-        The items have sort keys that start with `prefix`, are greater than `after`, and are at most `up_to`. `start` is
-        the pagination token of the previous page. Raises ValueError if the token is invalid. `index` is the index that
-        is queried; a query without an index is strongly consistent. `newest_first` reverses the order.
+        - The items have sort keys that start with `prefix`, are greater than `after`, and are at most `up_to`.
+        - `start` is the pagination token of the previous page. Raises ValueError if the token is invalid.
+        - `index` is the index that is queried. Without `index`, the table is queried, strongly consistent.
+        - `newest_first` reverses the order.
         """
         bounds = sort_key_bounds(prefix, after, up_to)
         if bounds is not None and bounds[0] > bounds[1]:

@@ -38,10 +38,11 @@ PRECEDENCE: tuple[type[FaultbridgeError], ...] = (Misconfigured, Conflict, Trans
 
 
 def cancellation(error: BaseException | None, action: str) -> FaultbridgeError | None:
-    """Return the error for a canceled transaction, or None if the error is not a canceled transaction.
+    """Convert the error of a canceled transaction to a FaultbridgeError.
 
-    DynamoDB lists a cancellation reason for each write of the transaction. These reasons determine the type of the
-    returned error. `action` describes the transaction; the error text starts with it.
+    Returns None if `error` does not report a canceled transaction. DynamoDB lists a cancellation reason for each write
+    of the transaction. These reasons determine the type of the returned error. `action` describes the transaction; the
+    error text starts with it.
     """
     if not isinstance(error, ClientError) or "CancellationReasons" not in error.response:
         return None

@@ -202,7 +202,10 @@ def _domain(region: str | None) -> str:
 
 
 def _signed(clients: Clients, request: dict[str, Any]) -> str:
-    """Return a presigned STS URL; the header that names the EKS cluster is part of the signature."""
+    """Return the presigned URL of `request`, an STS call, from which the token for EKS is made.
+
+    The signature includes the header that names the EKS cluster, so the token is valid for this cluster only.
+    """
     session, region = clients.session, str(clients.region)
     credentials, service = session.get_credentials(), clients.sts.meta.service_model.service_id
     if credentials is None:

@@ -75,7 +75,10 @@ def _remaining(kubernetes: Kubernetes, pods: tuple[Pod, ...], *, late: bool) -> 
 
 
 def _must_leave(pod: Pod, metadata: ObjectMeta) -> bool:
-    """Return whether a drain must wait until this pod has left the node."""
+    """Return whether a drain must wait until this pod has left the node.
+
+    A drain does not wait for finished pods, nor for the pods of DaemonSets and static pods, which would run again.
+    """
     if any(owner.controller and owner.kind == DAEMON_SET for owner in metadata.ownerReferences or ()):
         return False
     finished = pod.status is not None and pod.status.phase in FINISHED

@@ -63,10 +63,10 @@ class KubernetesWatch:
                     return
 
     def changes(self, kind: ObjectKind, version: str) -> Iterator[ObjectChange]:
-        """Yield the changes of objects after a resource version, until the API ends the watch.
+        """Yield the changes of the objects of a kind, until the API ends the watch after about four minutes.
 
-        The API ends a watch after about four minutes. Raises VersionExpired if the API no longer has the changes after
-        that version.
+        `version` is the resource version after which the changes start. Raises VersionExpired if the API no longer has
+        all changes after this version.
         """
         path, selector = _PATHS[kind]
         action = f"watching each {kind}"

@@ -1,7 +1,8 @@
 """Write and read delivery receipts in CloudWatch Logs, one JSON line per batch of records.
 
-Senders write receipts to their own log group. Ingest prints its receipts, so they are in the log group of its Lambda
-function.
+A receipt of a sender lists raw records that were sent. A receipt of ingest lists raw records with their outcomes. The
+audit compares both. Senders write their receipts to a log group of their own. Ingest prints its receipts, so they are
+in the log group of its Lambda function.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def read_receipt(message: str) -> Mapping[str, Any] | None:
 class LogReceipts:
     """Delivery receipts in CloudWatch log groups.
 
-    Receipts are written to the log group `group`, and read from `group` and the groups in `also_read`. `now` gives the
-    time of each line; by default, it is the system time. CloudWatch Logs rejects lines with a time in the future.
+    Receipts are written to the log group `group`, and read from `group` and the groups in `also_read`. `now` returns
+    the time that a written line gets; without `now`, the system clock is used.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class LogReceipts:
         self._stream = ""
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Append one receipt to the log stream of this process."""
+        """Append one receipt to the log stream of this process; raises Misconfigured if the system clock is wrong."""
         event: Any = {"timestamp": to_milliseconds(self._now()), "message": receipt_line(line)}
         with translated(f"writing to {self._group}"):
             answer = self._clients.logs.put_log_events(
@@ -102,7 +103,7 @@ class LogReceipts:
                 raise
 
     def _messages(self, group: str, since: int) -> Iterator[str]:
-        """Yield every message of a log group since a time in milliseconds, without duplicates."""
+        """Yield the text of every receipt in a log group since a time in milliseconds, without duplicates."""
         read: set[object] = set()
         for page in self._pages(group, since):
             for event in page:
@@ -112,10 +113,10 @@ class LogReceipts:
                     yield event["message"]
 
     def _pages(self, group: str, since: int) -> Iterator[Sequence[Any]]:
-        """Yield the events of a log group in pages.
+        """Yield the receipts in a log group as pages of log events.
 
-        If a full page has no token for the next page, more events may still exist. The next page is then read from the
-        time of the last event of the full page, so events with this time can be yielded twice.
+        If a full page has no token for the next page, more receipts may still exist. The next page is then read from
+        the time of the last event of the full page, so events with this time can be yielded twice.
         """
         where: dict[str, Any] = {"startTime": since}
         while True:

@@ -40,9 +40,12 @@ class SqsQueue:
     def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
         """Send (message group, body) pairs; returns the bodies that were not accepted.
 
-        One call to SQS sends at most ten messages and 256 KiB; a message above 256 KiB is not sent. If the first call
-        fails temporarily, Transient is raised. If a later call fails temporarily, all bodies of this call are returned.
-        After a temporary failure, the caller therefore knows which bodies were accepted.
+        One call to SQS sends at most ten messages and 256 KiB. These bodies are returned:
+
+        - bodies of messages above 256 KiB, which are not sent
+        - bodies of messages that SQS refused
+        - all bodies of a call that failed temporarily; but if the first call fails temporarily, Transient is raised,
+          because no message was accepted yet
         """
         fitting = [message for message in messages if _size(message) <= CALL_BYTES]
         unsent = [message[1] for message in messages if _size(message) > CALL_BYTES]

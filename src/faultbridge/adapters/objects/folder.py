@@ -11,8 +11,8 @@ from faultbridge.errors import Conflict, Misconfigured
 class Folder:
     """An Archive and a Vault in a local folder; keys are paths relative to the folder.
 
-    The archive contains copies of entries. The vault contains what proves them complete, such as anchors, which record
-    where each stream of entries ends.
+    The archive contains copies of entries. The vault contains what proves that no entry is missing, such as anchors,
+    which record where each stream of entries ends.
     """
 
     def __init__(self, root: Path) -> None:

@@ -12,7 +12,8 @@ from faultbridge.decoders.slurm.node_listing import SlurmNode
 class SlurmJob:
     """One job or array task of Slurm.
 
-    `reason` is Slurm's reason for the state of the job. It is empty if it was not read.
+    `reason` is Slurm's reason for the state of the job, such as the reason why it waits. It is empty if the operation
+    that returned the job does not read reasons.
     """
 
     id: str
@@ -23,8 +24,8 @@ class SlurmJob:
 class SlurmOperations(Protocol):
     """Operations on one Slurm cluster.
 
-    Each operation raises Transient without a usable answer, because the state of Slurm is then unknown. It raises
-    Misconfigured if the permission is missing.
+    Each operation raises Transient if Slurm gives no usable answer, because the state of the node or job is then
+    unknown. Each operation raises Misconfigured if the permission is missing.
     """
 
     def node(self, name: str) -> SlurmNode | None:

@@ -91,8 +91,8 @@ class SlurmRest:
         """Return a node by its exact name, or None if Slurm does not have the node.
 
         slurmrestd does not report an unknown node reliably: Slurm 24.11 answers with success and an error without a
-        number. If the response contains no node, the list of all nodes is therefore read. Raises Transient if this
-        list contains the node.
+        number. If the response contains no node, the list of all nodes is therefore read. If this list contains the
+        node, the two responses contradict each other, and Transient is raised.
         """
         action = f"looking up Slurm node {name}"
         answer = self._ask("GET", f"node/{name}")

@@ -66,7 +66,8 @@ class PeerTests(Protocol):
     def read(self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None) -> DeepResult:
         """Return one result for all tests, from the command output of the instance that acts as the client.
 
-        Some tests are optional at a low `level`. `instance_type` and `efa_interfaces` set the expected results.
+        A test that is optional at `level` is left out if its tools are not installed. `instance_type` and
+        `efa_interfaces` set the expected results; both are None if EC2 does not list the instance.
         """
 
     def unanswered(self, reason: str) -> DeepResult:
@@ -100,9 +101,10 @@ class SsmPairVerifier:
         self._tests, self._peers, self._leases = tests, peers, leases
 
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
-        """Start the deep verification, unless this token already started it; returns its operation id.
+        """Start the deep verification, unless it was already started with this token; returns its operation id.
 
-        Raises Transient while another verification uses the instance as its peer.
+        The level applies to the deep verification; if `level` is None, that verification uses its own level. Raises
+        Transient while another verification uses this instance as a peer.
         """
         if self._leases.holder(instance_id) is not None:
             raise Transient(f"{instance_id} is still the peer of another verification")
@@ -201,8 +203,9 @@ class SsmPairVerifier:
     def _send(self, instance_id: str, operation: str, peer: Peer) -> ClientError | None:
         """Send the command to both instances; returns the error if SSM refused the command, else None.
 
-        A refusal and a throttled call end the lease of the peer. After an outage the lease stays, because the command
-        may have been sent. Throttling and an outage raise the error, because they show nothing about the peer.
+        If SSM throttles the call or has an outage, the error is raised, because it shows nothing about the peer. A
+        refusal and a throttled call end the lease of the peer. After an outage the lease stays, because the command may
+        have been sent.
         """
         script, token = self._tests.script(peer.address), _comment(operation, peer.instance_id)
         seconds = self._tests.seconds + 60
@@ -225,7 +228,10 @@ class SsmPairVerifier:
 
 
 def _why_no_peer(hardware: InstanceHardware, tried: int, refused: Sequence[str]) -> str:
-    """Return why the instance is not tested with another peer, as text."""
+    """Return a text that states why the instance is not tested with another peer.
+
+    `tried` is the number of peers that were used. `refused` lists the peers to which SSM refused the command.
+    """
     if tried >= MAX_PEERS:
         return f"{tried} peers were used, the most for one verification"
     other = "other " if tried else ""

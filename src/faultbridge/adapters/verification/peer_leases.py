@@ -17,7 +17,11 @@ LEASE = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class PeerLeases:
-    """Leases of peers: only one verification at a time tests with a peer. A lease expires after 30 minutes."""
+    """Stores in the table which verification uses which peer, so that a peer has only one verification at a time.
+
+    A lease is the right of one verification to use a peer. The verification ends the lease after the tests; if it does
+    not, the lease expires after 30 minutes.
+    """
 
     table: Table
     clock: Clock

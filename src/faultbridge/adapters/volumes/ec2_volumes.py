@@ -45,7 +45,10 @@ class Ec2Volumes:
         return tuple(one for one in found if one.on(instance_id))
 
     def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
-        """Return the given volumes, with or without the tag; volumes that do not exist are left out."""
+        """Return the given volumes, also those without the tag `faultbridge:volume`.
+
+        Volumes that do not exist are left out.
+        """
         ids = list(volume_ids)
         return self._described("reading volumes", {"volume-id": ids}) if ids else ()
 
@@ -69,18 +72,19 @@ class Ec2Volumes:
         return frozenset(zone for one in answer["AutoScalingGroups"] for zone in one["AvailabilityZones"])
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
-        """Start to detach a volume, with one call without retries and without force.
+        """Start to detach a volume from an instance; the result is successful if it is already detached.
 
-        The call succeeds if the volume is already detached.
+        The client sends the call once, without retries, and does not force the detachment.
         """
         detach = self._clients.ec2_no_retry.detach_volume
         answer = result_of(f"detaching {volume_id}", lambda: detach(VolumeId=volume_id, InstanceId=instance_id))
         return answer if answer.ok or self._is_on(volume_id, instance_id) else CallResult(reason="already detached")
 
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:
-        """Start to attach a volume under its former device name, with one call without retries.
+        """Start to attach a volume to an instance; the client sends the call once, without retries.
 
-        If `device` is None, the result is a failure, because EC2 requires a device name.
+        `device` is the device name that the volume had on its former instance. If `device` is None, the result is a
+        failure, because EC2 requires a device name.
         """
         if device is None:
             return CallResult(ProviderFailure.PROVIDER_ERROR, f"{volume_id} has no device name")

@@ -1,7 +1,15 @@
 """Delivery: keeps records on disk until the queue has accepted them.
 
-Reading order: `records` (the stored form of a record), `spool` (records on disk), `outbox` (passes records from the
-main loop to the sender thread), `sender` (waiting, backoff, quarantine), `postponed` (records that are sent again
-later), `messages` (several records in one queue message), `quarantine_notice` (reports a refused record), `transport`
-(SQS and S3 over HTTP), `service_clock` (the time of AWS), `signing` (role credentials and Signature Version 4).
+Read in this order:
+
+- `records`: the stored form of a record
+- `spool`: records on disk
+- `outbox`: passes records from the main loop to the sender thread
+- `sender`: waiting, backoff, quarantine
+- `postponed`: records that are sent again later
+- `messages`: several records in one queue message
+- `quarantine_notice`: reports a refused record
+- `transport`: SQS and S3 over HTTP
+- `service_clock`: the time of AWS
+- `signing`: role credentials and Signature Version 4
 """

@@ -61,9 +61,10 @@ class _Filling:
         )
 
     def add(self, record: OutgoingRecord, unpacked: int | None) -> None:
-        """Add a record. If `unpacked` is None, no other record may be added to the message.
+        """Add a record to the message.
 
-        `unpacked` is the size of the uncompressed body of the record in bytes, or None if it cannot be read.
+        `unpacked` is the size of the uncompressed body of the record in bytes. It is None if the size cannot be
+        determined; then no other record may be added to the message.
         """
         self.records.append(record)
         self.size += record.size + 1

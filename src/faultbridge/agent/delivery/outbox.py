@@ -20,10 +20,12 @@ def _nothing() -> None:
 class Outbox:
     """Passes records from the main loop to the sender thread, on disk or in memory.
 
-    A record is in memory when the disk has no room for it. `dropped` counts the records and lines that were not stored.
-    `quarantined` counts the records that AWS refused, and `refusal` is the reason for the last of these refusals. The
-    event `urgent` is set when a record must be sent at once, and the event `changed` when a record must be sent within
-    seconds.
+    A record is kept in memory only when the disk has no room for it.
+
+    - `dropped` counts the records and lines that were lost, because they were not stored.
+    - `quarantined` counts the records that AWS refused. `refusal` is the reason for the last of these refusals.
+    - The event `urgent` is set when a record must be sent at once.
+    - The event `changed` is set when a record must be sent within seconds.
     """
 
     def __init__(self, spool: Spool) -> None:
@@ -112,9 +114,9 @@ class Outbox:
         return held or self.spool.oldest(max_records, max_bytes, skip)
 
     def quarantine(self, name: str, reason: str) -> bool:
-        """Stop sending a record that AWS refuses, and keep it on disk.
+        """Stop sending a record that AWS refuses, and keep the record on disk if possible.
 
-        Returns False when the record could not be kept on disk.
+        Returns False if the record is lost, because it was not on disk or quarantined records use too much of the disk.
         """
         self.quarantined += 1
         self.refusal = reason
@@ -146,10 +148,10 @@ class Outbox:
             self.changed.set()
 
     def end_batch(self) -> None:
-        """End an attempt to send the records that `next_batch` returned.
+        """End the attempt to send the records that `next_batch` returned last.
 
-        During the attempt, `is_safe` does not store a record of the attempt on disk, because the record would be sent
-        again from there.
+        From `next_batch` to `end_batch`, `is_safe` does not store a record of the attempt on disk, because the sender
+        would send the stored record again.
         """
         with self._lock:
             self._in_flight = set()

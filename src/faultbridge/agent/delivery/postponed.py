@@ -35,9 +35,9 @@ class PostponedRecords:
     def add(self, name: str, now: float, *, refused: bool, sent: int) -> bool:
         """Postpone a record that could not be sent. Returns True if the record must never be sent again.
 
-        This is the case after at least three refusals of the record, if other records were accepted since its first
-        failure. `refused` is True if AWS refused the record itself. `sent` is the number of records that the queue has
-        accepted so far.
+        A record must never be sent again if AWS refused it at least three times, and accepted another record after the
+        first failure of this record. `refused` is True if AWS refused this record, and False if the call failed for
+        another reason. `sent` is the number of records that the queue has accepted so far.
         """
         record = self._records.setdefault(name, _Record(now, 0, 0, sent))
         record.tries += 1

@@ -1,4 +1,4 @@
-"""Quarantine notice: an information entry of the node, which reports that AWS refused a record."""
+"""Quarantine notice: a fault of severity `info` of the node, which reports that AWS refused a record."""
 
 from __future__ import annotations
 

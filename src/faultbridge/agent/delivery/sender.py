@@ -52,7 +52,7 @@ class Transport(Protocol):
     """Sends messages to the queue and objects to the bucket."""
 
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
-        """Send messages; return the ids of accepted and of permanently refused records, or raise SendFailed."""
+        """Send records; return the ids of accepted records and of permanently refused records, or raise SendFailed."""
         ...
 
     def put_object(self, key: str, body: bytes) -> None:
@@ -64,9 +64,11 @@ class Transport(Protocol):
 class Sender:
     """Sends the records of an outbox, and a new heartbeat every `heartbeat_seconds`.
 
-    A record that is not urgent waits up to `hold_seconds`. Without `new_heartbeat`, no heartbeat is sent. Heartbeats
-    are never stored, because ingest would treat a late heartbeat as a wrong clock on the node. `report` receives the
-    reason when a record is put into quarantine. `last_error` is empty after a successful call.
+    - A record that is not urgent waits up to `hold_seconds`.
+    - If `new_heartbeat` is None, no heartbeat is sent. Heartbeats are never stored, because ingest would treat a late
+      heartbeat as a wrong clock on the node.
+    - `report` receives the reason when a record is put into quarantine.
+    - `last_error` is empty after a successful call.
     """
 
     outbox: Outbox
@@ -135,9 +137,9 @@ class Sender:
         return False
 
     def _due_heartbeats(self, now: float, *, early: bool) -> int:
-        """Return 1 if a heartbeat is due, else 0; a due heartbeat starts the next interval.
+        """Return 1 if a heartbeat must be sent now, else 0; after a 1, the heartbeat interval starts again.
 
-        `early` means that records are sent now. A heartbeat then joins their call after a quarter of its interval.
+        If `early` is True, records are sent now, and a heartbeat is due after a quarter of the interval, in their call.
         """
         interval = self.heartbeat_seconds * (EARLY_HEARTBEAT if early and self.outbox.waiting else 1)
         if self.new_heartbeat is None or now - self._heartbeat_at < interval:
@@ -162,9 +164,11 @@ class Sender:
     def _is_due(self, now: float, paused: Collection[str]) -> bool:
         """Return whether waiting records may be sent now.
 
-        They may be sent if one of them is urgent, they fill a batch, one of them has waited for `hold_seconds`, changed
-        probe output has waited for SHARE_SECONDS, or the pause of a postponed record is over. Until this pause is over,
-        the postponed record does not count as waiting.
+        A postponed record counts as waiting only after its pause. Records may be sent if one of these is true:
+
+        - A waiting record is urgent, or the waiting records fill a batch.
+        - A record has waited for `hold_seconds`, or changed probe output has waited for SHARE_SECONDS.
+        - The pause of a postponed record is over.
         """
         waiting = self.outbox.waiting - len(paused)
         self._waiting_since = _since(self._waiting_since, now, waiting > 0)
@@ -178,7 +182,7 @@ class Sender:
         )
 
     def _with_objects(self, batch: Sequence[NamedRecord]) -> Iterator[NamedRecord]:
-        """Write the S3 objects of a batch, and yield the records. Postpones a record whose object write fails."""
+        """Write the S3 objects of a batch; yield each record, but postpone a record whose object write fails."""
         for name, record in batch:
             try:
                 if record.object_key is not None:
@@ -222,11 +226,7 @@ class Sender:
         return accepted
 
     def _postpone(self, name: str, reason: str, *, refused: bool) -> None:
-        """Postpone a record that could not be sent.
-
-        If the record was refused several times while the queue accepted other records, it is put into quarantine
-        instead.
-        """
+        """Postpone a record that could not be sent, or quarantine a record that must never be sent again."""
         self.last_error = reason
         if not name:
             return  # a heartbeat: the next one replaces it

@@ -1,7 +1,7 @@
 """Authenticates calls to AWS with the node's role and Signature Version 4.
 
-It uses only the standard library, because the agent may use at most 64 MB of memory: importing botocore takes 26 MB and
-a botocore client 40 MB (measured).
+The module uses only the standard library, because the agent may use at most 64 MB of memory: importing botocore takes
+26 MB, and a botocore client takes 40 MB (measured).
 
 Web identities (IRSA) are deliberately not supported. The session name of the credentials proves which instance sent a
 record, but a process with a web identity can choose any session name, so its name would prove nothing. The signature

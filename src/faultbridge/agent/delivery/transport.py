@@ -78,9 +78,11 @@ class AwsTransport:
         self._bucket_url = f"{s3_endpoint}/{bucket}" if s3_endpoint else f"https://{bucket}.s3.{region}.amazonaws.com"
 
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
-        """Send up to ten records in one call; return the ids of accepted and of permanently refused records.
+        """Send up to ten records in one call.
 
-        Records of one message group share a message if they fit. Raises SendFailed if the whole call failed.
+        Returns the ids of the accepted records, and the ids of the records that SQS refused and will always refuse. A
+        record in neither set can be sent again. Records of one message group share a message if they fit. Raises
+        SendFailed if the whole call failed.
         """
         messages = to_messages(records)
         entries = [
@@ -99,7 +101,7 @@ class AwsTransport:
         return {record.record_id for record in records} - not_accepted, refused
 
     def put_object(self, key: str, body: bytes) -> None:
-        """Write an object to the bucket. Its key is derived from its content, so a repeat changes nothing."""
+        """Write an object to the bucket. `key` is derived from `body`, so a repeated write changes nothing."""
         self._call("PUT", f"{self._bucket_url}/{key}", body, {}, "s3")
 
     def _call(self, method: str, url: str, body: bytes, headers: Mapping[str, str], service: str) -> bytes:

@@ -70,7 +70,8 @@ def standard_input() -> BinaryIO:
 def confirm(effect: str, *, yes: bool) -> None:
     """Ask an operator on a terminal to confirm an effect. Raises Rejected for any answer but yes.
 
-    Without a terminal, only `--yes` confirms.
+    If `yes` (the option `--yes`) is True, the effect is confirmed without a question. Without a terminal, no one can
+    answer, so Rejected is raised unless `yes` is True.
     """
     if yes:
         return

@@ -22,8 +22,8 @@ MIN_ITEMS_FOR_BAR = 50
 def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """Show a progress bar with a label on stderr; yields a function that advances the bar by a number of items.
 
-    `total` is the number of all items, or None if it is unknown. No bar is shown for a small total or without a
-    terminal.
+    `total` is the number of all items, or None if it is unknown. Without a terminal, or for a `total` below
+    `MIN_ITEMS_FOR_BAR`, no bar is shown, and the function does nothing.
     """
     if not sys.stderr.isatty() or (total is not None and total < MIN_ITEMS_FOR_BAR):
         yield lambda _count: None

@@ -82,7 +82,7 @@ def show_one(document: Document, columns: Columns, output: OutputFormat) -> None
 def filled(columns: Columns, document: Document) -> Columns:
     """Return only the columns that have a value in a document.
 
-    It is used to show a document that was just created.
+    Commands use this function to show a new object, most fields of which have no value yet.
     """
     return {title: value for title, value in columns.items() if cell_text(value(document)) != cell_text(None)}
 

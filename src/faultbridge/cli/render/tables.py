@@ -34,7 +34,7 @@ STYLES: Mapping[str, str] = {
 def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, fit: bool) -> list[str]:
     """Print a table; returns the titles of the columns that were left out.
 
-    If `fit` is True, columns that do not fit the terminal are left out.
+    If `fit` is True, columns that do not fit the terminal are left out. If it is False, all columns are printed.
     """
     shown = fitting_columns(titles, rows, shutil.get_terminal_size().columns) if fit else list(range(len(titles)))
     kept = [[row[number] for number in shown] for row in (titles, *rows)]

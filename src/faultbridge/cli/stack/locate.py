@@ -64,9 +64,11 @@ def find_settings(
 ) -> Settings:
     """Return the settings of the stack that the options select.
 
-    For the embedded stack, the function also sets the AWS environment variables of this process. For a stack on AWS, it
-    reads the outputs with the AWS clients that `clients` creates. `notify` prints a notice if an embedded stack of the
-    same name runs, but the command uses another endpoint. `embedded_only` is as in `chosen_embedded_stack`.
+    - For the embedded stack, this function also sets the AWS environment variables of this process.
+    - For a stack on AWS, it reads the outputs of the stack with the AWS clients that `clients` creates. If an embedded
+      stack of the same name runs at another endpoint, it calls `notify` with a notice that this stack is not used.
+
+    With `embedded_only`, a running embedded stack is always used.
     """
     chosen = chosen_embedded_stack(target, embedded_only=embedded_only)
     if chosen is not None:
@@ -108,7 +110,7 @@ def require_embedded_stack(stack: str) -> StackInfo:
 
 
 def _no_embedded_stack(stack: str) -> str:
-    """Return a text that an embedded stack is not running, with the names of the embedded stacks that are running."""
+    """Return the message of the error that an embedded stack is not running; it names the stacks that are running."""
     from faultbridge.local import stack_names
 
     running = stack_names()

@@ -36,7 +36,7 @@ class LoopbackServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Converts an HTTP request to the event that API Gateway passes to the console function."""
+    """Answers an HTTP request with the console function, which gets the request as an event, as from API Gateway."""
 
     server: LoopbackServer
     protocol_version = "HTTP/1.1"

@@ -84,7 +84,7 @@ def _value(rest: _Buffer, name: re.Match[bytes]) -> bytes | None:
 
 
 class _Buffer:
-    """The input that was read but not yielded yet. `at` is the position of the next byte to yield."""
+    """Holds the input between reading and yielding. `at` is the position in `data` of the next byte to yield."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self.pieces = iter(pieces)

@@ -19,7 +19,7 @@ else:
             self._arguments = text, flags
 
         def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of a pattern
-            """Compile the pattern, and keep the attribute so that the next use finds it at once."""
+            """Return an attribute of the compiled pattern, and store it here, so that later uses do not call this."""
             if name.startswith("_"):
                 raise AttributeError(name)
             found = getattr(re.compile(*self._arguments), name)  # `re` keeps the compiled pattern for the other ones

@@ -80,7 +80,7 @@ class _Cri:
     """Reads log lines of a Kubernetes container runtime (CRI)."""
 
     def has_parts(self, text: bytes) -> bool:
-        """Return whether a text may have a part of a line after which another part follows."""
+        """Return whether a text may contain a part of a split line, other than the last part."""
         return _CRI_PART in text
 
     def read(self, line: bytes) -> _Part | None:
@@ -99,18 +99,20 @@ class _Docker:
         self._has_line_ends = False
 
     def has_parts(self, text: bytes) -> bool:
-        """Return whether a text may have a part of a line after which another part follows.
+        """Return whether a text may contain a part of a split line, other than the last part.
 
-        A message that does not end with a line end is such a part, but only if some message of the log so far ended
-        with one. If no message did, a collector removed all line ends, and a part cannot be distinguished from a
-        complete line.
+        Such a part does not end with a line end. If no message of the log so far ended with a line end, a collector
+        removed all line ends. A part then cannot be distinguished from a complete line, and the result is False.
         """
         whole = sum(text.count(_LINE_END + end) for end in _DOCKER_ENDS)
         self._has_line_ends = self._has_line_ends or whole > 0
         return self._has_line_ends and whole < sum(map(text.count, _DOCKER_ENDS))
 
     def read(self, line: bytes) -> _Part | None:
-        """Return the line, or part of a line, at the start of a text, or None if the text has another format."""
+        """Parse one line of a log file, which contains a complete log line or a part of one.
+
+        Returns None if the line does not have the `json-file` format.
+        """
         found = _DOCKER.match(line)
         if found is None:
             return None
@@ -128,7 +130,10 @@ class _Lines:
     _open: dict[bytes, tuple[_Part, bytearray]] = field(default_factory=dict)
 
     def joined(self, text: bytes) -> bytes:
-        """Return the lines that this text completes. The text consists of whole lines and parts of lines."""
+        """Add the next text of the log, and return all log lines that are complete now.
+
+        A line whose last part is missing is kept for the next call, up to 1 MiB.
+        """
         has_parts = self.form.has_parts(text)
         return b"".join(self._ended(_LINE.findall(text))) if has_parts or self._open else text
 

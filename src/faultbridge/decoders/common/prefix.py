@@ -43,7 +43,7 @@ class KernelMessage:
 
 
 def unprefixed(line: str, received_at: datetime | None = None) -> KernelMessage:
-    """Return a line without its prefixes; `received_at` supplies the year of a time that has no year."""
+    """Return the kernel message in a line. `received_at` supplies the year of a time that has no year."""
     message = KernelMessage(line)
     for _ in range(MAX_PREFIXES):
         if message.text.startswith(_DRIVERS) or not _strip_one(message, received_at):
@@ -152,7 +152,7 @@ def _facility(priority: int) -> str:
 
 
 def _of_kernel(message: KernelMessage) -> None:
-    """Set the facility of a message to `user` (a program wrote it) unless it is `kern` or unknown."""
+    """Mark a message as written by a program (facility `user`), unless its facility is `kern` or unknown."""
     if message.facility not in {None, _KERNEL}:
         message.facility = USER
 

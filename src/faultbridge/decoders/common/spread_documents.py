@@ -41,9 +41,10 @@ class LogEvent:
 
 @dataclass(slots=True)
 class _Document:
-    """A JSON document that is not complete yet: its wrapped lines in `lines`, and their texts in `texts`.
+    """A JSON document whose last line was not read yet.
 
-    `event` is its first line. `end` is the text of the line that completes it.
+    `lines` are the log lines of the document as they were read, and `texts` are the texts inside their wrappers.
+    `event` is the log event of the first line. `end` is the text of the line that completes the document.
     """
 
     end: str
@@ -127,9 +128,10 @@ def log_records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]
 
 
 def log_event(line: str, depth: int = MAX_DEPTH) -> LogEvent | None:
-    """Return the log message that a container runtime or JSON objects wrap in a line, or None.
+    """Return the log message in a line that a container runtime or a log collector wrapped.
 
-    At most `depth` JSON objects are unwrapped. The result is None if nothing wraps the line.
+    The message can be inside several JSON objects, of which at most `depth` are removed. The result is None if the
+    line has no wrapper.
     """
     cri = _CRI.match(line.strip("\r"))
     at, text = (iso_instant(cri[1]), cri[3]) if cri else (None, line)

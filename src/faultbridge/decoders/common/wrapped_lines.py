@@ -162,10 +162,11 @@ def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def spread_events(events: Sequence[LogEvent]) -> bytes | None:
-    """Return the log lines of events, in which records that are spread over several lines or events are joined.
+    """Join the JSON documents that are spread over several lines or events, and return all log lines.
 
-    The result is None if no record can be spread. Each joined record is one JSON line with its text (`log`), time and
-    host. The lines of a record that is not complete stay as they are.
+    Each line of the result is a JSON object with the text (`log`), time and host of one event or of one record in a
+    joined document. The lines of an incomplete document are not joined. The result is None if the events contain no
+    document that may be spread.
     """
     messages = [one.message.strip() for one in events]
     has_lines = any(one in {"{", "["} or (one[:1] == "{" and "\n" in one) for one in messages)

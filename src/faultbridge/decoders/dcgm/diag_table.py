@@ -24,9 +24,10 @@ _WORST = ("Fail", "Warn", "Skip", "Pass")
 
 @dataclass(slots=True)
 class _Test:
-    """One test of the table: the GPUs of each outcome, and the warnings of the test.
+    """One test of the table.
 
-    An empty set of GPUs means all GPUs. Each warning is the first cell of its row, followed by the pieces of its text.
+    `outcomes` maps each outcome to the GPUs that have it; an empty set means all GPUs. `texts` are the warnings of the
+    test: for each warning, the first cell of its row, followed by the pieces of its text.
     """
 
     name: str
@@ -36,9 +37,11 @@ class _Test:
     def results(self) -> Iterator[Mapping[str, Any]]:
         """Yield the results of the test in the structure of the JSON output.
 
-        - Each warning is a result with the worst outcome. Without a GPU, it is about all GPUs of this outcome.
-        - Each GPU that no warning is about is a result with the outcome of the GPU.
-        - An outcome for all GPUs is one result, unless it is the worst outcome and has a warning.
+        - Each warning gives one result, with the worst outcome of the test. A warning that names no GPU is about all
+          GPUs that have the worst outcome.
+        - Each listed GPU that no warning is about gives one result, with the outcome of that GPU.
+        - An outcome without listed GPUs gives one result for all GPUs. It gives none if it is the worst outcome and
+          the test has a warning.
         """
         status = next((one for one in _WORST if one in self.outcomes), "Fail")
         explained: set[str] = set()

@@ -1,4 +1,4 @@
-"""Decodes `dcgm-health`: `dcgmi health -c` (JSON or table), as a health snapshot of DCGM's watches.
+"""Decodes `dcgm-health`: `dcgmi health -c` (JSON or table), as a health snapshot of the watched systems.
 
 Grammar: a tree of `children` and `value` that lists only devices with incidents. DCGM splits a message of more than 54
 characters between words, into the list `overflow`. `Internal error` means that the health is unknown: neither healthy

@@ -122,7 +122,10 @@ class _Scrape:
             self._check(_watch_code(sample, watch), gpu, sample, bad=sample.value >= _HEALTH_WARNING, message=message)
 
     def _count(self, gpu: Component, name: str, value: int) -> None:
-        """Store the highest value of a counter, because a GPU in MIG mode is listed several times."""
+        """Store a counter of a GPU. If the scrape lists the GPU several times, keep the highest value.
+
+        A GPU in MIG mode is listed once for each MIG instance.
+        """
         previous = self._values[gpu].get(name)
         self._values[gpu][name] = max(value, previous) if isinstance(previous, int) else value
 

@@ -3,9 +3,9 @@
 Grammar: JSON objects, one per line or pretty-printed, possibly after a time or in a CloudWatch Logs record; a key may
 end with a colon and a space. A health event has the marker `HealthMonitoringAgentDetectionEvent` and one of four
 structures. A deep health check is a JSON line for a faulty instance, and plain lines otherwise. Only the name of the
-log stream contains the instance id. Times: `ts` with its time zone; the inner time can be a day wrong. Units: none.
-Errors: `Rejected(no_framing)` for text without a record of the agent; a CloudWatch Logs record without one gives no
-observations. Source: AWS's documentation and captured agent logs.
+log stream contains the instance id. Times: `ts` with its time zone; `timestamp` in the details can be a day wrong, and
+only becomes an attribute. Units: none. Errors: `Rejected(no_framing)` for text without an agent record; a CloudWatch
+Logs record without one gives no observations. Source: AWS's documentation and captured agent logs.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ def _details(record: Mapping[str, Any]) -> HealthDetails:
 def fault_of(details: HealthDetails) -> Fault:
     """Return the fault that a health event reports.
 
-    A kernel log line that the message quotes determines the fault, else the number of an Xid, else a condition in
-    `CODES_BY_CONDITION`. Without these, the code is `agent.policy_violation` (for a violation) or `agent.condition`.
+    A quoted kernel log line determines the fault, else an Xid number, else a condition in `CODES_BY_CONDITION`. Without
+    these, the code is `agent.policy_violation` if the message contains `violation`, or else `agent.condition`.
     """
     quoted = _quoted(details.text)
     if quoted is not None:

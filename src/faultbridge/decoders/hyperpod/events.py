@@ -92,7 +92,7 @@ def _is_hyperpod_event(document: Mapping[str, Any]) -> bool:
 def _records(document: Mapping[str, Any]) -> Iterator[NodeHealth | Fault | None]:
     """Yield the node health or repair in each record, or None for a record that has neither.
 
-    Copies of events that Faultbridge published itself are skipped.
+    Events that Faultbridge itself published in the format of HyperPod (its HyperPod mirror) are skipped.
     """
     detail = members(document.get("detail"))
     if members(detail.get("Faultbridge")).get("mirror"):

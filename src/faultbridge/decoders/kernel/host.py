@@ -102,10 +102,11 @@ class HostReader:
         return last is not None and abs(self._last_crash - last) <= _SAME_CRASH_SECONDS
 
     def _is_stated(self, rule: Rule, component: Component, message: KernelMessage) -> bool:
-        """Return whether `message` only adds detail to a fault that a message before it has already reported.
+        """Return whether `message` only adds detail to a fault that an earlier message has already reported.
 
-        That is so if the phrase of `rule` is the one for details (`_STATED`), and if the last message with the same
-        fault code and PCI address came at most ten seconds before. The time of `message` is stored for the next call.
+        `_STATED` has, for some fault codes, the phrase of the messages that can add detail. The result is True if
+        `rule` has this phrase, and if the last message with the same fault code and PCI address came at most ten
+        seconds before. The time of `message` is stored for the next call.
         """
         key, at = (rule.code, component.pci), _seconds(message)
         last, self._last_stated[key] = self._last_stated.get(key), at

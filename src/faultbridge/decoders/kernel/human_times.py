@@ -12,14 +12,14 @@ _STAMP = re.compile(rb"^(?:(\[[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d\])|\[ {1,8}\+
 
 
 class MinuteCarrier:
-    """Carries the last minute that `dmesg -H` printed to the next lines, which have only relative times."""
+    """Replaces the relative times that `dmesg -H` prints with the last full minute printed before them."""
 
     def __init__(self) -> None:
         """Start without a minute. Relative times before the first minute are not replaced."""
         self._minute = b""
 
     def carried(self, text: bytes) -> bytes:
-        """Return a piece of a log in which the last printed minute replaces each relative time."""
+        """Return the next piece of a log, with each relative time replaced by the last printed minute."""
         return _STAMP.sub(self._replaced, text)
 
     def _replaced(self, stamp: re.Match[bytes]) -> bytes:

@@ -60,7 +60,7 @@ def matching_lines(text: str) -> list[str]:
 
 
 def _positions(lines: list[str], phrase: str) -> Iterator[int]:
-    """Yield the positions of the lines that contain a phrase."""
+    """Yield the index in `lines` of each line that contains a phrase."""
     return compress(count(), map(contains, lines, repeat(phrase)))
 
 
@@ -181,7 +181,11 @@ class BenignLineFilter:
         return [first, *(line[1:] for line in pattern.findall(text))]
 
     def _learn(self, starts: Sequence[bytes]) -> None:
-        """Learn each harmless word that many of the sampled lines start with."""
+        """Learn the words with which many harmless messages start.
+
+        `starts` are the first bytes of the messages of a piece, of which the first `_SAMPLED_LINES` are counted. If too
+        many words were learned, the words from earlier pieces are removed.
+        """
         sampled = list(islice(starts, _SAMPLED_LINES))
         words = Counter(_word_pattern(start) for start in sampled if not self._starts[start])
         fresh = [word for word, count in words.most_common(_MAX_WORDS) if count * _LEARN_SHARE > len(sampled)]

@@ -55,8 +55,8 @@ SIGNATURE = lazy_pattern(r"S?Xid[ \t]{0,64}\((?:PCI|invalid|[0-9a-fA-F]{4,8}:)|f
 def parts_of(message: KernelMessage, received_at: datetime | None) -> tuple[Sequence[KernelMessage], int]:
     """Return the messages in a line after its first prefixes, and the number of messages left out.
 
-    At most `MAX_PARTS` messages are returned. If the text has more than 64 lines, only the first line and the lines
-    with a known phrase are split.
+    A collector may have joined several lines into this one. If there are more than 64, only the first of them and those
+    with a known phrase are split into messages. At most `MAX_PARTS` messages are returned.
     """
     text = ANSI.sub("", message.text) if "\x1b" in message.text else message.text
     text = (_SPACES.sub(" ", text) if "  " in text or "\t" in text else text).strip()
@@ -80,9 +80,9 @@ def _pieces_of(line: str) -> list[str]:
 
 
 def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is_first: bool) -> KernelMessage:
-    """Return the message with the text `text` within a line, whose prefixes are in `message`.
+    """Return one message of a line: `text` is its text, and `message` has the prefixes of the line.
 
-    The prefixes of `text` take precedence over those of the line. There is one exception: a message in a line that a
+    The prefixes in `text` take precedence over those of the line. There is one exception: each message in a line that a
     program wrote is a message of a program. `is_first` states whether `text` is the first message of the line.
     """
     part = unprefixed(text, received_at)
@@ -102,8 +102,10 @@ def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is
 def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
     """Yield each part of a message that starts like a kernel message, although the text before it is no known prefix.
 
-    In a message of the kernel, such a part counts only if it follows exactly one word, or follows a letter or a digit
-    without a space. Anywhere else it is a quotation. A message of a program has no such parts.
+    - In a message of the kernel, such a part is yielded only if it follows exactly one word, or follows a letter or a
+      digit without a space. Anywhere else it is a quotation.
+    - In a message of a program, no part is yielded, because a user can write the message.
+    - In a message of unknown origin, every such part is yielded, up to a limit.
     """
     if message.facility == USER or _is_of_program(message):
         return

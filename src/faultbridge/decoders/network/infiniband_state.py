@@ -30,7 +30,7 @@ _INIT, _ACTIVE, _LINK_UP = 2, 4, 5
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return health snapshots of the ports in a body, and a counter sample of each port (see `states_of`)."""
+    """Return the health snapshots and counter samples of the ports in a body, as `states_of` defines them."""
     text = text_of(body)
     tree = ports_of(text)
     listed = (*_ports_of_ibstat(text), *_ports_of_ibstatus(text))
@@ -42,8 +42,9 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def states_of(ports: Sequence[Port], hints: Hints, gone: Sequence[str] = ()) -> tuple[Observation, ...]:
-    """Return health snapshots of the states and rates of ports, and a counter sample of each port.
+    """Return a health snapshot of the states of ports, one of the compared rates, and a counter sample of each port.
 
+    - The snapshot of the compared rates is left out if no rates can be compared.
     - `gone` lists the names of absent devices. Each of them is a fault.
     - A port whose state cannot be read is left out.
     - Of an Elastic Fabric Adapter, only the rate is observed, because such a port always reports that it is active.

@@ -27,9 +27,11 @@ MAX_PORTS = 512
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return the faults that a port tool reports, the states of ports, and a counter sample of each port.
+    """Return a counter sample of each port, after the other observations in the input.
 
-    A counter sample contains only counters that have a threshold.
+    The other observations are faults that mlxlink or perfquery reports, and the observations of port states
+    (`states_of`). A counter sample contains only counters that have a threshold. Without such counters, a port has no
+    counter sample.
     """
     document = text_of(body)
     if is_port_tool(body):

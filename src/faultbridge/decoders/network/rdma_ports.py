@@ -47,7 +47,10 @@ class Port:
 
     @property
     def component(self) -> Component:
-        """Return the port as a component, named by its device. Ports other than port 1 add their number."""
+        """Return the port as a NIC component.
+
+        Its name is the name of the device, such as `mlx5_0`. A port number above 1 is added, such as `mlx5_0/2`.
+        """
         name = self.device if self.number in {0, 1} else f"{self.device}/{self.number}"
         return Component(ComponentType.NIC, name=name)
 

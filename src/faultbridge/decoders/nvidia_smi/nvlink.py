@@ -43,9 +43,10 @@ _COUNTERS: Mapping[str, str] = {
 
 @dataclass(slots=True)
 class _LinkedGpu:
-    """One GPU with the state of each of its links, and with its error counts.
+    """One GPU with the state of each of its links, by link number, and with its error counts.
 
-    `errors` has one item for each error listing, the earliest first: the sums over all links of the GPU.
+    The input can list the errors of a GPU several times. `errors` has one item for each list, the earliest first: the
+    count of each kind of error, added up over all links of the GPU.
     """
 
     component: Component

@@ -26,8 +26,8 @@ _MAX_INDEX = 3
 class GpuOutput:
     """The output about one GPU: its fields and its component.
 
-    `texts` are the texts in the output. They are searched for the texts of a lost GPU and of a GPU that requires a
-    reset, which can replace the value of any field.
+    `texts` are all values and other texts in the output. nvidia-smi can print instead of any value that the GPU is lost
+    or requires a reset, so these texts are searched for such messages.
     """
 
     fields: Fields
@@ -127,5 +127,5 @@ def _fault(source: str, result: GpuCheckResult, component: Component, at: dateti
 def stated_fault(
     source: str, code: str, component: Component, text: str, details: Mapping[str, str] | None = None
 ) -> Fault:
-    """Return the fault of an error message that nvidia-smi printed."""
+    """Return the fault that an error message of nvidia-smi reports; `details` are its attributes."""
     return Fault(source, code, component, truncate(text), evidence=evidence(text), attributes=details or {})

@@ -23,7 +23,10 @@ _UUID = re.compile(r"GPU-[0-9a-zA-Z-]{1,48}")
 
 @dataclass(frozen=True, slots=True)
 class HealthEvent:
-    """One health event: the result of one check on a node, about one component of the node."""
+    """One health event: the result of one check on a node, about one component of the node.
+
+    `errors` are the error codes, and `action` is the recommended action, both in the terms of NVSentinel.
+    """
 
     node: str | None
     check: str
@@ -53,10 +56,10 @@ def health_events(document: object, depth: int = 0) -> Iterator[HealthEvent]:
 
 
 def entity(kind: str, value: str) -> tuple[str, str | int] | None:
-    """Return the identifier of a component that an impacted entity of an event states, or None.
+    """Return the field and value of a component that an impacted entity of an event identifies.
 
-    The identifier is a field of the component and its value, such as (`pci`, address). Entities of other types give
-    None.
+    `kind` is the type of the entity, and `value` its value: `PCI` and an address give (`pci`, address). The result is
+    None for other types, and for a value that does not fit the type.
     """
     kind = kind.upper()
     pci = pci_of(value) if kind in {"PCI", "PCI_ADDRESS"} else None

@@ -2,8 +2,8 @@
 
 Grammar of nccl-tests: comment lines with one line per rank, one row per message size, and `Out of bounds values`. A row
 ends with time, algorithm bandwidth, bus bandwidth and wrong values, first out of place and then in place. Grammar of
-the test over two instances: one JSON object per message size, with its number in `step` and the number of message sizes
-in `steps`. Units: GB/s. Errors: `Rejected` without a complete result. Source: nccl-tests 2.0 to 2.17,
+the test over two instances: one JSON object per message size; `steps` is the number of message sizes, and `step` counts
+from 1 to this number. Units: GB/s. Errors: `Rejected` without a complete result. Source: nccl-tests 2.0 to 2.17,
 `nccl_peer_pair.sh`.
 """
 
@@ -44,10 +44,10 @@ class AllReduce:
 
 @dataclass(frozen=True, slots=True)
 class PairAllReduce(AllReduce):
-    """A complete result of the test over two instances.
+    """A complete result of the all-reduce test over two instances.
 
-    `over_efa` is the number of GPUs that used EFA, the lowest of all message sizes. `network` is the name of the
-    network that NCCL used, by the log of one GPU.
+    `over_efa` is the number of GPUs that used EFA. If this number differs by message size, it is the lowest one.
+    `network` is the name of the network that NCCL used, as one GPU logged it.
     """
 
     over_efa: int

@@ -62,7 +62,7 @@ class PeerChecks:
         return DeepResult(passed, "; ".join(one.line for one in results.values() if passed or not one.passed))
 
     def unanswered(self, reason: str) -> DeepResult:
-        """Return the result of tests that cannot be judged: they are not verified, for `reason`."""
+        """Return the result `not verified` for all tests between two instances, with the reason."""
         return unverified(" and ".join(test.name for test in peer_tests()), reason)
 
     def decide(self, results: Sequence[tuple[str, bool | None, str]]) -> PeerDecision:

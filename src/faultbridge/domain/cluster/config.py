@@ -78,8 +78,8 @@ class ClusterConfig:
     set if the cluster is in another account.
 
     Slurm: `slurm_head_node` is the id of the instance on which Slurm's commands run. `slurm_rest` is the address of
-    slurmrestd. If both are set, commands on the head node only requeue jobs. With `slurm_requeue`, jobs that allow it
-    are requeued when their node is drained.
+    slurmrestd. If both are set, Faultbridge uses slurmrestd, and runs commands on the head node only to requeue jobs.
+    With `slurm_requeue`, jobs that may be requeued are requeued when their node is drained.
 
     Launches: `instance_types` are launched in this order, in any of the `subnets`: the next type is used if the
     previous one has no capacity. Without `instance_types`, the launch template determines the type. `spares` is the
@@ -158,7 +158,8 @@ class ClusterConfig:
     def _check_own_parts(self) -> None:
         """Reject a verifier or restarter that the cluster's provider does not support.
 
-        A provider in `OWN_PARTS` supports only the verifier and the restarter that are listed there.
+        A provider in `OWN_PARTS` supports only the verifier and the restarter that are listed there. For any other
+        provider, this check accepts every verifier and restarter.
         """
         for part, allowed in OWN_PARTS.get(self.provider, {}).items():
             given = getattr(self, part)
@@ -168,12 +169,15 @@ class ClusterConfig:
 
     @property
     def acts(self) -> bool:
-        """Return whether Faultbridge plans repairs: it does them in the mode `act`, and reports them in `dry_run`."""
+        """Return whether Faultbridge owns the repairs of this cluster, and the mode is `act` or `dry_run`.
+
+        In both modes, Faultbridge decides on repairs. In `dry_run`, it only records these decisions.
+        """
         return self.repair_owner is RepairOwner.FAULTBRIDGE and self.mode is not Mode.OBSERVE
 
     @property
     def repairs(self) -> bool:
-        """Return whether Faultbridge changes the nodes of this cluster: it repairs them, and only in the mode `act`."""
+        """Return whether Faultbridge repairs the nodes of this cluster: it owns the repairs, and the mode is `act`."""
         return self.acts and self.mode is Mode.ACT
 
     @property
@@ -205,5 +209,5 @@ class ClusterConfig:
 
 
 def shard_of(name: str, shards: int) -> int:
-    """Return the shard of a name by a hash, so that a name always has the same shard."""
+    """Return the shard of a name, from 0 to `shards - 1`: a hash of the name, so it never changes for a name."""
     return crc32(name.encode()) % shards

@@ -57,7 +57,7 @@ def failure_domains(
 
 @lru_cache(maxsize=1024)
 def _of_inventory(cluster: str, domain: str | None, domains: tuple[tuple[str, str], ...]) -> tuple[FailureDomain, ...]:
-    """Return a node's failure domains from the inventory and its cluster. The result is cached."""
+    """Return the failure domains that the inventory reports for a node, and the node's cluster; cache the result."""
     names = dict(domains)
     found = {FailureDomain(kind, names[kind]) for kind in _KINDS if names.get(kind)}
     if domain and domain not in names.values():

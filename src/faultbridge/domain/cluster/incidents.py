@@ -174,18 +174,20 @@ class Incident:
 
     @property
     def _explains_until(self) -> datetime | None:
-        """Return the time up to which a closed incident explains faults, by their start; None if it explains none.
+        """Return the latest start of a fault that this closed incident explains, or None if it explains no fault.
 
-        - An incident that an operator or a wider incident closed explains all faults that started before the close.
-        - An incident that closed after its quiet period explains the faults that started before it expired. If it never
-          expired, it explains none: all its faults have ended, so a fault that is recorded later is a new one.
+        An explained fault opens no further incident.
+
+        - If an operator or a wider incident closed this incident, the result is the time at which it was closed.
+        - If it closed after its quiet period, the result is the time at which it expired. If it never expired, the
+          result is None: all its faults have ended, so a fault that is recorded later is a new one.
         """
         quiet = self.quiet_since is not None and self.operator is None
         return self.expired_at if quiet else self.closed_at
 
     @property
     def exempt(self) -> tuple[str, ...]:
-        """Return the nodes whose repairs no further incident of this family delays: those of an expired incident.
+        """Return the nodes of this incident if it has expired; no other incident of its family delays their repairs.
 
         The result is empty if the incident has not expired. It is also empty for an incident of the intake, because a
         failed intake affects all nodes.

@@ -36,7 +36,10 @@ class Progress:
 
     @property
     def last_step(self) -> int:
-        """Return the latest step that the job has reached; during a rollback, the highest step of the rollback."""
+        """Return the latest step that the job has reached.
+
+        While the job repeats steps after a restart from an earlier step, the result is the highest repeated step.
+        """
         return self.rollback[1] if self.rollback else self.step
 
     def reported(self, step: int, now: datetime) -> tuple[Progress, bool]:

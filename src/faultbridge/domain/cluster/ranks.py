@@ -46,9 +46,9 @@ def _ranks_of(text: str) -> Iterator[int]:
 
 
 def gpu_of(devices: Iterable[Component], index: int) -> Component | None:
-    """Return the GPU that has this index in the devices of a node, or None.
+    """Return the GPU among the devices of a node whose field `index` has this value, or None if there is none.
 
-    If each rank uses one GPU in PCI bus order, the index is also the local rank that uses the GPU.
+    If each rank of the job uses one GPU, in PCI bus order, this value is also the local rank that uses the GPU.
     """
     return next((one for one in devices if one.type is ComponentType.GPU and one.index == index), None)
 

@@ -57,8 +57,8 @@ class Control:
     - `starts` are the times of recent repair starts.
     - `breakers` holds, by name, every breaker that has ever opened.
     - `no_capacity_until` maps each group without provider capacity to the time of the next try.
-    - `events` maps a name to the id of the last entry about it, which the next entry names as its cause. The names are
-      those of breakers and holds, and `budget` and `pause`.
+    - `events` maps the name of each breaker and hold, and the names `budget` and `pause`, to the id of the last entry
+      about this breaker, hold, budget or pause. The next entry about the same one has that entry as its cause.
     - `holds` maps the id of each incident that is open, or was closed recently, to its `Hold`.
     - `unverified` counts the registered nodes that were never verified.
     """
@@ -99,14 +99,14 @@ class Control:
         *,
         repeated_since: datetime | None = None,
     ) -> str | None:
-        """Return the id of the incident for which the repair of a node waits, or None.
+        """Return the id of the incident for which the repair of a node waits, or None if it need not wait.
 
-        The incident must cover the node, which has the failure domains `domains` and faults of `families`. A family is
-        left out if an expired incident of this family exempts the node.
+        `domains` are the failure domains of the node, and `families` the families of its faults. The incident must
+        cover the node (`Hold.covers`). A family does not count if an expired incident of this family exempts the node.
 
-        `repeated_since` is None unless the repair follows a failed attempt. It is then the time at which the case was
-        opened, and the repair also waits for incidents of other families, because their cause may explain the failure.
-        A family is left out if an incident of it in these failure domains reached its maximum age after that time.
+        If the repair follows a failed attempt, `repeated_since` is when the case was opened; otherwise it is None. Such
+        a repair also waits for incidents of other families, because their cause may explain the failed attempt. This is
+        not done for a family if its incident in these failure domains reached its maximum age after `repeated_since`.
         """
         exempt = {hold.family for hold in self.holds.values() if node in hold.exempt}
         if repeated_since is not None:
@@ -139,7 +139,7 @@ class QueuedCase:
     - `not_before` is the earliest time of the next attempt, or None.
     - `approved` is True if an operator approved the next attempt. `approval_pending` is True while the approval request
       is unanswered.
-    - `waiting_for` is why the case waits, as a value. `reason` is the text for operators.
+    - `waiting_for` is the kind of reason why the case waits. `reason` is the text about it for operators.
     - `repeated_since` is when the case was opened if the next attempt follows a failed one. Otherwise it is None.
     """
 

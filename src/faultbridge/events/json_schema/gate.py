@@ -74,9 +74,10 @@ def _reading_problems(path: Path, model: type[Event]) -> Iterator[str]:
 
 
 def missing_samples(folder: SchemaFolder) -> Iterator[str]:
-    """Yield a line for each required sample that is missing.
+    """Yield a line for each sample in `REQUIRED_SAMPLES` that an event lacks in its current version.
 
-    Also yield the problems of samples that the closed form of the schema, which allows no unknown field, refuses.
+    A stub needs no sample. Also yield the problems of current samples that the closed form of the schema, which allows
+    no unknown field, refuses.
     """
     for name, model in EVENT_MODELS.items():
         samples = folder.samples(name, model.version)

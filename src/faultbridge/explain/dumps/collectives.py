@@ -105,7 +105,8 @@ def _blamed_calls(found: Iterable[Finding]) -> set[Call]:
 def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[int, State]:
     """Return the ranks to blame at the ends of the wait-for graph, each with the reason why others wait for it.
 
-    - A rank that waits for no other rank is an end. The ranks in `hanging` (see `unfinished`) are left out.
+    - A rank that waits for no other rank is an end. The ranks in `hanging` are left out, because `unfinished` has
+      already found why others wait for them.
     - Ranks that wait for each other in a circle, and for no rank outside the circle, are an end. `_circle` selects the
       ranks to blame.
     """

@@ -76,7 +76,7 @@ def has_program_output(piece: bytes) -> bool:
 
 
 def _is_framed(head: bytes) -> bool:
-    """Return whether at least 98 % of the lines have a prefix of a kernel log or of one host's system log."""
+    """Return whether at least 98 % of the lines start as in a kernel log, or as in the system log of a single host."""
     lines = [one for one in head.decode("utf-8", "replace").splitlines() if one.strip()]
     if len(head) >= HEAD_BYTES:
         lines = lines[:-1]

@@ -130,9 +130,9 @@ def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:
 
 
 def _block(lines: Sequence[str]) -> _Block:
-    """Return the traceback that has not ended at the last line, with earlier tracebacks that led to it.
+    """Return the traceback that the last of these lines belongs to, with the earlier tracebacks that led to it.
 
-    The result is empty if the last traceback has already ended.
+    The result is empty if the last line belongs to no traceback.
     """
     found, end = _Block(), len(lines)
     for number in range(_MAX_CHAIN):

@@ -190,7 +190,7 @@ class JobLogReader:
         return host if host in set(self._context.nodes.values()) else None
 
     def _time(self, piece: bytes, start: int, line: str) -> datetime | None:
-        """Return the time of a line, or of the closest earlier line with a time. No text is searched twice."""
+        """Return the time in a line, else in the closest earlier line with a time. Earlier lines are searched once."""
         received_at = self._context.received_at
         before = piece[max(self._searched_to, start - _BEFORE) : start]
         self._near_at = time_of(_text(before), received_at, last=True) or self._near_at

@@ -28,9 +28,10 @@ _NAMED_RANK = re.compile(r"rank[_-]?(\d{1,6})")
 
 
 def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
-    """Return the first time that a line of a text states near its start, or None if no line does.
+    """Return the time in the first line of a text that has a time near the start of the line; None if no line has one.
 
-    If `last` is True, the time in the last such line is returned. A time without a zone is taken as UTC.
+    If `last` is True, the time in the last such line is returned. A time without a zone is taken as UTC. A time without
+    a year gets its year from `received_at`, and is ignored if `received_at` is None.
     """
     lines = text.splitlines()
     for line in reversed(lines) if last else lines:

@@ -33,7 +33,8 @@ class NodeContext:
     """The inputs for reading a file of a node.
 
     `roles` maps fault codes to their role in a failure, such as first sign or consequence. A code without an entry is a
-    first sign, unless it is harmless. `hints` are passed to the decoder.
+    first sign, unless it is harmless. `hints` are facts that the decoder needs and the file may lack, such as the time
+    of receipt, which determines the year of times without a year.
     """
 
     roles: Mapping[str, Role]

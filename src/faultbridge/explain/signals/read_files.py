@@ -94,10 +94,11 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
 
 
 def _received_at(heads: Iterable[bytes], received_at: datetime | None) -> datetime | None:
-    """Return a time after which no line of the files was written, which determines the year of lines without a year.
+    """Return the time from which the decoders derive the year of a line without a year.
 
-    The result is the time of receipt, but at most half a year after the latest time with a year in `heads` (the starts
-    of the files), because a file may be read years after it was written. It is None if `received_at` is None.
+    No line is assumed to be later than this time. The result is `received_at`, the time of receipt. But a file may be
+    read years after it was written. If lines in `heads` (the starts of the files) state a year, the result is therefore
+    at most half a year after the latest such line. The result is None if `received_at` is None.
     """
     dated = [one for head in heads if (one := latest_date_of(head)) is not None]
     return min(received_at, max(dated) + _HALF_A_YEAR) if received_at and dated else received_at

@@ -72,7 +72,7 @@ class LogSpan:
     - `steps_at` and `steps_line` are the time and line of the second to last training step. An error before that step
       ended no rank, because the job continued for at least two steps.
     - `first_step_line` is the line of the first training step.
-    - `steps` is the minimum number of training steps that one start of the job made, by its log.
+    - `steps` is the largest number of training steps that one series of increasing step numbers in the log proves.
     """
 
     file: str

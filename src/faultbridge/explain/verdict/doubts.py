@@ -30,8 +30,8 @@ _OF_HARDWARE = frozenset({"cuda.ecc", "cuda.nvlink", "cuda.hardware_stack", "cud
 def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[tuple[str, Signal]]:
     """Yield each reason to doubt that a job must stay stopped, with the signal that shows the reason.
 
-    A reason is the name of a weight. `mechanism` is the assumed failure mechanism, and `lead` is the signal that may
-    have started the failure. Nothing is yielded for a mechanism that permits a restart.
+    Each reason is a name in `Weights.points`, such as `late`. `mechanism` is the assumed failure mechanism, and `lead`
+    is the signal that may have started the failure. Nothing is yielded for a mechanism that permits a restart.
     """
     if mechanism.outlook is not Outlook.STOP:
         return
@@ -116,8 +116,8 @@ def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> b
     - `lead` is a cancellation: True, because users cancel a failed job. The exceptions are lost connections, failed
       requests to services, and processes that ended because of the cancellation.
     - `earlier` is a loss of peers on the same rank: True.
-    - `earlier` is an error shortly above `lead` on the same rank, `lead` was raised while it was handled, and it is no
-      sign of a mechanism with the outlook STOP: True.
+    - `earlier` is an error shortly above `lead` in the same file and on the same rank, `lead` was raised while another
+      error was handled, and `earlier` is no sign of a mechanism with the outlook STOP: True.
     - Otherwise False.
     """
     if earlier.name == HANG:
@@ -146,13 +146,13 @@ def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
 
 
 def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
-    """Return a signal which shows that only one node has the error `lead`, or None.
+    """Return a signal which shows that only one node has the error `lead`, or None if no signal shows this.
 
-    At least two ranks must have the error, and all of them must be on one known node. There are two cases:
+    At least two ranks must have the error, and all of them must be on one known node.
 
-    - Most ranks of the node have the error, and the job has other nodes. The result is `lead`.
-    - Fewer ranks have it, so the other ranks may not have had time to print it. The result is then a signal that a rank
-      on another node printed, or None if there is no such signal.
+    - If these are most ranks of the node, and the job has other nodes, the result is `lead`.
+    - Otherwise, other ranks may have the error too, but had no time to print it. A signal that a rank on another node
+      printed shows that the other ranks had this time. The result is this signal, or None if there is none.
     """
     ranks, nodes = _with_same_error(situation, lead)
     if len(ranks) < _MIN_RANKS_OF_NODE or len(nodes) != 1 or None in nodes:

@@ -32,7 +32,8 @@ def broken_cases(book: Book) -> Iterator[str]:
 def verdict_on(book: Book, rows: Sequence[str]) -> Verdict:
     """Return the verdict on the signals of a golden case.
 
-    A signal is written as `+SECONDS node|dump|job NODE|- NAME`, where `-` means no node.
+    Each row is one signal, written as `+SECONDS node|dump|job NODE|- NAME`: its time after the start, its source
+    (`Trust`), its node (`-` for none), and its name.
     """
     parsed = [_signal(number, row, book) for number, row in enumerate(rows, 1)]
     progressed = [one for one in parsed if one.name == PROGRESS]

@@ -149,7 +149,7 @@ def _earlier_cause(situation: Situation, mechanism: Mechanism, lead: Signal) -> 
 
 
 def _is_clean(situation: Situation, mechanism: Mechanism, lead: Signal) -> bool:
-    """Return whether node logs cover the first failure of the job without a sign of the mechanism.
+    """Return whether logs of nodes cover the first failure of the job, and none of them shows the mechanism.
 
     If the signal `lead` names a node, only the log of that node counts.
     """

@@ -42,7 +42,7 @@ class Mechanism:
       many ranks report the same error.
     - With `expects_node`, the logs of the node should show the mechanism, and a signal of the job alone counts less.
     - With `trusts_job`, a line of the job, such as a line of its scheduler, is enough to name the node.
-    - `settles` is the next step for an operator, who finds out by it whether this mechanism is the right explanation.
+    - `settles` is what an operator can do next to find out whether this mechanism is the right explanation.
     """
 
     name: str

@@ -36,12 +36,12 @@ class Situation:
 
     @cached_property
     def leads(self) -> tuple[Signal, ...]:
-        """Return the signals of each node, without those that repeat an earlier signal of the same node."""
+        """Return all signals, without those that repeat an earlier signal of the same node."""
         return firsts_of(self.line.signals, lambda one: (*self._sort(one), one.node))
 
     @cached_property
     def firsts(self) -> tuple[Signal, ...]:
-        """Return the signals of the job, without those that repeat an earlier signal of any node."""
+        """Return all signals, without those that repeat an earlier signal of the same or another node."""
         return firsts_of(self.line.signals, self._sort)
 
     def _sort(self, one: Signal) -> tuple[Hashable, ...]:
@@ -102,7 +102,8 @@ def in_time(situation: Situation, signal: Signal) -> bool:
 def covers(span: LogSpan, line: TimeLine) -> bool:
     """Return whether a log covers the first failure of the job.
 
-    The log may end up to ten minutes before that failure.
+    A log that ends at most ten minutes before that failure covers it too. The result is False if the time of the
+    failure, or the first or last time in the log, is unknown.
     """
     if span.first_at is None or span.last_at is None or line.failed_at is None:
         return False

@@ -24,7 +24,8 @@ class TimeLine:
     - `claims` are lines of the job log that look like kernel lines, without proof that the kernel wrote them. They are
       not in `signals` either.
     - `progress_at` is the last time at which the job made progress, or None if its logs do not show it.
-    - `has_started_well` is True if the job made progress for some time.
+    - `has_started_well` is True if a log of the job shows at least `progress_steps` training steps, or progress more
+      than `progress_seconds` after its first time. Without times, progress below line `recovered_lines` is enough.
     """
 
     signals: tuple[Signal, ...]
@@ -129,9 +130,9 @@ def _is_recovered(
 def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
     """Return whether the job reported two more training steps after an error, so the error ended no rank.
 
-    If the lines have no times, the steps may be older than the error, because a program may buffer its output. The
-    steps then count only if the log also has steps before the error, or if the log shows a hang or another start of a
-    failure after the first of the two steps. `last_sign` is the last line that shows one.
+    If the lines have no times, the steps may be older than the error, because a program may buffer its output. They
+    then count only if the log has a step above the error, or if the last hang or other first sign of a failure (in the
+    line `last_sign`) is below the first of the two steps.
     """
     if span.steps_line is None or one.line is None or one.line >= span.steps_line:
         return False
@@ -143,8 +144,8 @@ def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
 def _is_survived(one: Signal, ending: Signal | None, limits: Mapping[str, int]) -> bool:
     """Return whether a process survived an error: it handled the error and continued.
 
-    A process that retried did not survive an error that last occurred at most `recovered_seconds` (in `limits`) before
-    `ending`, the first failure that no process handled.
+    `ending` is the first failure that no process handled, or None. If the process only retried after the error, and the
+    error last occurred at most `recovered_seconds` (in `limits`) before `ending`, the result is False.
     """
     if not one.handled or ending is None:
         return bool(one.handled)

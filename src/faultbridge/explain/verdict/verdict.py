@@ -1,4 +1,4 @@
-"""The verdict: the likeliest failure mechanism, the nodes to leave out, and the hardware's state."""
+"""The verdict: the likeliest failure mechanism, the nodes to leave out, and whether the hardware is the cause."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def decide(
 ) -> Verdict:
     """Return the verdict on the evidence about one job.
 
-    `nodes` maps each rank to its node. Signals of other nodes are ignored. `affected` are the nodes with a recorded
-    fault while the job ran: each is left out of the restart or must be tested, and the hardware is not ruled out.
+    `nodes` maps each rank to its node. If it is not empty, signals of other nodes are ignored. A node in `affected` had
+    a fault while the job ran: it is left out of the restart or must be tested, and the hardware is not ruled out.
     """
     job_nodes = set(nodes.values())
     signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]
@@ -99,10 +99,10 @@ def decide(
 def _cause(situation: Situation, ranked: Sequence[Hypothesis]) -> Hypothesis | None:
     """Return the hypothesis about the cause of the failure, or None if no hypothesis has enough points.
 
-    The likeliest hypothesis is the cause if a node itself shows it, or if it leaves nodes out of the restart and not
-    only a scheduler reports it. Otherwise, a program may have printed its signal, and it is the cause only without
-    these: first, a decisive fault that a node reported while the job failed (`own_fault`); second, if only a scheduler
-    reports it, a hypothesis that a node itself shows and that can cause this report.
+    The likeliest hypothesis is the cause if a node's own source proves it, or if it leaves nodes out of the restart and
+    is more than a scheduler's report. Otherwise, the cause is the first of these that exists: a decisive fault that a
+    node reported while the job failed (`own_fault`); for a scheduler's report, a hypothesis that a node's own source
+    proves and that can explain the report; the likeliest hypothesis.
     """
     first = ranked[0] if ranked and ranked[0].score >= situation.weights.limits["named"] else None
     if first is None:
@@ -148,10 +148,10 @@ def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
 
 
 def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the nodes with signs of the cause: those that trusted signals show, then those that only others name.
+    """Return the nodes that are blamed for the cause, and the nodes that other signals of the cause only name.
 
-    A trusted signal fits the time of the failure and satisfies `_names_its_node`. No node is shown if the cause is
-    neither in hardware nor in the network, and its outlook is not `RESTART_WITHOUT`.
+    A signal of the cause blames its node if it fits the time of the failure and satisfies `_names_its_node`. No node is
+    blamed if the cause is neither in hardware nor in the network, and its outlook is not `RESTART_WITHOUT`.
     """
     mechanism = cause.mechanism
     signs = [one for one in situation.line.signals if one.node and mechanism.strength(one) is not None]
@@ -174,7 +174,7 @@ def _names_its_node(situation: Situation, mechanism: Mechanism, one: Signal) -> 
 
 
 def _without_dump(situation: Situation, cause: Hypothesis | None) -> set[str]:
-    """Return the nodes of ranks that others wait for, and whose missing dump the cause does not explain."""
+    """Return the nodes of ranks without a dump that others wait for, unless the cause explains the missing dump."""
     absent = (one for one in situation.line.signals if one.name == NO_DUMP)
     return {one.node for one in absent if one.node and not (cause and cause.mechanism.can_cause(one))}
 
@@ -241,8 +241,8 @@ def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
 def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
     """Return whether the cause of the failure is clear: certain enough to rule out the hardware.
 
-    The signal must be decisive, or the job must stay stopped. The signal must not be from the teardown. A scheduler's
-    report is never enough, because it does not state why a node is lost.
+    The signal of the cause must be decisive, or the job must stay stopped. This signal must not be from the teardown. A
+    scheduler's report is never enough, because it does not state why a node is lost.
     """
     if cause.mechanism.trusts_job:
         return False

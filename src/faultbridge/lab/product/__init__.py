@@ -1,4 +1,4 @@
-"""The product in memory: runs Faultbridge's own stages and services for a simulated fleet.
+"""The product in memory: runs Faultbridge's own pipeline and services for a simulated fleet.
 
 It uses no AWS service:
 

@@ -1,4 +1,4 @@
-"""Cluster view: replaces the table's indexes of due timers, queued cases and failing nodes in memory."""
+"""Cluster view: in-memory indexes of timers, queued cases and failing nodes, in place of the table's indexes."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ class ClusterView:
         return any(draft.type in TRIGGERS for draft in drafts)
 
     def to_escalate(self, now: datetime) -> list[NodeKey]:
-        """Return the nodes whose case has waited long enough for an incident that might explain its fault.
+        """Return the nodes whose case must continue without an incident.
 
-        The lab has no incidents, so these cases must continue without one.
+        These cases have been open for the time (`SETTLE`) in which an incident may explain their fault.
         """
         return sorted(key for key, at in self._awaiting.items() if at <= now)
 
@@ -129,8 +129,8 @@ class ClusterView:
     def to_isolate(self) -> list[NodeKey]:
         """Return the nodes in service whose isolation must be tried again.
 
-        These are the nodes with a live case whose state changed since the last call. If a breaker opened or closed in
-        the meantime, they are all nodes with a live case.
+        These are the nodes with a live case that got a new entry since the last call. If a breaker has changed its
+        state since then, they are all nodes in service with a live case.
         """
         found = sorted(self._unchecked)
         self._unchecked.clear()
@@ -139,7 +139,8 @@ class ClusterView:
     def dispatch_may_change(self, now: datetime) -> bool:
         """Return whether a new run of admission may decide differently from the last run.
 
-        This is so if an input has changed, or if a time limit has passed.
+        With an empty queue, the result is False. Otherwise it is True if the queue or the repair limits have changed
+        since the last run, or if the time has come that `FleetDispatch.next_change` returned after that run.
         """
         if not self._services.dispatch.queue:
             return False

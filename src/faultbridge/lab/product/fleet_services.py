@@ -62,7 +62,7 @@ class FixedRulebook(Rulebook):
 
 @dataclass(frozen=True, slots=True)
 class FleetControls(Controls):
-    """Reads the repair limits of a cluster: its slots, breakers and stopped failure domains (holds).
+    """Reads the repair limits of a cluster: its repair slots in use, its breakers, and the holds of its incidents.
 
     A stored item is decoded again only after it has changed.
     """
@@ -128,9 +128,10 @@ class FleetServices:
     controls: FleetControls
 
     def escalate_alone(self, key: NodeKey) -> None:
-        """Let a node's case continue after it has waited long enough for an incident.
+        """Let a node's case continue without an incident, after it has waited long enough for one.
 
-        An incident might explain the node's fault, but the lab has no incidents.
+        The lab has no incidents. The case is escalated to an operator, or is queued to verify the node if no fault is
+        left that requires a repair.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:

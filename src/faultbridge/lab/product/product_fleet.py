@@ -1,8 +1,8 @@
-"""Product fleet: runs months of a simulated fleet through the product's own stages, event by event.
+"""Product fleet: runs months of a simulated fleet through the product's own code, event by event.
 
 The fleet calls the product's observe, tick, isolation, admission, breaker rule and repair steps. It replaces only the
-table and AWS. A sweep runs at each whole minute at which a timer is due, the queue may change or a breaker is not
-closed. At any other minute a sweep would change nothing, so idle time costs nothing.
+table and AWS. A sweep runs at each whole minute at which a timer is due, a case has waited long enough for an incident,
+or admission or a breaker may decide differently. At any other minute a sweep would change nothing, so it is skipped.
 
 Three parts are not simulated: incidents of failure domains, because traces name none; answers to approval requests; and
 orchestrators, so a drain takes no time.
@@ -143,7 +143,7 @@ class ProductFleet:
         self._record_serving(self.services.store.read(key))
 
     def _observe(self, key: NodeKey, observation: Observation) -> None:
-        """Pass an observation of a node through the product's stages, as ingest does."""
+        """Process an observation of a node with the product's `observe`, as ingest does, and store the result."""
         at, services = self.clock.now(), self.services
 
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -190,7 +190,7 @@ class ProductFleet:
         return Transition(passed.state, passed.drafts)
 
     def _escalate(self) -> None:
-        """Let the cases continue that have waited the maximum time for an incident that explains their faults."""
+        """Let the cases continue without an incident that have waited long enough for one that explains their fault."""
         for key in self.view.to_escalate(self.clock.now()):
             self.services.escalate_alone(key)
 

@@ -1,14 +1,16 @@
 """Repair queue: the queued cases of a fleet in memory; admission gets only the cases that it needs.
 
+Admission decides for each queued case whether its repair starts now or is refused with a reason, such as no free slot.
 The cases are grouped in classes. The cases of one class differ only in their position in the queue: if admission
-refuses one of them, it refuses all later ones for the same reason. So it gets only the first cases of each class:
+refuses one of them, it refuses all later ones for the same reason. Admission therefore gets only this number of cases
+from the start of each class:
 
-- as many cases as may start now, and one more, whose reason for refusal applies to all later cases
-- `MAX_PICKS` more, if the repair action of the class needs no slot
-- `MAX_REFUSALS` more, if the refusal of any of these cases is not yet recorded, as one run records at most this number
+- As many cases as there are free repair slots, and one more, whose reason for refusal applies to all later cases.
+- `MAX_PICKS` more, if the repair action of the class needs no slot.
+- `MAX_REFUSALS` more, if the refusal of any of these cases is not yet recorded. One run records at most this number.
 
-There are two exceptions. If the rule of a class only reports (`dry_run`), admission gets the whole class, because one
-run of dispatch ends all its cases. If the queue has at most 30 cases, admission gets the whole queue.
+There are two exceptions. Admission gets a whole class if its policy rule only reports planned repairs (`dry_run`),
+because one run ends all cases of such a rule. It gets the whole queue if the queue has at most 30 cases.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ _REPAIRABLE = ("error", "fatal")
 class DeviceEvent:
     """One line of a device's history; `kind` is `seen`, `fault`, `cleared`, `case`, `repair` or `verdict`.
 
-    `slot` is the PCI address of the device, or None if it is not known.
+    A `verdict` is the result of diagnostics. A `case` line says that a case opened, was escalated or closed. `slot` is
+    the PCI address of the device, or None if it is not known.
     """
 
     at: str
@@ -97,7 +98,7 @@ class DeviceHistory:
                     yield Stay(card, _place(data["facts"]["instance_id"], seen["pci"], card))
 
     def _faulty(self, cluster: str) -> list[str]:
-        """Return the serial number, or else the stored name, of each device with a fault in a cluster."""
+        """Return the serial number, or if unknown the UUID, of each device with a fault in a cluster."""
         partitions = (devices.faulty_partition(cluster, shard) for shard in range(devices.FAULTY_SHARDS))
         rows = (row for partition in partitions for row in query_all(self.table, partition))
         return sorted({self._name(str(row["device"])) for row in rows})
@@ -114,7 +115,10 @@ class DeviceHistory:
                     yield row
 
     def _repairs(self, case_id: str, instances: set[str]) -> Iterator[DeviceEvent]:
-        """Yield a case's repairs and the diagnostics results of the instances with the device."""
+        """Yield a line for each repair of a case, and for each result of diagnostics on one of `instances`.
+
+        `instances` are the instances in which the device had a fault of this case.
+        """
         query = TimelineQuery(case=case_id, types=(EntryType.REPLACEMENT_STEP.value,))
         for event in (line.event for line in Timeline(self.table).entries(query)):
             data = event["data"]

@@ -35,7 +35,12 @@ Evaluate = Callable[..., bool]
 
 @dataclass(frozen=True, slots=True)
 class _KeyRange:
-    """The placeholders in a key condition; those of the sort key are empty if the condition has no range."""
+    """A key condition of a DynamoDB query, by the placeholders (such as `#pk` or `:value`) that it contains.
+
+    `pk` and `pk_value` are the name and value of the partition key. `sk` is the name of the sort key, and `first` and
+    `last` are its bounds. All three are empty if the condition does not name the sort key. `first` is empty if there is
+    only an upper bound.
+    """
 
     pk: str
     pk_value: str

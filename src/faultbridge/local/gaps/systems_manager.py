@@ -80,7 +80,7 @@ def _with_injected_output(invocation: Invocation) -> Invocation:
 def upload_bundle(lines: list[str]) -> CommandOutput | None:
     """Upload a placeholder for a log bundle, and return the result that `curl` in the script would have.
 
-    Returns None if the script uploads no log bundle.
+    `lines` are the lines of the script. Returns None if the script uploads no log bundle.
     """
     address = next((line.removeprefix(BUNDLE_URL) for line in lines if line.startswith(BUNDLE_URL)), None)
     if address is None:

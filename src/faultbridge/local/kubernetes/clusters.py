@@ -30,7 +30,12 @@ def find(name: str) -> Cluster:
 
 
 def configure(body: dict[str, Any]) -> None:
-    """Apply settings to a fake cluster: pods, disruption budgets, taints of new nodes, reachability."""
+    """Change the fake cluster that `body` names as `cluster`.
+
+    - `pods` and `budgets` (disruption budgets) are added to those that exist.
+    - `reachable` is replaced if present. If it is False, the API answers every request with the error 503.
+    - `register_taints`, the taints of new nodes, are replaced if present.
+    """
     cluster = find(str(body["cluster"]))
     with cluster.lock:
         cluster.pods.extend(Pod(**pod) for pod in body.get("pods", ()))

@@ -20,8 +20,8 @@ def stream(
     """Yield the changes of a resource after a version, as JSON lines, for `seconds` (at most `MAX_SECONDS`).
 
     `wanted` returns whether the watch includes an object. If only other objects change, or nothing changes for
-    `BOOKMARK_SECONDS`, a bookmark with the latest version is yielded. If the changes after `version` were discarded,
-    the stream ends with an error.
+    `BOOKMARK_SECONDS`, a bookmark is yielded: a line with only the latest version, from which the client can continue.
+    If the changes after `version` were discarded, the stream ends with an error.
     """
     end = time.monotonic() + min(seconds, MAX_SECONDS)
     while (left := end - time.monotonic()) > 0:

@@ -1,9 +1,14 @@
 """The compute plane: a moto server with patches, on loopback.
 
 Start it with `python -m faultbridge.local.servers.compute_plane`. It emulates EC2, Auto Scaling, Systems Manager, EKS
-and SageMaker. The routes that Faultbridge adds start with `/faultbridge/`: `GET identity`; `POST command-output`,
-`heal`, `capacity`, `capacity-reservations`, `launch-faults`, `kubernetes-cluster`, `hyperpod-cluster` and `reset`.
-`/faultbridge/kubernetes/<name>/...` is the Kubernetes API of an EKS cluster.
+and SageMaker. Faultbridge adds these routes, which all start with `/faultbridge/`:
+
+- `GET identity`: the token of the stack to which this process belongs.
+- `POST command-output`, `capacity`, `capacity-reservations`, `launch-faults`: set injected faults and capacity.
+- `POST heal`: remove the injected command output of one instance.
+- `POST kubernetes-cluster`, `hyperpod-cluster`: change the settings of one fake cluster.
+- `POST reset`: remove all these settings.
+- `kubernetes/<name>/...`: the Kubernetes API of an EKS cluster.
 """
 
 from __future__ import annotations

@@ -70,9 +70,9 @@ class ComputeFaults:
     def _restart(self, instance_id: str, restart: str, commands: list[str]) -> CommandOutput:
         """Return the output of a reset or reboot script.
 
-        `restart` is `reset` or `reboot`. If `until` of the instance's injected output names it, the output is removed.
-        The output of a reboot contains a boot id. The same commands give the same boot id; other commands give another
-        one.
+        `restart` is `reset` or `reboot`. If the injected output of the instance has this restart as its `until`, the
+        injected output is removed. The returned output of a reboot contains a boot id that depends only on the instance
+        and `commands`, so that a repeated call with the same commands does not report a second reboot.
         """
         with self.lock:
             injected = self.outputs.get(instance_id)

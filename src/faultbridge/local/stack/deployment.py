@@ -69,7 +69,10 @@ class Deployment:
 
 
 def bring_up_to_date(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> StackState:
-    """Build and deploy if anything changed since the last deployment; returns the new state with outputs."""
+    """Build and deploy if anything changed since the last deployment; else return `state` unchanged.
+
+    The returned state has the fingerprint and the CloudFormation outputs of the latest deployment.
+    """
     current = wanted.fingerprint()
     if state.deployed == current:
         progress("nothing changed since the last deployment")

@@ -74,9 +74,9 @@ def _subscriptions(state: StackState, template: Template, physical_ids: dict[str
 
 
 def _functions(state: StackState) -> Iterator[str]:
-    """Start every Lambda function, and yield the functions that fail to start.
+    """Start every Lambda function, and yield one line of text for each function that fails to start.
 
-    This also avoids cold starts for the first records.
+    The started functions keep running, so that the first records need not wait for their start.
     """
     names = [name for _, name in clients.resources(state, *_FUNCTION)]
     with ThreadPoolExecutor(max_workers=4) as pool:

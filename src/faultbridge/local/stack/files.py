@@ -83,7 +83,10 @@ class Emulator:
 class StackState:
     """The running processes of a stack, and its latest deployment.
 
-    `deployed` is the fingerprint of the latest `sam deploy`. It is empty before the first deployment.
+    - `token` identifies the emulators of this stack: their `identity` routes return it.
+    - `emulator_code` is the fingerprint of the code that the emulators have loaded.
+    - `deployed` is the fingerprint of the latest deployment, and `outputs` are its CloudFormation outputs. Both are
+      empty before the first deployment.
     """
 
     stack: str
@@ -101,14 +104,15 @@ class StackState:
         return Ports(event_plane=by_name["event-plane"], compute_plane=by_name["compute-plane"])
 
     def with_deployment(self, fingerprint: str, outputs: dict[str, str]) -> Self:
-        """Return a copy of the state with the fingerprint and outputs of a new deployment."""
+        """Return a copy of the state with the fingerprint and the CloudFormation outputs of a new deployment."""
         return replace(self, deployed=fingerprint, outputs=outputs)
 
 
 def project_root() -> Path:
-    """Return the nearest folder at or above the current one that contains the template.
+    """Return the nearest folder at or above the current folder that contains the template.
 
-    If there is none, return the checkout that contains this package. Raises `Misconfigured` outside of a checkout.
+    If no such folder exists, return the checkout of Faultbridge from which this package was imported. Raises
+    `Misconfigured` if the package was not imported from a checkout either.
     """
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).resolve().parents[4]):

@@ -20,7 +20,13 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class StackInfo:
-    """A running embedded stack: its name, endpoints, outputs, process ids and log files."""
+    """A running embedded stack.
+
+    - `endpoint` is the URL of the event plane, `compute_endpoint` that of the compute plane.
+    - `outputs` are the CloudFormation outputs of the deployment.
+    - `environment` has the variables that direct AWS clients to the stack.
+    - `pids` and `logs` have the process id and the log file of each emulator by name.
+    """
 
     stack: str
     region: str

@@ -1,4 +1,4 @@
-"""Report the status of an embedded stack: its processes, queue depths and overdue items."""
+"""Report the status of an embedded stack: its processes, its queue depths and its overdue work."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StackStatus:
     """The current status of an embedded stack.
 
     `up` is True if both emulators respond and a deployment has succeeded. If `up` is False, queues and executions were
-    not read. `stuck` is the number of overdue items, or None if they were not counted.
+    not read. `stuck` is the number of overdue items of work, such as timers, or None if they were not counted.
     """
 
     stack: str
@@ -63,7 +63,8 @@ class StackStatus:
 def status(*, stack: str = DEFAULT_STACK, count_overdue: Callable[[], int] | None = None) -> StackStatus:
     """Return the current status of an embedded stack.
 
-    `count_overdue` counts overdue items. It is called only if the stack is up, as `StackStatus` defines it.
+    `count_overdue` returns the number of overdue items of work in the stack's table, such as timers. It is called only
+    if `StackStatus.up` is True. Without `count_overdue`, overdue work is not counted.
     """
     state = files.read_state(stack_folder(stack))
     if state is None:

@@ -39,7 +39,8 @@ class OnsetCount:
 class OnsetHistory:
     """How many faults started per failure domain of a cluster, from `since` up to `until`.
 
-    The counts are keyed by `family/kind/name` of the failure domain.
+    Each key of `counts` is `family/kind/name`: the fault family, and the kind and name of the failure domain. `since`
+    and `until` are None before the first count.
     """
 
     since: datetime | None = None
@@ -63,9 +64,10 @@ class OnsetHistory:
         return max(prior, _decayed(counted, now) / _SCALE * (window / weight))
 
     def counting(self, onsets: Iterable[tuple[Family, FailureDomain, datetime]], until: datetime) -> OnsetHistory:
-        """Return the history after it counted the faults that started since `self.until`, up to `until`.
+        """Return a copy of the history that also counts the faults in `onsets`, each with the time of its start.
 
-        It keeps only the `MAX_DOMAINS` failure domains with the highest counts.
+        Faults that started up to `self.until` are already counted, and those that start after `until` are left out.
+        Only the `MAX_DOMAINS` failure domains with the highest counts are kept.
         """
         counts = dict(self.counts)
         for family, domain, at in onsets:

@@ -79,13 +79,17 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
 def release(state: NodeState, policy: Policy, now: datetime, reason: str, holding: Collection[str] = ()) -> Transition:
     """Release the case of a node that waits for an incident. A case that does not wait for one is unchanged.
 
-    - If the node is faulty and its incident is in `holding`, the case continues to wait.
-    - If the node is not faulty, in service and not isolated, the case is resolved. Any other node that is not faulty is
-      verified, because the shared cause may have made an earlier repair fail.
-    - If the node is faulty, a case that was escalated before it waited is escalated again. Any other case is queued
-      with a new waiting period.
+    The first rule that applies:
 
-    `reason` is the reason of a case that is queued. `holding` are the ids of the incidents for which cases still wait.
+    - The node is faulty, and the incident is one of those for which cases still wait (`holding`, their ids): the case
+      continues to wait.
+    - The node is not faulty, in service and not isolated: the case is resolved.
+    - Any other node that is not faulty: the case is queued for a verification, because the shared cause may have made
+      an earlier repair fail.
+    - The case was escalated before it waited: it is escalated again.
+    - Any other case is queued with a new waiting period.
+
+    `reason` is the reason of a case that is queued.
     """
     case = state.live_case
     if case is None or case.status is not CaseStatus.ABSORBED:

@@ -86,11 +86,11 @@ def _is_known(incident: Incident, snapshot: ClusterSnapshot) -> bool:
 
 
 def _close_if_over(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> Incident:
-    """Close a quiet incident as of the end of its quiet period if its new faults started only after that end.
+    """Close an incident whose nodes began to fail again only after its quiet period was over.
 
-    Any other incident is returned unchanged. Usually, an earlier call of `correlate` has closed the incident at the end
-    of its quiet period. This function is for the case that there was no such call before the new faults. The faults
-    can then open another incident, with a maximum age of its own.
+    Any other incident is returned unchanged. The incident is closed as of the end of its quiet period. Usually, an
+    earlier call of `correlate` has closed it then. If no call was made between that end and the new faults, this
+    function closes it, so that the new faults can open another incident, with a maximum age of its own.
     """
     members = tuple(_members(snapshot, incident, limits, now))
     quiet_since = _recovered_at(incident, members) or incident.quiet_since
@@ -103,10 +103,11 @@ def _close_if_over(incident: Incident, snapshot: ClusterSnapshot, limits: Correl
 
 
 def _recovered_at(incident: Incident, members: Iterable[AffectedNode]) -> datetime | None:
-    """Return when the last node of an incident recovered before its current faults; None if that is not known.
+    """Return when the last node of an incident recovered before the current faults; None if that is not known.
 
-    Runs that failed or were late noticed the recovery later, or not at all. The time is known if all nodes of the
-    incident are faulty again, and each of them had no fault of the family in between.
+    The time is read from the nodes, because a run of `correlate` that failed or was late may not have recorded the
+    recovery. It is known if all nodes of the incident are faulty again, and each of them was without a fault of the
+    incident's family in between.
     """
     known = frozenset((*incident.nodes, *incident.left))
     ended = {one.node: one.ended for one in members if one.ended is not None and one.ended < (one.first or one.since)}

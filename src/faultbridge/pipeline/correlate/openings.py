@@ -110,9 +110,9 @@ def _contains(incident: Incident, cause: SharedCause) -> bool:
 def _is_another(cause: SharedCause, incident: Incident, limits: CorrelationLimits) -> bool:
     """Return whether a shared cause requires an incident other than this one.
 
-    This is the case if it affects enough nodes outside of the incident, and all of them began to fail past half of the
-    incident's maximum age. Nodes that left the incident recently do not count as outside, so that faults that come and
-    go stay one incident. A failed intake never requires another incident.
+    The cause requires another incident if it affects enough nodes outside of this incident, and all these nodes began
+    to fail past half of this incident's maximum age. Nodes that left the incident recently do not count as outside, so
+    that faults that come and go stay one incident. A failed intake never requires another incident.
     """
     known = {*incident.nodes, *incident.left}
     others = [one.since for one in cause.affected if one.node not in known]
@@ -157,11 +157,11 @@ def _open(
 def _recurrence(
     cause: SharedCause, family: Family, ended: Iterable[Hold], limits: CorrelationLimits, now: datetime
 ) -> int:
-    """Return how many ended incidents the shared cause repeats, one after another; 0 if it is new.
+    """Return how often the shared cause came back: the `recurrence` of its new incident. 0 for a cause that is new.
 
-    A cause repeats an incident of the same family that ended less than `limits.max_age` ago, if all affected nodes are
-    in the failure domain of that incident. The result is one more than the incident's own number. A failed intake
-    repeats none: its incident holds every repair, so it must close soon after records arrive again.
+    A cause came back if an incident of the same family ended less than `limits.max_age` ago, and all affected nodes are
+    in the failure domain of that incident. The result is then the `recurrence` of that incident plus 1. The result for
+    a failed intake is always 0, so that its incident, which holds every repair, closes soon after records arrive again.
     """
     if cause.domain.kind is DomainKind.INTAKE:
         return 0
@@ -175,8 +175,8 @@ def _evidence_since(
 ) -> datetime:
     """Return the time since which faults in the cause's failure domain belong to the incident of this cause.
 
-    The search starts at the first fault of the cause. It moves to an earlier fault in the domain as long as there is
-    one that started at most `limits.window` before. The result is `limits.window` before the fault at which it ends.
+    From the first fault of the cause, the search goes back to earlier faults in the domain, as long as another fault
+    started at most `limits.window` before. The result is `limits.window` before the earliest fault found.
     """
     start = min(one.since for one in cause.affected)
     in_domain = (one.since for one in snapshot.of_family(family) if cause.domain in one.domains)

@@ -17,11 +17,13 @@ from faultbridge.pipeline.correlate.chance import OnsetHistory
 
 @dataclass(frozen=True, slots=True)
 class AffectedNode:
-    """A node with faults of one family. `since`, `code` and `subject` describe the latest of these faults.
+    """A node with active faults of one family.
 
-    `since` is when this fault started, and `subject` the remote object that it names, such as a switch. `first` is when
-    the oldest of the faults started; None if that is `since`. `ended` is when the last of the node's faults that are
-    over ended, whatever their families; None if no fault of the node's families began again.
+    - `since`, `code` and `subject` describe the latest of these faults: when it started, its fault code, and the remote
+      object that it names, such as a switch.
+    - `first` is when the oldest of these faults started; None if that is `since`.
+    - `ended` is when the last of the node's ended faults, of any family, ended. It is None unless an active fault of
+      the node is one that had ended before and began again.
     """
 
     node: str

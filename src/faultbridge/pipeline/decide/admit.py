@@ -42,8 +42,8 @@ class Refused:
     def recorded(self) -> bool:
         """Return whether the queued case already records this refusal, so that nothing must be written.
 
-        The case must record what it waits for (`waiting_for`). For a kind of wait that can have several reasons
-        (`WITH_SEVERAL_REASONS`), it must also record the same reason. For an approval, it must also be requested.
+        The case must record the same `waiting_for`. If this kind of wait can have several reasons
+        (`WITH_SEVERAL_REASONS`), also the same reason. If the case waits for an approval, a request must be pending.
         """
         queued = self.queued
         same = queued.waiting_for is self.waiting_for

@@ -25,8 +25,8 @@ MAX_WAIT = timedelta(minutes=3)
 def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None = None) -> datetime | None:
     """Return when the minutely sweep must process the node even if no record arrives, or None.
 
-    If `now` is given, a node is due at once if it waits only for the sweep to return it to `healthy` or close its case.
-    `case` replaces the node's live case in the computation.
+    With `now`, a node that waits only for the sweep to return it to `healthy` or to close its case is due at `now`.
+    Without `now`, this wait is not considered. If `case` is given, it is used instead of the node's live case.
     """
     case = case or state.live_case
     timers = [condition.quiet_until for condition in state.active()]

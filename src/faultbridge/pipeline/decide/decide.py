@@ -54,9 +54,11 @@ def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datet
 def _apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) -> tuple[NodeState, tuple[Change, ...]]:
     """Apply the policy to a node's conditions. Return the node and the additional changes to record.
 
-    `changes` are the changes that the observations made. For the conditions of these, the policy adds no change to the
-    record. Any other condition may now match another rule, for example because it was observed often enough. In one
-    commit, at most 8 other conditions are changed, the worst first; the rest follow with the node's next observation.
+    The policy sets the severity and action of each condition. `changes` are the changes that the observations made.
+
+    - A condition in `changes` gets no additional change: the entry of its change shows the policy's values.
+    - Any other condition gets one if it now matches another rule, for example because it was observed often enough.
+      One commit changes at most 8 of these conditions, the worst first; the rest follow with the next observation.
     """
     changed = {(change.condition.code, change.condition.component) for change in changes if change.condition}
     conditions: dict[str, Condition] = dict(state.conditions)

@@ -47,9 +47,9 @@ def strongest_requirement(state: NodeState, policy: Policy) -> Requirement | Non
 
 
 def requirement_for(state: NodeState, policy: Policy, action: RepairAction) -> Requirement | None:
-    """Return the strongest requirement of the node if it needs this repair action or a stronger one.
+    """Return the strongest requirement of the node if its repair action is `action` or a stronger one.
 
-    Otherwise the result is None.
+    If the strongest requirement has a weaker repair action, or there is no requirement, the result is None.
     """
     found = strongest_requirement(state, policy)
     enough = found is not None and _strength(found)[0] >= _ORDER.index(action)

@@ -38,7 +38,7 @@ class VacantNode:
 
     @property
     def open(self) -> bool:
-        """Return whether the inventory may attach another instance to the node."""
+        """Return whether the inventory may attach another instance: the former one is gone, and no repair runs."""
         return self.confirmed_gone and not self.under_repair
 
 

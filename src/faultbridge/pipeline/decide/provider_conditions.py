@@ -72,8 +72,9 @@ def next_holds(
 ) -> tuple[UpdateHold, ...]:
     """Return the next pauses of repairs, at most one for each group, from the provider's report.
 
-    A pause starts with the update of a group, and ends with the grace period after the update. A pause that exceeds its
-    deadline is kept until the update ends, so that the same update starts no second pause.
+    A pause starts with the update of a group, and ends with the grace period after the update. Once its deadline is
+    reached, a pause delays no more repairs, but it stays stored until the update ends. The same update then starts no
+    second pause, and is reported as overdue.
     """
     before = {one.group: one for one in stored}
     updates = {name: group.update for name, group in status.groups.items() if group.update is not None}
@@ -114,8 +115,8 @@ def _running(name: str, update: GroupUpdate, before: UpdateHold | None, limits: 
 def _ended(before: UpdateHold, limits: Limits, now: datetime) -> UpdateHold | None:
     """Return the pause of repairs of a group whose update has ended.
 
-    The pause lasts until the end of the grace period, which starts when the end of the update is first seen. After it,
-    the result is None.
+    The pause lasts until the end of the grace period, which starts when the end of the update is first seen. The result
+    is None after the grace period.
     """
     until = now + limits.update_grace if before.running else before.until
     return replace(before, until=until, running=False) if until > now else None

@@ -74,14 +74,14 @@ def unconfirmed(state: NodeState, case: Case, policy: Policy) -> bool:
 def is_confirmed(state: NodeState, case: Case) -> bool:
     """Return whether a verification of the current instance and boot has failed in this case.
 
-    That confirms the case's faults.
+    Such a failure confirms that the faults of the case are real, even if only claimed reports assert them.
     """
     incarnation = state.incarnation
     return case.confirmed_at is not None and (incarnation is None or case.confirmed_at >= incarnation.since)
 
 
 def believed(state: NodeState, case: Case) -> NodeState:
-    """Return the node with the conditions to believe: claimed ones only if its case confirmed them.
+    """Return the node without its claimed conditions, unless a failed verification in this case confirmed them.
 
     A claimed condition has only reports whose sender did not prove to be the node.
     """

@@ -50,8 +50,8 @@ def end_verified(
 
     - The repair action fixes conditions with one of the scopes in `SCOPES_FIXED_BY[repair_action]`, and conditions for
       which the catalog names the action as their end.
-    - The verification proves only conditions whose code `covers` accepts. Of these it proves the conditions that
-      required no stronger repair action, and those that the catalog ends with any passed verification.
+    - The verification proves only conditions whose code `covers` accepts. Of these it proves the conditions that need
+      `repair_action` or a weaker one, and those that the catalog ends with any passed verification.
 
     Any other condition stays active.
     """

@@ -68,7 +68,7 @@ class NodeConditions:
         return most >= capacity.MAX_CHANGES and self._changed + capacity.weight(self.changes) >= capacity.MAX_CHANGES
 
     def apply_fault(self, fault: Fault, arrival: Arrival) -> Outcome:
-        """Apply one fault: record a note, create a condition, add it to one, or ignore it as stale or a duplicate."""
+        """Record a fault as a note, a new condition or a report of an active one; ignore a stale or repeated fault."""
         fault = self._catalog.classify(fault)
         component = identity(fault.component, self._devices)
         key = condition_key(self._catalog.canonical(fault.code), component)
@@ -133,7 +133,7 @@ class NodeConditions:
         self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
 
     def first_of_the_day(self, key: str, at: datetime) -> bool:
-        """Return whether a key is new today and within the daily limit of its group, and store the day."""
+        """Return whether the note with this key must be recorded today (`daily_notes.take_note`); store the day."""
         return daily_notes.take_note(self._noted, key, at) is daily_notes.Note.FAULT
 
     def is_own_instance(self, instance_id: str | None) -> bool:

@@ -80,9 +80,10 @@ def secret_hints() -> frozenset[bytes]:
 
 
 def _tokens(data: Mapping[str, Any]) -> SecretPattern:
-    """Return one pattern that matches the tokens of all vendors by their prefixes.
+    """Return one pattern that finds the tokens of all vendors by the known prefixes with which these tokens start.
 
-    A match starts at the separator that ends the prefix.
+    The pattern matches from the last character of a prefix, which is `_`, `.` or `-`, to the end of the token. Its
+    group `secret`, the text to mask, leaves the prefix out.
     """
     token = rf"(?:{_after(data['token_prefixes'])}){_TOKEN}"
     plain = rf"(?:{_after(data['plain_token_prefixes'])}){_PLAIN_TOKEN}"
@@ -90,9 +91,10 @@ def _tokens(data: Mapping[str, Any]) -> SecretPattern:
 
 
 def _after(prefixes: Mapping[str, Iterable[str]]) -> str:
-    """Return the alternatives of a regular expression that match text after a prefix.
+    """Return a regular expression that matches the position directly after any of the prefixes.
 
-    There is one alternative for each length of prefix, because a lookbehind must have a fixed length.
+    `prefixes` has a list of prefixes for each vendor. The expression has one lookbehind for each length of prefix,
+    because a lookbehind must have a fixed length.
     """
     by_length = sorted((prefix for vendor in prefixes.values() for prefix in vendor), key=len)
     groups = (map(re.escape, same) for _, same in groupby(by_length, key=len))

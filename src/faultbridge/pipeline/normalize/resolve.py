@@ -43,9 +43,11 @@ def aliases_of(record: RawRecord, name_in_body: str | None) -> tuple[Alias, ...]
 def resolve(candidates: tuple[Alias, ...], known: Mapping[Alias, AliasRow], cluster: str | None) -> AliasRow | None:
     """Return the table row of the first name (alias) that refers to a node of the cluster, or None.
 
-    `cluster` is None for a record that names no cluster. A node of any cluster then matches. The row names an instance
-    only if the alias proves which instance it is: an instance id does, and so does a name that is no longer in use. A
-    name that is in use does not, because the next instance may get the same name.
+    - `candidates` are the names in the order of the search. `known` has the table rows of those that are stored.
+    - `cluster` is None for a record that names no cluster. A node of any cluster then matches.
+    - The `instance_id` of the returned row is None if the record may be about another instance. This is so for a node
+      name that is in use, because the next instance may get the same name. An instance id and a former name of a node
+      prove the instance.
     """
     rows = (_with_proven_instance(alias, known[alias]) for alias in candidates if alias in known)
     return next((row for row in rows if cluster is None or row.key.cluster == cluster), None)

@@ -46,7 +46,7 @@ TOLERANCE = timedelta(minutes=2)
 
 
 def bounded_sent_at(sent_at: datetime, received_at: datetime) -> datetime:
-    """Return the sender's sending time if the receipt makes it plausible, else the time of receipt."""
+    """Return the sending time if it is at most `MAX_DELAY` before the receipt and not after it, else the receipt."""
     return sent_at if received_at - MAX_DELAY <= sent_at <= received_at else received_at
 
 

@@ -47,16 +47,17 @@ class Trust:
         """Return the original sender of a record.
 
         `delivered_by` is the sender that SQS stored for the message. `claimed` is the sender that the message itself
-        names. `claimed` is accepted only if a function of the installation put the message on the queue, for example
-        to send a record again.
+        names. `claimed` is returned only if a function of the installation put the message on the queue, for example
+        to send a record again. Otherwise, `delivered_by` is returned.
         """
         return claimed if claimed and self._is_own(delivered_by) else delivered_by
 
     def received_at(self, delivered_by: str | None, claimed: datetime | None, delivered_at: datetime) -> datetime:
         """Return when a record was first received, at most `delivered_at`, the time of receipt by the queue.
 
-        A function or an operator that sends a record again states in `claimed` when it was first received. If sender
-        checks are required and `delivered_by`, the sender that SQS stored, is an instance, `claimed` is ignored.
+        A function or an operator that sends a record again states in `claimed` when the record was first received.
+        Without `claimed`, the result is `delivered_at`. This is also the result if sender checks are required and
+        `delivered_by`, the sender that SQS stored, is an instance.
         """
         if claimed is None or (self.required and instance_of(delivered_by) is not None):
             return delivered_at

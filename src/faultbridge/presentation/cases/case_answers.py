@@ -78,7 +78,10 @@ def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
 
 
 def _asked_about_action(facts: CaseFacts) -> str:
-    """Return the question about the action: why it was taken, or which action is or was planned."""
+    """Return the question about the repair action of a case.
+
+    The question is why the action was taken. If no action was taken, it is which action is planned, or was planned.
+    """
     case = facts.case
     acted = any(one["data"].get("step") not in _BEFORE_ACTION for one in of_type(facts.entries, STEP))
     if acted or case["status"] == "in_progress" or case["resolution"] in DONE or case["code"] == "operator.quarantine":

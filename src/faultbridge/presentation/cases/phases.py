@@ -1,7 +1,7 @@
 """Phases: how long a case spent on each wait and on each step of each attempt.
 
-The times come from the entries of the case. If the first entries are missing, the total time of each phase is shown
-instead, which the case itself stores.
+The times come from the entries of the case. If the first entries are missing, one bar shows the total time of each
+phase instead. The document of the case contains these totals.
 """
 
 from __future__ import annotations

@@ -34,10 +34,11 @@ def store_report(objects: ObjectStore, key: NodeKey, report: bytes, now: datetim
 
 
 def collect_logs(context: StepContext) -> tuple[StepContext, StepResult | None]:
-    """Collect the logs of the instance, for at most five minutes.
+    """Start to collect the logs of the instance, or check whether they are collected.
 
-    Returns the context with the node as last written. The second value is the result `waiting` while the logs are being
-    collected, and None when the attempt may continue. A failed or late collection does not stop the attempt.
+    Returns two values: the context with the node as last written, and `waiting` while the logs are being collected. The
+    second value is None once the attempt may continue, which is after five minutes at the latest. A failed collection
+    does not stop the attempt.
     """
     instance_id = context.instance_id
     if NAME in context.attempt.steps or instance_id is None:

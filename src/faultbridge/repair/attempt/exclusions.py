@@ -1,7 +1,12 @@
 """Exclusions: end an attempt whose node or cluster was excluded from repairs after its admission.
 
-An exclusion is an update of the node's group by its owner, maintenance, an ignored node, or a cluster that no longer
-acts. An attempt that only verifies its node continues.
+A node is excluded while
+
+- the owner of its group updates the group (update hold),
+- its cluster is under maintenance or is no longer in mode `act`,
+- the node is ignored.
+
+An attempt that only verifies its node continues.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ def stop_if_excluded(context: StepContext) -> StepResult | None:
 
 
 def exclusion(context: StepContext, state: NodeState) -> str | None:
-    """Return why no repair of the node may begin now, or None if neither its cluster nor the node is excluded."""
+    """Return why no repair of the node may begin now, or None if neither the node nor its cluster is excluded."""
     config = context.rules.config
     forbidden = permission_order(config)
     return forbidden.reason if forbidden else exclusion_reason(state, config, context.now)

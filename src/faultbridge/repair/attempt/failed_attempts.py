@@ -87,7 +87,7 @@ def requeue_case(
 
 
 def exclude_attempt(transition: Transition) -> Transition:
-    """Do not count the attempt that just ended against the number of attempts that the policy permits."""
+    """Return the transition with its ended attempt not counted against the number that the policy permits."""
     case = transition.state.live_case
     if case is None:
         return transition

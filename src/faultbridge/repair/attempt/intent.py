@@ -65,10 +65,11 @@ def commit_intent(
 ) -> StepContext:
     """Record the intent, the point of no return, unless something forbids the repair now.
 
-    - The repair is forbidden by a canceled case, a pause, an exclusion, an incident, a new fault whose rule requires an
-      approval, or `permits`, if it returns False for the cluster's controls.
+    - The repair is forbidden if its case is canceled, if repairs are paused, if the node or cluster is excluded, if an
+      incident affects the node, if the rule of a new fault requires an approval, or if `permits` returns False.
+    - `permits` gets the cluster's controls. If these change before the commit, the commit fails, and the conditions are
+      checked again.
     - If the repair is forbidden, the attempt in the returned context has no intent.
-    - If the controls change before the commit, the commit fails, and the decision is made again.
     - `spare` and `instance_types` are stored for the successor. `facts` and `reason` are recorded in the entry.
 
     The incidents are updated first, because a fault of a node that is already out of service does not update them.
@@ -94,7 +95,7 @@ def commit_intent(
 def stop_for_incident(context: StepContext, control: Control | None = None) -> StepResult | None:
     """End the attempt if an open incident affects the node; return None otherwise.
 
-    `control` has the cluster's controls if the caller has just read them.
+    `control` has the cluster's controls if the caller has just read them. If it is None, they are read.
     """
     incident = _incident_of(context, context.state, control or _read_control(context))
     if incident is None:

@@ -41,7 +41,7 @@ def try_next_action(
 
     - An open incident explains the fault: the case waits, because the instance may not be bad.
     - An incident was closed while the node was verified: the node is verified again, unless `at_least` is given.
-    - A verification failed, and no repair action fixes any active fault: the case is escalated.
+    - The attempt only verified the node, and no repair action fixes any active fault: the case is escalated.
     - No further action is permitted, the case is canceled, or the strongest action was tried as often as the policy
       permits: the case is escalated.
     - The instance was already replaced, and an incident past its maximum age affects the node: the case is escalated.

@@ -52,9 +52,10 @@ def update_attempt(
 def start_or_resume_step(
     state: NodeState, step: str, token: str | None, now: datetime, timeout: timedelta
 ) -> NodeState:
-    """Start a step with a deadline, or resume the step if it is the current one, which keeps its deadline.
+    """Start a step, or resume the step if the attempt is already in it.
 
-    `token` is the Step Functions task token of this call. A call without a token keeps the stored token on a resume.
+    A started step gets a deadline after `timeout`; a resumed step keeps its deadline. `token` is the Step Functions
+    task token of this call. A resumed step keeps its stored token if `token` is None.
     """
     _, attempt = live_attempt(state)
     if attempt.step == step:
@@ -89,7 +90,8 @@ def enter_phase(state: NodeState, phase: Phase, now: datetime) -> NodeState:
 def record_outcome(state: NodeState, step: str, outcome: StepOutcome, phase: Phase, now: datetime) -> NodeState:
     """Record the outcome of a step, and move the attempt into the next phase.
 
-    The Step Functions task token is kept until the next step starts, which shows that the execution continued.
+    The Step Functions task token is kept until the next step starts. If the execution did not receive the outcome, the
+    recovery can therefore send the outcome again.
     """
     case, attempt = live_attempt(state)
     steps, marks = {**attempt.steps, step: outcome.value}, {phase.value: now, **case.marks}

@@ -145,7 +145,7 @@ class StepContext:
             raise StepAlreadyFinished(StepResult(StepOutcome(attempt.steps[self.request.step])))
 
     def commit(self, revise: Change, actor: Actor = Actor.STEP) -> StepContext:
-        """Write a change of the node, if the attempt has not ended or been replaced; return the new context."""
+        """Write a change of the node, and return the new context; raises what `fence` raises instead of a write."""
 
         def fenced(state: NodeState, now: datetime) -> Transition:
             self.fence(state)
@@ -166,7 +166,7 @@ class StepContext:
         return StepResult(outcome)
 
     def escalate_to_operator(self, reason: str, *drafts: Draft, fails: bool = True) -> StepResult:
-        """End the attempt and escalate the case. With `fails=False` the node keeps its status."""
+        """End the attempt and escalate the case to an operator, as `escalate_case` does with these arguments."""
         self.commit(lambda state, now: escalate_case(state, now, reason, drafts=drafts, fails=fails))
         self.log("attempt_escalated", reason)
         return StepResult(StepOutcome.FAILED, reason)
@@ -182,9 +182,9 @@ class StepContext:
     ) -> StepResult:
         """End the attempt and queue the case again.
 
-        `repair_action` is the action of the next attempt; None keeps that of the case. With `delay`, the next attempt
-        starts after a delay that grows with each attempt. With `counts=False`, the ended attempt does not count against
-        the number of attempts that the policy permits.
+        - `repair_action`: the action of the next attempt; None keeps that of the case.
+        - `delay`: if True, the next attempt waits for a time that grows with each attempt; else it may start at once.
+        - `counts`: if True, the ended attempt counts against the number of attempts that the policy permits.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -213,7 +213,7 @@ class StepContext:
         return requirement_for(state, self.rules.policy, action)
 
     def request_approval(self, reason: str, *drafts: Draft) -> StepResult:
-        """End the attempt and ask an operator to approve the next attempt."""
+        """Queue the case again and ask an operator to approve its action; the ended attempt is not counted."""
         deadline = rule_of_case(self.state, self.case, self.rules.policy).approval_deadline
 
         def revise(state: NodeState, now: datetime) -> Transition:

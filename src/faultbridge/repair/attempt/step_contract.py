@@ -67,7 +67,7 @@ class StepOutcome(StrEnum):
     - `diagnose`: verify the instance without a repair.
     - `follow`: wait for the provider's own repair.
     - `gone`: another controller terminated the instance; wait for its successor.
-    - `waiting`: there is no result yet; the result follows under the task token.
+    - `waiting`: there is no result yet; the result is sent later to the execution, by its task token.
     - `stopped`: the case is queued again.
     - `failed`: the case is escalated to an operator.
     - `superseded`: the attempt of this call has ended or was replaced by a newer attempt.

@@ -1,7 +1,8 @@
 """The step runner: runs one step of an attempt with its lease, deadline and task token.
 
 The state machine calls a step, a retry calls it again after a crash, and the sweep calls it for a probe. All three use
-this runner, so a step contains only its own work. During the lease, the sweep does not touch the attempt.
+this runner, so a step contains only its own work. The lease is the time after a call in which the sweep does not touch
+the attempt.
 """
 
 from __future__ import annotations

@@ -37,7 +37,10 @@ def watched_since(case: Case, attempt: Attempt) -> datetime | None:
 
 
 def is_successor(state: NodeState, case: Case) -> bool:
-    """Return whether any controller has replaced the node's instance since the case opened."""
+    """Return whether the node's instance was replaced since the case opened, by Faultbridge or another controller.
+
+    The result is also True if the repair action of the case is a replacement.
+    """
     incarnation = state.incarnation
     attached = incarnation is not None and (
         incarnation.since >= case.opened_at or (state.unverified and incarnation.instance > 1)

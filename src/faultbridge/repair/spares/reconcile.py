@@ -1,7 +1,7 @@
-"""Reconciles the spare pool: each call moves each spare one step closer to a verified instance.
+"""Reconciles the spare pool: each call runs the next step of each spare, such as launch, verify or terminate.
 
-A call may be repeated, interrupted, or run beside another. Until a launch for a spare succeeds or fails, all calls use
-the same token. An instance is terminated only in the status `ending`, in which no case can take it.
+A call may be repeated or interrupted, and calls may run at the same time. Until a launch for a spare succeeds or fails,
+all calls use the same token. An instance is terminated only in the status `ending`, in which no case can take it.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class _SpareReconciler:
             self._discard(candidate.instance_id, "the instance does not run, or cannot be cordoned")
 
     def _cordon(self, candidate: LaunchedInstance) -> bool:
-        """Cordon a spare's instance, because each new instance joins the cluster; return whether it succeeded."""
+        """Cordon a spare's instance, which joined the cluster and would get work; return whether this succeeded."""
         orchestrator = self.tools.orchestrators[self.config.orchestrator]
         return not orchestrator.applicable or orchestrator.cordon(ClusterNode.of_spare(candidate, self.config)).ok
 
@@ -205,7 +205,7 @@ class _SpareReconciler:
             self._verify_again(str(spare.instance_id))
 
     def _check_taken(self) -> None:
-        """Empty the position if its instance was used or is gone; free the spare if the case has ended."""
+        """Empty the position if a node claimed its instance or the instance is gone; free it if the case has ended."""
         spare = self.spare
         if self.pool.table.get(keys.claim(str(spare.instance_id))) is not None or self._is_gone():
             self._empty("")

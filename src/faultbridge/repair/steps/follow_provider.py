@@ -32,7 +32,7 @@ MAX_FOLLOW_DEADLINES = 4
 
 
 def follow_provider(context: StepContext) -> StepResult:
-    """Continue if the wait for the provider has ended, else keep waiting.
+    """Finish the step once the provider has repaired the node or the case is canceled; until then, return `waiting`.
 
     Each report of the fault extends the deadline, up to a limit.
     """

@@ -1,7 +1,7 @@
 """The step RepairInPlace: resets the GPUs or reboots the instance, and waits until it is back.
 
-If the repair is impossible or fails, or the instance is not back in time, the next repair action follows. No restart is
-started twice, because a repeated call finds the running restart by the token of the intent.
+If the repair is impossible or fails, or the instance is not back in time, the attempt ends and the next repair action
+is tried. No restart is started twice, because a repeated call finds the running restart by the token of the intent.
 """
 
 from __future__ import annotations

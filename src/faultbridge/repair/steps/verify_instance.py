@@ -83,7 +83,7 @@ def revoke(context: StepContext, findings: tuple[str, ...]) -> StepResult:
 
 
 def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
-    """Return a finding if the report has fewer GPUs than the instance type. Diagnostics do not check this."""
+    """Return a line of text if the report has fewer GPUs than the instance type; diagnostics do not check this."""
     finding = missing_gpus(found.gpus, context.state.placement.instance_type)
     return (finding,) if finding else ()
 

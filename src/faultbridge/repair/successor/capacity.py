@@ -90,7 +90,8 @@ def is_left(context: StepContext, found: CapacityCheck, control: Control) -> boo
     """Return whether the source of capacity still has a free instance, although other replacements may use it too.
 
     Only a reservation with a known number of free instances can be used up: the replacements in progress are subtracted
-    from this number. For every other source, and if the cluster launches successors itself, the result is True.
+    from this number. The result is True for every other source, and if no source permitted the release. It is also True
+    if Faultbridge launches the successors, because a successor is launched before the old instance is released.
     """
     if found.used is None or context.launcher is not None or not found.used.is_shared:
         return True
@@ -136,9 +137,9 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
 def requeue_without_capacity(
     context: StepContext, reason: str, facts: Mapping[str, Any] = MappingProxyType({})
 ) -> StepResult:
-    """End the attempt for lack of EC2 capacity; the old instance is kept.
+    """End the attempt and queue the case again, because there is no EC2 capacity; the old instance is kept.
 
-    Further replacements in its group are postponed.
+    Further replacements in the node's group are postponed. `facts` are recorded in the entry.
     """
     draft = entry_builder.step(
         context.case,

@@ -120,9 +120,10 @@ def launch_request(context: StepContext, group: str) -> LaunchRequest:
 def types_to_launch(context: StepContext, used: CapacitySource | None = None) -> tuple[str, ...]:
     """Return the instance types to launch, in order of preference.
 
-    The result is empty if no types are configured; the launch template then decides. The types of `used`, the source of
-    capacity that permitted the release, come first. The types of `on_demand` and `fallback_types` follow in the
-    policy's order, if the policy names these sources.
+    The result is empty if no types are configured; the launch template then decides. `used` is the source of capacity
+    that permitted the release, or None. Its types come first; for a reservation, this is the type of the old instance.
+    The types of `on_demand` and `fallback_types` follow in the policy's order, if the policy lists these sources. If
+    all this gives no type, the first configured type is returned.
     """
     types = _types(context)
     if not types:

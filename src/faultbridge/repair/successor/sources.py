@@ -160,8 +160,9 @@ def _present(context: StepContext, instance_id: str, group: str) -> SourceAnswer
 def ask_spare_pool(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
     """Return the answer of the spare pool: the spare that the case already has, or one that is taken for it now.
 
-    After a spare of the attempt that could not be claimed, only a ready spare counts. Otherwise two spares that cannot
-    be claimed, such as stopped instances, would be tried in turn, and no successor would be launched.
+    If the attempt has already recorded a spare, and that spare could not be claimed, only a spare that is ready in the
+    pool counts, not one that the case took before. Two spares that cannot be claimed, such as stopped instances, would
+    otherwise be tried in turn without end, and no successor would be launched.
     """
     taken = _taken(context, instance_id) if context.attempt.spare is None else None
     return taken or _spare(context, instance_id, group)

@@ -1,4 +1,4 @@
-"""Volumes: EBS volumes that the policy names move from the old instance to its successor.
+"""Volumes: moves the EBS volumes that the policy names from the old instance to its successor.
 
 Read in this order:
 

@@ -54,7 +54,8 @@ def attach_volumes(context: StepContext) -> tuple[StepContext, StepResult | None
 def _attach(context: StepContext, moving: MovingVolume, volume: Volume, instance_id: str) -> tuple[str, bool]:
     """Start to attach a volume to an instance, unless the volume is attached there or is in use by another instance.
 
-    Returns why the volume is not attached to the instance yet, and True if another try cannot succeed.
+    Returns two values: why the volume is not attached to the instance yet, which is never empty because attaching takes
+    time; and whether another try cannot succeed.
     """
     name = moving.volume_id
     if volume.on(instance_id):

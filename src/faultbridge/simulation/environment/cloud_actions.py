@@ -28,7 +28,7 @@ _ORCHESTRATOR_FAILURES = (ProviderFailure.THROTTLED, ProviderFailure.TIMEOUT, Pr
 
 
 def pick(items: Any, number: int) -> Any:
-    """Return one item of a sequence, selected by a number that may exceed the number of items."""
+    """Return the item of a sequence at the position `number` modulo the number of items."""
     return items[number % len(items)]
 
 
@@ -47,9 +47,9 @@ class CloudActions(Actions):
     """Carries out the actions of the cloud, such as failures of AWS calls, in a simulated system."""
 
     def _provider_failure(self, action: ExternalAction) -> None:
-        """Make the next replace or launch call fail.
+        """Make the next call that replaces or launches an instance fail.
 
-        One time in five, every probe of an instance also returns UNKNOWN.
+        One time in five, `probe` also returns UNKNOWN for every instance, until the next action of this kind.
         """
         failure = pick(_PROVIDER_FAILURES, action.selector)
         effect = _takes_effect(failure, action)
@@ -62,8 +62,8 @@ class CloudActions(Actions):
     def _restart_failure(self, action: ExternalAction) -> None:
         """Make the next call that restarts an instance fail.
 
-        One time in five, the status of every restart is also UNKNOWN. One time in three, all restarts of one instance
-        fail.
+        One time in five, the status of every restart is also UNKNOWN until the next action of this kind. One time in
+        three, all later restarts of one instance also fail.
         """
         failure = pick((*_PROVIDER_FAILURES, ProviderFailure.NOT_FOUND), action.selector)
         self._log(f"the next restart fails: {failure.value}")

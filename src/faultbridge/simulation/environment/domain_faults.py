@@ -87,8 +87,9 @@ class DomainFaultActions(AgentActions):
     ) -> None:
         """Report that the links of instances are down, and 10 minutes to 4 hours and 10 minutes later that they are up.
 
-        `shared` is True if the links share one cause. As long as such a fault affects enough nodes of the domain, every
-        verification in the domain fails, even that of a healthy new instance.
+        `shared` states whether one cause interrupts all these links. If it is True, every verification in the domain
+        fails while the fault affects enough nodes, even that of a healthy new instance. If it is False, the fault does
+        not change the result of a verification.
         """
         seconds = 600 + action.fraction * MAX_HOURS * HOUR
         start = self.system.clock.now()

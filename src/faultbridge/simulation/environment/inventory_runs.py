@@ -13,7 +13,9 @@ from faultbridge.simulation.fault_injection import Crash
 
 @dataclass(slots=True)
 class InventoryRuns:
-    """Runs `sync`, the inventory sync, until a run changes nothing, and again when its inputs have changed.
+    """Runs the inventory sync (`sync`) at each call of `run_if_changed`, unless the sync has nothing to do.
+
+    The sync has nothing to do if its last run changed nothing and its inputs are still the same.
 
     The inputs are the running instances of `groups` and the values that `reported` returns, such as whether an update
     of the group runs. `was_read` is called after a sync that read every source without an error, if the inputs did not

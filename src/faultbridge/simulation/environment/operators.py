@@ -123,7 +123,9 @@ class OperatorActions(Actions):
         self.system.queue.poll_soon()
 
     def _order_case(self, verb: str, action: ExternalAction, order: Callable[[Installation, str], object]) -> None:
-        """Give an order about a live case of the `REPAIRED` cluster.
+        """Give an order about a live case of the `REPAIRED` cluster; without a live case, do nothing.
+
+        `order` is called with the case's id. `verb` names the order in the journal.
 
         If any case waits for approval, such a case is chosen three times in four.
         """
@@ -141,7 +143,10 @@ class OperatorActions(Actions):
         order: Callable[[Installation, NodeKey], object],
         preferred: list[NodeState] | None = None,
     ) -> None:
-        """Give an order about a registered node, or about one of the `preferred` nodes if there are any."""
+        """Give an order about one of the `preferred` nodes, or about any registered node if there are none.
+
+        `order` is called with the node's key. `verb` names the order in the journal.
+        """
         if found := preferred or self._nodes():
             key = pick(found, action.selector).key
             self._log(f"an operator orders: {verb} {key.node}")

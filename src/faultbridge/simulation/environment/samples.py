@@ -133,9 +133,12 @@ def normalized_faults(number: int, *, kind: str, large: bool) -> bytes:
 
 
 class Sample(NamedTuple):
-    """A kind of record: its source, its weight in a plan, and a function that builds its body.
+    """A kind of record that a simulated source sends.
 
-    The function takes the number of a GPU and a timestamp. With None as the timestamp, the body has none.
+    - `source` is the source of the record.
+    - `weight` sets how often a plan draws this kind, relative to the weights of the other kinds.
+    - `body` is a function that builds the body from the number of a GPU and a timestamp. With None as the timestamp,
+      the body has none.
     """
 
     source: str

@@ -59,7 +59,10 @@ class VolumeActions(CloudActions):
         self.system.schedule.after(2 * HOUR * action.fraction, "cloud", lambda: mover.stuck.discard(volume))
 
     def _volume_tag_lost(self, action: ExternalAction) -> None:
-        """Remove the tag of a volume; one time in two, the tag returns within two hours."""
+        """Remove the tag that permits Faultbridge to move a volume.
+
+        One time in two, the tag is set again within two hours.
+        """
         mover = self.system.ports.volume_mover
         if not mover.volumes:
             return

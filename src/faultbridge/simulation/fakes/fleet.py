@@ -166,7 +166,7 @@ class FakeProvider(FailingFake):
 
     Replacing a terminated instance succeeds, launch times have whole seconds, and a group that does not exist raises
     `Misconfigured`. Failures set with `fail_next` are returned before real answers. With `probe_unknown` every probe
-    returns `UNKNOWN`. `known_checks` are the checks of every running instance.
+    returns `UNKNOWN`. `known_checks` are the results of the EC2 status checks, the same for every running instance.
 
     A test sets what `capacity` answers about each source:
 
@@ -209,7 +209,7 @@ class FakeProvider(FailingFake):
             return Presence.ALIVE if self.fleet.is_alive(instance_id) else Presence.GONE
 
     def checks(self, instance_id: str) -> InstanceChecks:
-        """Return `known_checks` for a live instance, and checks with unknown results for any other."""
+        """Return the results of an instance's EC2 status checks: `known_checks` if it runs, else only UNKNOWN."""
         with self.seam.around("provider", "checks", instance_id):
             return self.known_checks if self.fleet.is_alive(instance_id) else InstanceChecks()
 

@@ -120,7 +120,11 @@ class FakeVerifier:
             return operation
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the verdict of a verification; PENDING until `duration` has passed."""
+        """Return the result of the verification that `start` named `operation`; PENDING until `duration` has passed.
+
+        The result is UNKNOWN if the instance has no such verification or is terminated. `level` is the level of the
+        diagnostics; None means the default level.
+        """
         with self.seam.around("verifier", "status", (instance_id, operation)):
             owner, at = self.started.get(operation, ("", self.clock.now()))
             if owner != instance_id:

@@ -23,7 +23,9 @@ def _accept_all(event: BusEvent) -> FailedEvent | None:
 
 
 class FakeBus:
-    """Implements `EventBus` (fake): keeps all accepted events; a test can refuse events with `refuse`.
+    """Implements `EventBus` (fake): keeps all accepted events.
+
+    A test can set `refuse`, a function that returns the refusal of an event, or None to accept the event.
 
     As with `PutEvents`, a call succeeds although some of its events are refused, and returns the refused events.
     """
@@ -168,7 +170,10 @@ class FakePager:
         self.attempted: list[PageMessage] = []
 
     def send(self, page: PageMessage) -> str:
-        """Send a page; returns its message id. A page without the body `default`, as SNS needs, raises `ValueError`."""
+        """Send a page; returns its message id.
+
+        SNS requires a body named `default`. A page without this body raises `ValueError`.
+        """
         if "default" not in page.bodies:
             raise ValueError(f"page without a default body: {page.key}; add bodies['default']")
         self.attempted.append(page)

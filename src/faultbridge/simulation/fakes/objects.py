@@ -76,7 +76,7 @@ class FakeDelivery:
 
 
 class FakeArchivePorts:
-    """The ports that the archive functions need (fakes), on a given table and clock."""
+    """Fakes of the ports that the archive functions need; they share the given table and clock."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self.table = table

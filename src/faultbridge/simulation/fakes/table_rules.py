@@ -50,7 +50,7 @@ def same(left: Value, right: Value) -> bool:
 
 
 def below(left: Value, right: str | int) -> bool:
-    """Return whether a value is below another in DynamoDB; values of different types have no order."""
+    """Return whether a value is below another in DynamoDB; False if the values have different types."""
     if isinstance(left, str) and isinstance(right, str):
         return left.encode() < right.encode()
     return _kind(left) == _kind(right) == "int" and left < right  # type: ignore[operator] # both are numbers

@@ -64,7 +64,7 @@ class FakeVolumes(FailingFake):
         return volume_id
 
     def remove_tag(self, volume_id: str) -> None:
-        """Remove the tag that permits the functions to move a volume."""
+        """Remove the tag that permits the Lambda functions of Faultbridge to move a volume."""
         self.volumes[volume_id].tagged, self.volumes[volume_id].lost_tag = False, True
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
@@ -167,5 +167,5 @@ def _as_volume(one: FakeVolume) -> Volume:
 
 
 def _untagged(one: FakeVolume) -> CallResult:
-    """Return PERMISSION_DENIED: the functions' roles may move only volumes with the tag."""
+    """Return PERMISSION_DENIED: the IAM roles of the Lambda functions may move only volumes that have the tag."""
     return CallResult(ProviderFailure.PERMISSION_DENIED, f"{one.volume_id} has no tag")

@@ -83,6 +83,8 @@ def pages_of(body: Body) -> Iterator[tuple[str, str]]:
 def _case_pages(data: Mapping[str, Any], *, by_operator: bool) -> Iterator[tuple[str, str]]:
     """Yield the kind and the state of each page that a status change of a case requires.
 
+    The kind, such as `opened` or `approval`, is the last part of the page's key.
+
     `by_operator` states that an operator made the change.
     """
     before, after = data["from"], data["to"]

@@ -36,7 +36,7 @@ class CommitChecks:
 
     - `has_scheduler`: the cluster has an orchestrator. `dead_instances`: EC2 reports these instances as impaired.
     - `followed`: the names of the nodes that the provider repairs, and of their group.
-    - `limits`: the limits of every policy set so far. `released`: the instances that replace calls named.
+    - `limits`: the limits of every policy set so far. `released`: the instances of all calls of `provider.replace`.
     - `incidents` and `domain_faults`: further checks, of incidents and of faults of failure domains such as racks.
     - `activity`: the number of changes of table items. Changes of most cluster items do not count, because they also
       occur in an idle system.
@@ -92,7 +92,7 @@ class CommitChecks:
             self._journal.add(Kind.CALL, f"page {call.argument.key} {call.argument.attributes['state']}")
 
     def _check_entry(self, record: StreamRecord) -> None:
-        """Check that an entry is inserted once and never changes, except for its mark as unpublished."""
+        """Check that an entry is never deleted, and that its body, hash and event id never change."""
         if record.event == "INSERT" and record.new is not None:
             self._journal.add(Kind.ENTRY, entry_text(record.new))
             self.incidents.entry_added(record.new)
@@ -116,7 +116,7 @@ class CommitChecks:
             self._journal.add_violation("each commit of a state increases its version by one", versions)
 
     def _check_slots(self, record: StreamRecord) -> None:
-        """Check that repairs at the same time (each has a slot) and repairs an hour are within the policy's limits."""
+        """Check the repairs at the same time (each has a slot) and per hour against the last three policies' limits."""
         new, old = record.new or {}, record.old or {}
         holders, before = _holders(new), _holders(old)
         if _version(new) <= _version(old) and old:
@@ -131,7 +131,7 @@ class CommitChecks:
             self._journal.add_violation("repairs an hour never exceed the policy limit", f"{len(recent)}")
 
     def _check_release(self, instance: str, token: str) -> None:
-        """Check that a released instance is cordoned or dead, backs its node, and that the intent names it."""
+        """Check that a released instance is cordoned, gone or impaired, backs its node, and is named by the intent."""
         self.released.append(instance)
         self._check_not_followed(instance)
         cordoned = not self.has_scheduler or instance in self._ports.orchestrator.cordoned_instances
@@ -176,7 +176,7 @@ class CommitChecks:
             self._journal.add_violation("a spare is terminated only if it never backed a node", instance)
 
     def _is_for_pool(self, launch_request: LaunchRequest) -> bool:
-        """Return whether a spare of the pool still waits for the instance of this launch."""
+        """Return whether the spare pool has a spare with status LAUNCHING for which this launch was requested."""
         spares = SparePool(self._ports.table, self._ports.clock).spares(launch_request.cluster.cluster)
         return any(one.owner == launch_request.case and one.status is SpareStatus.LAUNCHING for one in spares)
 

@@ -43,9 +43,11 @@ TOO_LONG = "a case waits for an incident no longer than its maximum age and the 
 class DomainFaultChecks:
     """Checks intents and waiting cases of one cluster against the faults that the environment caused.
 
-    The environment sets `lost`, the links that nodes lost in a fault of their domain, and `members`, the nodes of each
-    domain. `swept_at` is when the last complete sweep ran; only a sweep ends an incident that is too old. `reached`
-    counts the affected nodes by status when a domain fault became known, and the repairs that began while it was known.
+    - `lost`: the links that nodes lost in a fault of their domain. `members`: the nodes of each domain. The environment
+      sets both.
+    - `swept_at`: when the last complete sweep ran. Only a sweep ends an incident that is too old.
+    - `reached`: how often each situation occurred, so that tests can check that the runs include it. It counts the
+      affected nodes by status at the time when a domain fault became known, and the repairs that began after that.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -84,7 +86,7 @@ class DomainFaultChecks:
             self._node_of[data["new_instance"]] = name
 
     def is_cut_off(self, instance: str) -> bool:
-        """Return whether a fault of the failure domain cuts off an instance under verification from its peers."""
+        """Return whether a fault of its failure domain cuts off an instance under verification from its peers."""
         node, now = self._node_of.get(instance), self._journal.clock.now()
         return any(node in self._members(domain) and self._has_no_links(domain, now) for domain in self._domains())
 
@@ -118,9 +120,10 @@ class DomainFaultChecks:
             self._follow_links(now)
 
     def _follow_links(self, now: datetime) -> None:
-        """Update `_known`, since when a domain fault is known, and `_many_since`, since when many nodes lost links.
+        """Update since when each domain's fault is known (`_known`) and many links are down (`_many_since`).
 
-        A node counts for a fault if its link went down after the fault began and no repair of its instance has begun.
+        The fault of a domain is known once its entries show that enough nodes lost their links. A node counts if its
+        link went down after the fault began and no repair of its instance has begun.
         """
         if self._none_since is not None and now >= self._none_since + QUIET:
             self._many_since = None
@@ -147,7 +150,11 @@ class DomainFaultChecks:
         return any(len(known & one) * 100 >= enough and len(one) < size for one in self.members.values())
 
     def _check_intent(self, name: str, data: dict[str, Any], now: datetime) -> None:
-        """Report a second repair in a known domain fault, and a late one of a node with network faults only."""
+        """Report a repair that begins although the fault of a failure domain explains the node's lost links.
+
+        Reported are every repair after the first while the fault is known, and any repair of a node with network faults
+        only that begins `REACTION` or more after the fault became known.
+        """
         node, since = self._nodes[name], self._many_since
         if node.link_down_since() is None or since is None or now >= since + MAX_AGE:
             return
@@ -193,7 +200,8 @@ class DomainFaultChecks:
         """Return whether a case waits for an incident longer than permitted.
 
         Only nodes with a fault other than network faults, or with a failed repair, are checked. The wait counts from
-        its start, from the latest domain fault, or from the latest time when one of many nodes became silent.
+        the latest of three times: its start, the start of the last domain fault, and the last time when a node became
+        silent while many were silent.
         """
         node = self._nodes[name]
         starts = [

@@ -51,7 +51,7 @@ class IncidentChecks:
 
     @property
     def unfinished(self) -> list[str]:
-        """The ids of the incidents that still stop repairs, or that expired and will close."""
+        """The ids of the incidents that still stop repairs, or that expired without nodes left and will close."""
         return [name for name, one in self.last.items() if one.status in HOLDING or _is_ending(one)]
 
     def entry_added(self, item: Item) -> None:

@@ -37,7 +37,7 @@ def _summarized(view: SystemView) -> set[str]:
 def _missing(view: SystemView) -> Iterator[str]:
     """Find required pages that were not sent.
 
-    A page whose cause ended before the page was triggered needs no resolve.
+    A page that was never triggered need not be resolved: its cause may have ended before the page was due.
     """
     sent, summarized = _sent(view), _summarized(view)
     for key, state in _expected(view).items():

@@ -127,10 +127,10 @@ def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
 
 
 def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the ids of healthy snapshots that were not stored, so that the order of deliveries matters.
+    """Return the ids of healthy snapshots that were not stored in the table, so that the order of deliveries matters.
 
-    Each healthy snapshot is up to ten minutes newer than a snapshot of the same reporter that contains faults. Its
-    effect depends on which of the two arrives first:
+    A healthy snapshot contains no fault. Each returned one is up to ten minutes newer than a snapshot of the same
+    reporter that contains faults. The effect of the healthy one depends on which of the two arrives first:
 
     - If the faulty snapshot arrives first, the healthy one ends the conditions, as in a replay in the order of time.
     - If the healthy snapshot arrives first, the faulty one opens conditions. Only a worker that still has the healthy
@@ -177,7 +177,10 @@ def _time_of(part: RecordPart, one: Observation) -> datetime:
 
 
 def _delivered(view: SystemView) -> list[RecordPart]:
-    """Decode every delivered message again, once per record."""
+    """Decode every delivered message again, and return its records.
+
+    A record that was delivered several times is returned once. A record that cannot be decoded is left out.
+    """
     reader = RecordReader(view.ports.objects, registry.read)
     found: dict[str, RecordPart] = {}
     for text, at in view.system.queue.received.values():

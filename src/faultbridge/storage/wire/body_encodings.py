@@ -1,7 +1,8 @@
-"""Body encodings: how the bytes of a record become text in a message, by name, simplest first.
+"""Body encodings: functions that encode the bytes of a record as text in a message, and decode them.
 
-A function of `PACK` returns None if it cannot encode the bytes. A function of `UNPACK` raises ValueError or zlib.error
-if it cannot decode the text, and Rejected `too_large` if the result is too large.
+`PACK` and `UNPACK` map the name of each encoding to its function; the simplest encoding comes first. A function of
+`PACK` returns None if it cannot encode the bytes. A function of `UNPACK` raises ValueError or zlib.error if it cannot
+decode the text, and Rejected `too_large` if the result is too large.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _SIZE_CHARACTERS, _SIZE_BYTES = 8, 4  # gzip ends with the size of its content; 
 def unpacked_size(frame: object) -> int | None:
     """Return the size of a record's body; `frame` is the record, decoded from JSON.
 
-    - For a gzip body: the unpacked size that it states. If that size is wrong, the body cannot be unpacked later.
+    - For a gzip body: the unpacked size that the end of the gzip data states. If it is wrong, unpacking fails later.
     - For any other body: the length of its text.
     - None if the body is in the object store.
     - 0 if the record is not a JSON object; it is rejected later, separately.

@@ -50,8 +50,8 @@ class Message:
     - `sent_at` is the time of sending, by the sender's clock.
     - `received_at` is the time at which the queue first received the record. A function that sends the record again
       keeps this time.
-    - `sender` is the original sender. It is accepted only from Faultbridge's own functions
-      (`pipeline.normalize.trust`).
+    - `sender` is the original sender, if a function of Faultbridge sends the record again. In a message from any other
+      sender, this field is ignored (`pipeline.normalize.trust`).
     - `values` is what a node agent states about the values in the body, such as their digest; None if nothing is
       stated.
     """

@@ -83,11 +83,11 @@ def overdue(session: Session) -> int:
 
 
 def backlog(session: Session) -> list[dict[str, Any]]:
-    """Return a document for each backlog: one kind of waiting work, the sweep or the canary.
+    """Return one document for each kind of waiting work, one for the sweep and one for the canary.
 
-    - `seconds` is the age of the oldest waiting item, or the time since the latest sweep or canary. It is None if
-      nothing waits, or if the time is unknown.
-    - `stuck` is true if this time is too long, or if there was no sweep or canary yet.
+    - `seconds` is the age of the oldest waiting item or, for the sweep and the canary, the time since the latest one.
+      It is None if nothing waits, or if the time is unknown.
+    - `stuck` is true if `seconds` is too long, or if there was no sweep or canary yet.
     """
     now = session.now()
     return [

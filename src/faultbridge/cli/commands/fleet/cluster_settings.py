@@ -124,10 +124,10 @@ def cluster_settings(
 
 
 def _slurm(head_node: str | None, rest: str | None, *, requeue: bool | None) -> dict[str, Any]:
-    """Check the options for access to Slurm, and return them as settings.
+    """Check the options for access to Slurm, and return their values by the name of the setting.
 
-    A setting is None if its option was not given. It is an empty text, which removes the stored setting, if the option
-    was an empty text.
+    `head_node` is the instance id of the head node, `rest` the address of the REST API of Slurm, and `requeue` the
+    option for requeuing jobs. None means that the option was not given. An empty text removes the stored setting.
     """
     checked_node = instance_id(head_node) if head_node else head_node
     checked_rest = rest_address(rest) if rest else rest

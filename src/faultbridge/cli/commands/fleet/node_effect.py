@@ -39,8 +39,8 @@ def wait() -> None:
 def _pending(state: NodeState) -> bool:
     """Return whether an operator's order has not taken effect on the node yet.
 
-    An order is pending while the node is still in service, or while its case waits for admission, which decides whether
-    a repair may start. If the node has no live case, nothing is pending.
+    If the node has no live case, the result is False. With a live case, an order is pending while the node is still in
+    service, or while the case waits for admission, which decides whether a repair may start.
     """
     case = state.live_case
     if case is None or state.status is None:

@@ -106,9 +106,11 @@ def show_breakers(
 def _clusters(session: Session, cluster: str | None, effect: str, *, everything: bool, yes: bool) -> list[str]:
     """Return the names of the clusters that a command changes.
 
-    With `--all` (`everything`), these are all clusters, and an operator must first confirm the command unless `yes` is
-    True. `effect` is the part of the question that states what the command does. Without `--all`, the result is
-    `cluster` or the default cluster.
+    - With `--all` (`everything`), the result is all clusters. An operator must first confirm this, unless `yes` is
+      True. The question contains `effect`, which states what the command does.
+    - Without `--all`, the result is `cluster` or, if that is None, the default cluster.
+
+    No cluster, or `--cluster` together with `--all`, is a usage error.
     """
     if not everything:
         named = cluster or default_cluster()

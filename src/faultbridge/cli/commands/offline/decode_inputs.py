@@ -34,11 +34,14 @@ CHUNK_BYTES = 64 * 1024
 class Inputs:
     """Decodes several input files; a rejected file does not stop the others.
 
-    `everything` states whether health snapshots and counter samples are documents too. `count` is the number of all
-    documents, and `faults` the number of faults and clears. `unparsed` is the number of lines or documents of the input
-    that were not understood. `lines` is the number of lines in the logs that were read. `unknown_codes` contains the
-    fault codes that are not in the catalog. `samples` contains the last counter sample of each device, and
-    `sample_counts` the number of its samples. `rejected` is the error of the last rejected file.
+    Each fault and each clear becomes one output document. With `everything`, each health snapshot and counter sample
+    becomes one too. The other fields describe what was decoded so far:
+
+    - `count`: the number of output documents; `faults`: how many of them are faults or clears
+    - `lines`: the number of log lines; `unparsed`: how many lines or documents of the input were not understood
+    - `unknown_codes`: the fault codes that are not in the catalog
+    - `samples`: the last counter sample of each device; `sample_counts`: the number of samples of each device
+    - `rejected`: the error of the last rejected file; None if no file was rejected
     """
 
     source: str
@@ -130,9 +133,9 @@ class Inputs:
             self.lines += 1
 
     def _compared(self, observations: Sequence[Observation]) -> tuple[Observation, ...]:
-        """Add the faults that a comparison with earlier counter samples of the same device shows.
+        """Return the observations, with the faults that a comparison of counter samples shows added.
 
-        The earlier samples may be in an earlier file.
+        Each counter sample is compared with the earlier samples of the same device. These may be in an earlier file.
         """
         nodes = {one.node for one in observations}
         earlier = [one for one in self.samples.values() if one.node in nodes]
@@ -154,9 +157,10 @@ def lines_text(inputs: Inputs) -> str:
 def _recognized(first: bytes, stream: BinaryIO, *, is_whole: bool) -> tuple[bytes, str]:
     """Return all bytes that were read of an input so far, and the source that recognizes the input.
 
-    `first` contains the bytes that were read before the call. If `is_whole` is True, all of them determine the source.
-    Otherwise, their first chunk determines it; if no source recognizes this chunk, more of `stream` is read. Raises
-    Rejected if no source recognizes the input.
+    `first` contains the bytes that were read before the call. If `is_whole` is True, the source must recognize all of
+    `first`. If it is False, the source must recognize the first chunk of `first`. If no source does, more bytes are
+    read from `stream`, and the source must recognize all bytes. Raises Rejected if no source or more than one source
+    recognizes the input.
     """
     try:
         return first, registry.recognize(first if is_whole else first[:CHUNK_BYTES])

@@ -121,7 +121,10 @@ def _inputs(files: Sequence[str], job_logs: Sequence[Path], *, is_recorded: bool
 
 
 def _input(text: str) -> InputFile:
-    """Return the file that an argument names: `FILE`, or `NODE=FILE` if no file has the whole name."""
+    """Return the file that an argument names, as `FILE` or as `NODE=FILE`.
+
+    If a file exists whose name is the whole argument, the argument is a `FILE`, even if it contains `=`.
+    """
     node, separator, name = text.partition("=")
     path = Path(name if separator and not Path(text).exists() else text)
     path.open("rb").close()

@@ -81,7 +81,8 @@ def _device(device: Document) -> str:
 def _points(title: str, points: Sequence[Document]) -> Iterator[str]:
     """Yield a line for each piece of evidence, with its points, and then the log line that it comes from.
 
-    `title` is `for` or `against`. A log line that was already printed for the first piece of evidence is not repeated.
+    `title` is `for` or `against`. If later evidence comes from the same log line as the first piece of evidence, the
+    log line is not printed again.
     """
     lead = None
     for one in points:

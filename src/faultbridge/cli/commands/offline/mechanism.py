@@ -95,7 +95,10 @@ def check_mechanisms(
 
 
 def book_with(folder: Path | None) -> Book:
-    """Return the packaged mechanisms, preceded by those in a customer's folder if one is given."""
+    """Return the packaged mechanisms and, if a folder is given, the mechanisms of a customer in it.
+
+    The mechanisms of the customer come first. One with the name of a packaged mechanism replaces that mechanism.
+    """
     return extended_book(_read_folder(folder)) if folder else packaged_book()
 
 

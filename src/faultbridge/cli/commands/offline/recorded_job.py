@@ -22,11 +22,13 @@ from faultbridge.ledger.timeline import TimelineQuery
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a stack recorded about the failure of a job: the window of its evidence, and the job itself.
+    """The part of the stack's record that can explain a failure: a time window, and the failed job if it is known.
 
-    `window` names the nodes and the time range whose recorded faults are evidence. If no job is known, `job` is None
-    and the other fields are empty. `ranks` maps each rank of the job to its node. `reason` is the recorded reason why
-    the job ended. `affected` contains the nodes of the job that have a severe fault.
+    - `window`: the nodes and the time range whose recorded faults are evidence
+    - `job`: the job as a document, or None if no job is known; the fields below are then empty
+    - `ranks`: the node of each rank of the job
+    - `reason`: the recorded reason why the job ended
+    - `affected`: the nodes of the job that have a severe fault
     """
 
     window: RecordedWindow

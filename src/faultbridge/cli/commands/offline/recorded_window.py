@@ -1,4 +1,4 @@
-"""Read what a stack recorded about the nodes of a job, or about nodes before a given time."""
+"""Read the recorded faults that can explain a failed job, or a failure of nodes at a given time, from a stack."""
 
 from __future__ import annotations
 
@@ -37,10 +37,16 @@ RECORDED_AFTER = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """What `explain` reads from a stack: a job, a case, or nodes before a given time.
+    """The options of `explain` that select recorded faults of a stack.
 
-    If only files are given, `job`, `case` and `at` are None, and nothing is read. `nodes` limits the nodes for `at`,
-    and `window` is the text of `--window`. `record` states whether the verdict is recorded on the job.
+    One of these three options selects the failure. If all are None, only files are explained, and nothing is read.
+
+    - `job`: a recorded job of `cluster`
+    - `case`: the id of a case; the latest job that the case affected is explained
+    - `at`: the time of a failure in `cluster`, if no job is recorded; `nodes` are the failed nodes, by default all
+
+    `window` is the text of `--window`, how long before the failure recorded faults count. `record` states whether the
+    verdict is recorded on the job.
     """
 
     job: str | None
@@ -181,7 +187,10 @@ def _read(
 
 
 def _repairs(session: Session, window: RecordedWindow, signals: Iterable[Signal]) -> list[Document]:
-    """Return the latest case of each node with a recorded fault, which shows its repair."""
+    """Return the repairs of the nodes that have recorded faults: a document with the latest case of each node.
+
+    A node that never had a case is left out.
+    """
     faulty = sorted({one.node for one in signals if one.node})
     states = session.application.ledger.append.read_many(NodeKey(window.cluster, node) for node in faulty)
     return [

@@ -143,7 +143,10 @@ def _verdict(document: object, *, closed: bool) -> dict[str, Any]:
 
 
 def _envelope_problems(event: dict[str, Any]) -> list[str]:
-    """Return a problem if the detail-type of the EventBridge event differs from the type in its metadata."""
+    """Compare the detail-type of an EventBridge event with the event type in its metadata.
+
+    Returns one problem if the two differ, else an empty list.
+    """
     detail = event["detail"]
     inner = detail.get("metadata") if isinstance(detail, dict) else None
     if isinstance(inner, dict) and event.get("detail-type") != inner.get("event_type"):

@@ -95,10 +95,10 @@ def simulate_fleet(
 
 
 def _explain(documents: Sequence[Mapping[str, Any]]) -> None:
-    """Print for each policy its saving: the share of the best baseline's lost GPU-hours that the policy avoids.
+    """Print one line for each policy that compares it with the best baseline, the best of the other repair systems.
 
-    A baseline is another repair system. Each line also states whether the saving reaches the goal (`GOAL`) without more
-    needless evictions than the baseline.
+    The line states the saving: of the GPU-hours that the baseline loses, the share that the policy does not lose. It
+    also states whether the saving reaches `GOAL` without more needless evictions than the baseline causes.
     """
     from faultbridge.lab.comparison import GOAL
 

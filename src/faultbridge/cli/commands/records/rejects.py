@@ -143,9 +143,10 @@ def _retry(session: Session, reject: Reject) -> dict[str, str]:
 
 
 def _partitions(session: Session, cluster: str | None) -> list[str]:
-    """Return the clusters whose rejected records are read.
+    """Return the names under which the rejected records of `cluster` (None: of all clusters) are stored.
 
-    The last one, NO_CLUSTER, contains the rejected records of unregistered clusters.
+    Rejected records of a registered cluster are stored under its name, and all others under NO_CLUSTER. NO_CLUSTER is
+    therefore always the last name of the result.
     """
     if cluster is not None:
         return list(dict.fromkeys((cluster, NO_CLUSTER)))

@@ -132,7 +132,10 @@ def _wait_for_outcomes(
 
 
 def sender(session: Session) -> Send:
-    """Return a service that sends records; its receipts name the current user and host."""
+    """Return the service that sends records.
+
+    The service logs each sent record in the receipt log, with the current user and host as the sender.
+    """
     ports = session.ports
     return Send(
         queue=ports.queue,

@@ -154,8 +154,8 @@ def _found(newest: tuple[tuple[Line, ...], bool]) -> tuple[tuple[Line, ...], boo
 def _query(filters: Filters, now: datetime, *, default: bool) -> TimelineQuery:
     """Return the query for the filters of the command line.
 
-    If `default` is True and no cluster is given, the query names the default cluster, but only if it needs one. A query
-    for a job needs a cluster. Any other query for a case or a device needs none. All further queries need a cluster.
+    A query needs a cluster, unless it is for a case or a device and not for a job. If a query needs a cluster and none
+    is given, `default` states whether the query gets the default cluster or stays without a cluster.
     """
     times = {name: parse_time(filters[name], now) for name in ("since", "until")}
     needs_cluster = filters["job"] or not (filters["case"] or filters["device"])

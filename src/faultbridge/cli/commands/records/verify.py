@@ -71,10 +71,9 @@ def verify_record(
 
 
 def _on_stack(session: Session, cluster: str, node: str | None, *, anchor: bool) -> Verified:
-    """Verify streams in the table of the stack, and return the result.
+    """Verify the stream of a node in the table of the stack, or all streams of the cluster if `node` is None.
 
-    These are the stream of a node or, if `node` is None, all streams of the cluster. If `anchor` is True, they are also
-    compared with the anchors in the vault.
+    If `anchor` is True, the streams are also compared with the anchors in the vault.
     """
     verified = Verified()
     anchors = session.anchors(cluster) if anchor else None
