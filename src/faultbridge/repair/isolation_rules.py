@@ -25,10 +25,11 @@ def in_service(state: NodeState) -> bool:
 
 
 def needs_isolation(state: NodeState, *, ordered: bool) -> bool:
-    """Return whether a node in service must be isolated for its case.
+    """Return whether a node that is still in service must be isolated for its case.
 
-    With `ordered`, this includes a node that the policy keeps in service until its repair. A node without an active
-    fault needs no isolation, unless its case keeps it out of service.
+    The policy isolates a node at once, or keeps it in service until its repair. In the second case, the node is
+    isolated only with `ordered`: its repair starts. A node without an active fault needs no isolation, except if its
+    case keeps the node out of service anyway.
     """
     case = state.live_case
     faulty = any(condition.action.opens_case for condition in state.active())

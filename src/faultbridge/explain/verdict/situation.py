@@ -22,10 +22,10 @@ class Situation:
 
     `nodes` maps each rank to its node, if the node is known.
 
-    A log may repeat an error thousands of times, but repetitions cannot change a score. `leads` and `firsts` therefore
-    leave out repetitions. A signal repeats an earlier one if both have the same name, kind, role, file and source of
-    trust, if their times fit the failure equally (`timing`), and if both or neither have a time, a line number, and a
-    sign that the error was handled.
+    A log may repeat an error thousands of times, but a repetition does not change a score. The properties `leads` and
+    `firsts` return the signals without repetitions. A signal repeats an earlier one if both have the same name, kind,
+    role, file and `trust`, if their times fit the failure equally (`timing`), and if both or neither have a time, a
+    line number, and a sign that the error was handled.
     """
 
     line: TimeLine

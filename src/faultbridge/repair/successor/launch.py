@@ -79,9 +79,8 @@ def tag_spare(context: StepContext, launcher: Launcher, found: Sequence[Launched
 def taken_spare(context: StepContext, fits: Callable[[str], bool]) -> str | None:
     """Return the id of the spare that an earlier call took for the case, or None.
 
-    If `fits` returns False for this spare, it is returned to the pool, and the result is None. Two kinds of spares are
-    never returned by this function: one that backs or backed the node, and the one that the attempt has already
-    recorded, because `free_launches` lists that one.
+    If `fits` returns False for this spare, the spare goes back to the pool, and the result is None. Spares that back or
+    backed the node are ignored. So is the spare that the attempt has already recorded: `free_launches` finds it.
     """
     pool, cluster = SparePool(context.tools.table, context.tools.clock), context.state.key.cluster
     used = {context.instance_id, context.attempt.spare, *context.state.former_instances}

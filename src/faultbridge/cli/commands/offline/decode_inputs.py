@@ -133,9 +133,9 @@ class Inputs:
             self.lines += 1
 
     def _compared(self, observations: Sequence[Observation]) -> tuple[Observation, ...]:
-        """Return the observations, with the faults that a comparison of counter samples shows added.
+        """Return the observations, and add the faults that a comparison of their counter samples shows.
 
-        Each counter sample is compared with the earlier samples of the same device. These may be in an earlier file.
+        Each counter sample is compared with the earlier samples of the same device, also with those of earlier files.
         """
         nodes = {one.node for one in observations}
         earlier = [one for one in self.samples.values() if one.node in nodes]
