@@ -15,7 +15,7 @@ from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Rule
 from faultbridge.pipeline.decide.admit import Refused
-from faultbridge.repair.admission import apply_dry_run, escalate_queued, record_refusal, resolve_dry_run
+from faultbridge.repair.admission import apply_dry_run, ask_operator, escalate_queued, record_refusal, resolve_dry_run
 from tests.builders import GPU, KEY, NOON, after, node, rules
 
 
@@ -116,3 +116,9 @@ def test_a_dry_run_leaves_no_node_out_of_service_without_a_case(
     assert case is not None
     assert case.status is result
     assert (case.resolution is Resolution.DRY_RUN) is (result is CaseStatus.RESOLVED)
+
+
+@pytest.mark.parametrize(("rule", "named"), [(None, "r"), ("another", "another")])
+def test_a_request_for_an_approval_names_the_rule_that_requires_it(rule: str | None, named: str) -> None:
+    moved = ask_operator(queued(), RepairAction.REPLACE_NODE, "may be replaced", NOON, after(hours=1), rule=rule)
+    assert [draft.data["facts"]["rule"] for draft in moved.drafts] == [named]

@@ -69,3 +69,12 @@ def test_the_severity_of_a_cluster_is_the_highest_of_its_nodes():
     world.rollup(CLUSTER)
     assert world.bodies(None)[-1]["metadata"]["severity"] == "fatal"
     assert world.bodies(None)[-1]["metadata"]["node"] is None
+
+
+def test_a_cluster_whose_nodes_are_all_out_of_service_has_no_verified_node():
+    world = World(nodes=2)
+    for node in (1, 2):
+        world.fault_and_react(node)
+    world.rollup(CLUSTER)
+    assert world.bodies(None)[-1]["data"]["counts"].get("healthy") is None
+    assert state(world).verified == 0

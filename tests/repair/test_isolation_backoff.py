@@ -6,14 +6,17 @@ from datetime import timedelta
 
 import pytest
 
+from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Limits
 from faultbridge.repair.isolation_backoff import (
     FIRST_CALL_DELAY,
     MAX_CALL_DELAY,
     OVERDUE_AFTER,
     is_overdue,
+    isolation_note,
     schedule_call,
 )
+from faultbridge.repair.isolation_changes import request_again
 from tests.builders import NOON, node
 
 LIMITS = Limits()
@@ -50,3 +53,16 @@ def test_the_delay_between_calls_doubles_up_to_its_maximum() -> None:
         at = state.isolation_again_at
     assert delays == [min(FIRST_CALL_DELAY * 2**number, MAX_CALL_DELAY) for number in range(5)]
     assert delays[0] == timedelta(seconds=30)
+
+
+@pytest.mark.parametrize(("failure", "facts"), [("", {}), ("TIMEOUT", {"failure": "TIMEOUT"})])
+def test_a_note_about_an_isolation_names_the_failure_of_the_call_if_one_failed(
+    failure: str, facts: dict[str, str]
+) -> None:
+    assert isolation_note(node(), "the cordon is overdue", NOON, failure).data["facts"] == facts
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+def test_only_a_confirmed_isolation_is_requested_again(isolation: Isolation) -> None:
+    again = Isolation.REQUESTED if isolation is Isolation.CONFIRMED else isolation
+    assert request_again(node(isolation=isolation), NOON).state.isolation is again

@@ -53,3 +53,10 @@ def test_the_attempt_after_a_lost_execution_has_all_its_leases(between_steps: Wo
     assert RecoverAttempts(between_steps.step_runner)(between_steps.key()) is RecoveryResult.RECOVERED
     _, attempt = live_attempt(between_steps.node())
     assert (attempt.number, attempt.tries) == (2, 0)
+
+
+def test_the_attempt_after_a_lost_execution_is_started_at_once(between_steps: World) -> None:
+    case = between_steps.case().id
+    between_steps.workflow.abort(f"{case}-1")
+    assert RecoverAttempts(between_steps.step_runner)(between_steps.key()) is RecoveryResult.RECOVERED
+    assert between_steps.workflow.status(f"{case}-2") is ExecutionStatus.RUNNING

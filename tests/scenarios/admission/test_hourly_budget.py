@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.times import to_text
 from faultbridge.pager.deliver import Paging
 from faultbridge.simulation.fakes import FakePager
 from tests.scenarios.world import CLUSTER, World, limits
@@ -62,3 +65,11 @@ def test_a_waiting_case_names_the_limit_that_it_waits_for() -> None:
     world.advance_minutes()
     (waiting,) = [case for case in map(world.case, (1, 2, 3)) if case.waiting_for is WaitingFor.BUDGET]
     assert waiting.reason == "the policy's limit of repairs per hour is reached"
+
+
+def test_an_exhausted_budget_is_available_again_an_hour_after_its_oldest_repair_began() -> None:
+    world = exhausted()
+    oldest = min(world.control().starts)
+    world.advance_minutes(65)
+    untils = [body["data"]["until"] for body in world.bodies(None) if body["data"].get("kind") == "budget"]
+    assert untils == [to_text(oldest + timedelta(hours=1)), None]

@@ -60,6 +60,15 @@ def test_a_fault_that_joins_an_attempt_brings_the_approval_that_its_rule_require
     assert len(world.released_instances()) == 1
 
 
+def test_a_stronger_fault_that_joins_during_the_verification_is_repaired_by_its_own_rule() -> None:
+    only_reboots = replace(MILD, repair_actions=(RepairAction.VERIFY, RepairAction.REBOOT_NODE))
+    world = with_rules(replace(CAREFUL, approval=()), only_reboots)
+    join_at(world, "verifier.start", "xid.79")
+    reboot(world)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert len(world.released_instances()) == 1
+
+
 @pytest.mark.parametrize("joined", ["queued", "draining"])
 def test_a_fault_that_needs_the_same_action_brings_the_approval_of_its_own_rule(joined: str) -> None:
     automatic = replace(MILD, action=Action.REPLACE_NODE)
