@@ -42,6 +42,17 @@ def test_the_second_attempt_cordons_a_node_again_that_another_process_uncordoned
     assert world.orchestrator.cordoned == {"node-1"}
 
 
+def test_the_first_attempt_relies_on_a_confirmed_cordon() -> None:
+    world = World(orchestrated=True)
+    world.pause_repairs(paused=True)
+    world.fault_and_react()
+    assert world.node().isolation is Isolation.CONFIRMED
+    world.orchestrator.cordoned.clear()
+    world.pause_repairs(paused=False)
+    world.until(lambda: not world.fleet.is_alive("i-00000000000000001"))
+    assert (world.case().attempts, world.orchestrator.cordoned) == (1, set())
+
+
 def test_the_second_attempt_continues_for_a_node_that_left_the_orchestrator() -> None:
     world = world_between_attempts()
     world.orchestrator.unknown_nodes.add("node-1")

@@ -356,6 +356,27 @@ def test_a_node_without_instance_gets_a_spare_in_the_order_of_the_policy(
     assert (world.node().incarnation.instance_id == spare) is is_spare_used  # type: ignore[union-attr]
 
 
+def test_while_no_spare_is_ready_a_refused_launch_is_tried_again() -> None:
+    world = world_with(0)
+    world.policy = replace(world.policy, capacity=(CapacitySource.ON_DEMAND, CapacitySource.SPARE_POOL))
+    world.fleet.set_capacity(0)
+    world.fleet.terminate(OLD)
+    world.fault_and_react()
+    world.advance_minutes(20)
+    world.fleet.set_capacity(None)
+    assert world.until(world.case_is(RESOLVED)) <= 60
+
+
+def test_without_a_launchable_type_nothing_is_released_although_a_spare_is_ready() -> None:
+    world = world_with_ready(1)
+    (spare,) = ready(world)
+    configure(world, instance_types=("p5.4xlarge",))
+    world.fault_and_react()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert (world.released_instances(), ready(world)) == ([], [spare])
+    assert "as many GPUs" in str(world.case().reason)
+
+
 def test_a_policy_without_the_spare_pool_takes_no_spare() -> None:
     world = world_with_ready(1)
     world.policy = replace(world.policy, capacity=(CapacitySource.ON_DEMAND,))

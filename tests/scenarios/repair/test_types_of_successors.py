@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.policy import Rule
 from tests.scenarios.repair.test_capacity_sources import FALLBACK, FREE, ON_DEMAND, OWN, UNKNOWN, launched_type
 from tests.scenarios.world import World
@@ -27,4 +28,17 @@ def test_without_a_source_that_counts_or_names_a_type_the_first_configured_type_
     world.policy = replace(world.policy, capacity=(OWN,))
     world.provider.capacities[OWN] = UNKNOWN
     world.fault_until_resolved()
+    assert launched_type(world) == "p5e.48xlarge"
+
+
+def test_the_types_for_a_lost_instance_are_kept_if_the_registered_types_change_after_the_first_launch() -> None:
+    world = World(rules=(LENIENT,))
+    world.launch_from_template("p5e.48xlarge", "p5.48xlarge")
+    world.fleet.set_capacity(0)
+    world.fleet.terminate("i-00000000000000001")
+    world.fault_and_react()
+    world.launch_from_template("p5en.48xlarge")
+    world.advance_minutes(10)
+    world.fleet.set_capacity(None)
+    world.until(lambda: world.status() is NodeStatus.VALIDATING)
     assert launched_type(world) == "p5e.48xlarge"

@@ -320,6 +320,21 @@ def test_a_volume_that_another_instance_holds_is_never_taken_from_it() -> None:
     assert (world.volumes.given, world.volumes.stolen) == ([], [])
 
 
+def test_a_volume_that_another_instance_holds_for_a_while_is_attached_once_it_is_free() -> None:
+    world, (volume,) = world_with_volumes()
+    other = world.fleet.launch("others")
+    world.fault_and_react()
+    world.until(lambda: "intent committed" in world.record_history())
+    world.volumes.settle()
+    world.volumes.volumes[volume].instance_id = other
+    world.until(lambda: world.status() is NodeStatus.VALIDATING)
+    world.advance_minutes(40)
+    assert world.case().status is CaseStatus.IN_PROGRESS
+    world.volumes.volumes[volume].instance_id = None
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert place_of(world, volume) == world.node().incarnation.instance_id  # type: ignore[union-attr]
+
+
 def test_the_repair_waits_until_the_storage_driver_has_detached_its_volumes() -> None:
     world, _ = world_with_volumes()
     world.volume_attachments.held[OLD] = ("pvc-1",)
