@@ -106,6 +106,23 @@ def test_a_rack_with_four_of_five_affected_nodes_explains_the_fault_of_its_switc
     assert switch.broken == broken
 
 
+@pytest.mark.parametrize(("minutes", "broken"), [(9, [GIVEN_UP]), (11, [])])
+def test_two_nodes_that_fail_after_the_window_do_not_widen_a_fault_that_a_rack_explains(
+    minutes: int, broken: list[str]
+) -> None:
+    switch, end = Rack(), START + timedelta(hours=3)
+    late = START + timedelta(minutes=minutes)
+    starts = dict.fromkeys((*RACK, "node-8"), START) | {"node-6": late, "node-7": late}
+    switch.checks.lost = [LostLinks("switch-1", 8, f"train-a/{one}", f"i-{one}", at, end) for one, at in starts.items()]
+    switch.checks.members |= {"rack-1": frozenset(f"train-a/{one}" for one in RACK)}
+    switch.fault("net.link_down", (*RACK, "node-8"))
+    switch.pass_minutes(minutes)
+    switch.fault("net.link_down", ("node-6", "node-7"))
+    switch.pass_minutes(3)
+    switch.intent("node-8")
+    assert switch.broken == broken
+
+
 @pytest.fixture
 def rack() -> Rack:
     return Rack()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -135,17 +135,16 @@ class DomainFaultChecks:
         for domain in sorted(self._domains()):
             lost = [one for one in self.lost if one.domain == domain and one.start <= now < one.end]
             shown = (one for one in lost if one.node in down and down[one.node] >= one.start)
-            causes = [one for one in shown if (one.node, one.instance) not in self._begun]
-            known = {one.node for one in causes}
+            groups = _began_together([one for one in shown if (one.node, one.instance) not in self._begun])
             least = max(MIN_NODES * 100, MIN_PERCENT * max((one.nodes for one in lost), default=0))
-            if len(known) * 100 < least or self._is_explained_within(domain, known):
+            if all(len(one) * 100 < least or self._is_explained_within(domain, one) for one in groups):
                 self._known.pop(domain, None)
-            elif domain not in self._known and _began_together([one.start for one in causes]):
+            elif domain not in self._known:
                 self._known[domain] = now
                 self.reached.update(self._nodes[one.node].status for one in lost if one.node in self._nodes)
 
     def _is_explained_within(self, domain: str, known: set[str]) -> bool:
-        """Return whether a smaller domain has at least 80 % of the affected nodes (`known`) and so explains them."""
+        """Return whether a smaller domain has at least 80 % of the nodes that failed together, and so explains them."""
         size, enough = len(self._members(domain)), EXPLAINS * len(known)
         return any(len(known & one) * 100 >= enough and len(one) < size for one in self.members.values())
 
@@ -214,10 +213,9 @@ class DomainFaultChecks:
         return checked and self.swept_at is not None and min(now, self.swept_at) > limit
 
 
-def _began_together(starts: Iterable[datetime]) -> bool:
-    """Return whether enough nodes for a shared cause lost their links within ten minutes."""
-    ordered = sorted(starts)
-    return any(last - first <= WINDOW for first, last in zip(ordered, ordered[MIN_NODES - 1 :], strict=False))
+def _began_together(lost: Sequence[LostLinks]) -> list[set[str]]:
+    """Return the groups of nodes that lost their links within ten minutes."""
+    return [{one.node for one in lost if first.start <= one.start <= first.start + WINDOW} for first in lost]
 
 
 def _waiting(view: SystemView) -> Iterator[str]:
