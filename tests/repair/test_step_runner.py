@@ -138,6 +138,13 @@ def test_a_configuration_error_is_recorded_and_escalated():
     assert "no such group" in world.case().reason
 
 
+def test_a_failure_is_recorded_with_the_step_that_failed():
+    world = faulty_during_outage("provider.candidates", Misconfigured("no such group"), times=99)
+    (failed,) = [body["data"] for body in world.bodies() if body["data"].get("outcome") == "error"]
+    assert failed["step"] == "await_successor"
+    assert world.case().reason == "await_successor failed: Misconfigured: no such group"
+
+
 def test_a_refused_verification_is_escalated_with_its_reason_and_launches_no_further_instance():
     world = faulty_during_outage("verifier.start", Misconfigured("no thresholds for its type"), times=999)
     world.until(world.case_is(CaseStatus.ESCALATED))

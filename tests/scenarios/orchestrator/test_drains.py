@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Limits
 from faultbridge.errors import Transient
 from faultbridge.ports import ProviderFailure
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import Call
 from tests.scenarios.orchestrator.test_unreachable_orchestrator import (
     DEAD,
@@ -20,6 +22,7 @@ from tests.scenarios.orchestrator.test_unreachable_orchestrator import (
     unreachable_before_drain,
     unreachable_world,
 )
+from tests.scenarios.repair.test_stopped_attempts import begin_update
 from tests.scenarios.world import World
 
 
@@ -99,3 +102,18 @@ def test_an_outage_before_the_drain_does_not_extend_the_deadline_of_the_drain(mi
     assert attempt.since is not None
     assert world.node().orchestrator_lost_at is None
     assert attempt.deadline == attempt.since + Limits().drain_deadline
+
+
+def cancel(world: World) -> None:
+    world.orders.cancel(world.case().id, OperatorOrder("arn:aws:iam::123456789012:user/ada", "a false alarm"))
+
+
+@pytest.mark.parametrize("stop", [cancel, begin_update])
+def test_an_attempt_that_must_stop_does_not_wait_until_its_node_is_drained(stop: Callable[[World], None]) -> None:
+    world = World(orchestrated=True)
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + LONG
+    world.fault_and_react()
+    assert world.status() is NodeStatus.DRAINING
+    stop(world)
+    world.until(lambda: world.case().status is QUEUED or world.case().attempts == 2, minutes=12)
+    assert not [line for line in world.record_history() if line.startswith("drain ")]

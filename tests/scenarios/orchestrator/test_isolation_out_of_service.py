@@ -65,6 +65,15 @@ def test_a_dead_instance_is_replaced_although_the_orchestrator_removed_its_node(
     assert world.status() is NodeStatus.HEALTHY
 
 
+def test_a_node_that_the_orchestrator_does_not_know_is_drained_but_not_recorded_as_cordoned() -> None:
+    world = World(orchestrated=True, rules=(PROCEED,))
+    world.fleet.launch_delay = timedelta(hours=3)
+    world.orchestrator.unknown_nodes.add("node-1")
+    world.fault_and_react(code=DEAD[0], source=DEAD[1])
+    world.until(lambda: "drain drained" in world.record_history(), minutes=60)
+    assert world.node().isolation is Isolation.REQUESTED
+
+
 def test_an_uncordon_that_arrives_after_a_newer_cordon_is_corrected() -> None:
     world = World(orchestrated=True)
     world.orchestrator.fail_next(ProviderFailure.TIMEOUT)

@@ -110,3 +110,12 @@ def test_a_verified_node_that_cannot_be_uncordoned_is_escalated_and_serves_once_
     assert "does not uncordon the node" in world.case().reason
     # An answer may have been lost, so it is unknown whether the node is still cordoned.
     assert world.node().isolation is Isolation.REQUESTED
+
+
+def test_a_verified_node_that_cannot_be_uncordoned_is_escalated_but_not_failed():
+    world = World(orchestrated=True)
+    world.fault_and_react()
+    world.until(lambda: "verify begun" in world.record_history())
+    world.orchestrator.fail_next(*UNREACHABLE)
+    world.until(world.case_is(CaseStatus.ESCALATED), 120)
+    assert world.status() is NodeStatus.VALIDATING

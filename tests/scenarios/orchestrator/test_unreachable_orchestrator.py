@@ -9,6 +9,7 @@ import pytest
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action
 from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import OrchestratorUnreachable, Rule
 from faultbridge.errors import Transient
@@ -239,3 +240,11 @@ def test_a_dry_run_does_not_proceed() -> None:
     world = unreachable_world(PROCEED, code=DEAD[0], source=DEAD[1], mode=Mode.DRY_RUN)
     world.advance_minutes(60)
     assert (world.released_instances(), world.orchestrator.cordoned) == ([], set())
+
+
+def test_an_instance_that_was_only_rebooted_is_verified_before_the_orchestrator_answers() -> None:
+    reboot = Rule("reboot", action=Action.REBOOT_NODE, orchestrator_unreachable=OrchestratorUnreachable.PROCEED)
+    world = unreachable_world(reboot, code=DEAD[0], source=DEAD[1])
+    world.until(lambda: "repair_in_place back" in world.record_history(), 30)
+    assert world.node().isolation is Isolation.REQUESTED
+    assert "verify begun" in world.record_history()

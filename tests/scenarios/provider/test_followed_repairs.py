@@ -7,6 +7,7 @@ from typing import Any
 
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.policy import Limits
+from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.provider.test_external_replacement import ExternalReplacement
 from tests.scenarios.provider.test_external_termination import busy_world
 from tests.scenarios.provider.test_provider_repair import (
@@ -81,3 +82,21 @@ def test_the_entry_of_an_instance_that_is_gone_names_it() -> None:
     world.fleet.terminate(FIRST)
     world.until(lambda: world.status() is NodeStatus.PROVISIONING)
     assert step(world, "drain", "gone")["old_instance"] == FIRST
+
+
+def test_a_case_that_is_canceled_before_the_provider_begins_leads_to_a_verification_only() -> None:
+    world = World()
+    world.pause_repairs(paused=True)
+    followed_world(world)
+    assert world.status() is NodeStatus.QUARANTINED
+    world.orders.cancel(world.case().id, OperatorOrder("arn:aws:iam::123456789012:user/ada", "a false alarm"))
+    world.pause_repairs(paused=False)
+    world.until(world.case_is(RESOLVED))
+    steps = ("drain ", "follow ", "verify ", "node quarantined", "node draining")
+    assert [line for line in world.record_history() if line.startswith(steps)] == [
+        "node quarantined -> draining",
+        "drain not_applicable",
+        "node draining -> validating",
+        "verify begun",
+        "verify passed",
+    ]

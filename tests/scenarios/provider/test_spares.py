@@ -305,6 +305,14 @@ def test_a_node_whose_instance_another_controller_terminated_gets_a_ready_spare(
     world.until(lambda: len(ready(world)) == 1, minutes=60)
 
 
+def test_a_spare_that_is_taken_for_a_lost_instance_is_claimed_in_the_same_step() -> None:
+    world = world_with_ready(1)
+    (spare,) = ready(world)
+    world.fleet.terminate(OLD)
+    world.fault_and_react()
+    assert (world.status(), world.node().incarnation.instance_id) == (NodeStatus.VALIDATING, spare)  # type: ignore[union-attr]
+
+
 def test_a_spare_that_is_terminated_after_the_release_is_followed_by_another_spare() -> None:
     world = world_with_ready(2)
     first, second = ready(world)

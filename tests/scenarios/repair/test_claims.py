@@ -72,6 +72,17 @@ def test_a_claim_that_diagnostics_confirm_is_repaired_as_the_fault_requires() ->
     assert steps.index("verify failed") < steps.index("intent committed")
 
 
+def test_a_claim_that_diagnostics_confirm_is_queued_for_the_repair_action_that_its_fault_requires() -> None:
+    world = World()
+    world.verifier.results[instance(world)] = FAILED
+    world.claim()
+    world.process_entries()
+    world.until(lambda: "verify begun" in world.record_history())
+    world.pause_repairs(paused=True)
+    world.until(world.case_is(CaseStatus.QUEUED), minutes=60)
+    assert world.case().repair_action is RepairAction.REPLACE_NODE
+
+
 def test_claims_that_go_on_while_diagnostics_run_confirm_nothing() -> None:
     world = World()
     world.claim()

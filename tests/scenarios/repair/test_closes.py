@@ -83,6 +83,16 @@ def test_a_repaired_node_is_degraded_if_a_warning_remains_and_healthy_if_only_a_
     assert moved[0]["reason"] == f"verification passed{remains}"
 
 
+def test_a_warning_that_remains_after_a_repair_postpones_no_case() -> None:
+    world = World(rules=(RESET,))
+    world.fault_and_react(code="xid.48")
+    world.until(lambda: "verify begun" in world.record_history())
+    world.fault(code="xid.92")
+    world.until(world.case_is(CaseStatus.RESOLVED), minutes=60)
+    assert [one.code for one in world.node().active()] == ["xid.92"]
+    assert world.node().case_deferred_until is None
+
+
 def test_a_repaired_node_is_on_probation_and_a_canceled_case_starts_none() -> None:
     world = World(rules=(RESET,))
     world.fault_and_react(code="xid.48")

@@ -10,6 +10,7 @@ from faultbridge import data
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Component, ComponentType
+from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.world import World
 
 NIC = Component(ComponentType.NIC, name="rdma0")
@@ -47,6 +48,13 @@ def test_without_any_report_an_operator_is_asked_and_nothing_is_released() -> No
     assert "net.link_down is still reported and level 3 of ssm-dcgm does not cover it" in world.case().reason
     assert "cleared net.link_down" not in world.record_history()
     assert (world.released_instances(), world.restarter.restarted) == ([], [])
+
+
+def test_an_order_to_return_the_node_ends_a_fault_that_the_diagnostics_do_not_cover() -> None:
+    world = verified()
+    world.orders.cancel(world.case().id, OperatorOrder("arn:aws:iam::123456789012:user/ada", "the switch was replaced"))
+    world.until(world.case_is(CaseStatus.RESOLVED), minutes=30)
+    assert (world.case().resolution, list(world.node().active())) == (Resolution.CANCELLED, [])
 
 
 def test_diagnostics_do_not_show_that_the_agent_of_a_silent_node_reports_again() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -40,6 +41,16 @@ def test_a_repair_waits_for_slow_logs_at_most_five_minutes() -> None:
     world.until(lambda: bool(world.released_instances()), minutes=10)
     assert [one["outcome"] for one in bundles(world)] == ["timed_out"]
     world.until(world.case_is(RESOLVED))
+
+
+def test_no_volume_is_detached_while_the_logs_are_collected() -> None:
+    world = World()
+    world.policy = replace(world.policy, volumes=("data",))
+    world.volumes.add(FIRST)
+    world.collector.duration = timedelta(hours=1)
+    world.fault_and_react()
+    world.advance_minutes(4)
+    assert (world.node().moving_volumes, world.volumes.detached) == ((), [])
 
 
 def test_a_failed_log_bundle_does_not_stop_the_repair() -> None:

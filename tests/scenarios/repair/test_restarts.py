@@ -110,3 +110,30 @@ def test_a_fault_between_the_restart_and_its_verification_fails_the_verification
     assert reported
     assert "verify failed" in world.record_history()
     assert world.case().repair_action is RepairAction.REBOOT_NODE
+
+
+def test_a_restart_is_recorded_as_begun_once_its_call_was_accepted() -> None:
+    world = faulty_world()
+    ((_, _, token),) = world.restarter.restarted
+    assert [one["operation"] for one in steps(world, "begun")] == [f"reboot_node-{token}"]
+
+
+def test_a_restart_that_ends_without_an_operation_is_recorded_as_begun_only_once() -> None:
+    world = faulty_world()
+    world.restarter.results[FIRST] = Restart(RestartState.DONE)
+    world.until(world.case_is(RESOLVED))
+    assert len(steps(world, "begun")) == 1
+
+
+@pytest.mark.parametrize(
+    ("status_unknown", "reason"), [(True, "the agent does not answer"), (False, "the reboot_node is running")]
+)
+def test_an_instance_that_is_not_back_in_time_is_recorded_with_what_was_last_known(
+    status_unknown: bool, reason: str
+) -> None:
+    world = faulty_world()
+    world.restarter.duration = timedelta(days=1)
+    world.restarter.status_unknown = status_unknown
+    world.until(lambda: bool(steps(world, "timed_out")), minutes=60)
+    (step,) = steps(world, "timed_out")
+    assert (step["reason"], step["failure"]) == (f"the instance did not come back in time: {reason}", "TIMEOUT")

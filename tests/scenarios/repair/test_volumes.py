@@ -233,7 +233,8 @@ def test_a_crash_between_detach_and_attach_forgets_no_volume() -> None:
     assert world.node().moving_volumes == ()
 
 
-def test_a_successor_that_is_replaced_after_it_got_the_volume_records_that_the_volume_leaves_it() -> None:
+@pytest.mark.parametrize("outcome", ["begun", "detached"])
+def test_a_successor_that_is_replaced_after_it_got_the_volume_records_that_the_volume_leaves_it(outcome: str) -> None:
     world, (volume,) = world_with_volumes()
     world.fault_and_react()
     world.until(lambda: bool(world.volumes.detached))
@@ -243,8 +244,8 @@ def test_a_successor_that_is_replaced_after_it_got_the_volume_records_that_the_v
     world.node_orders.replace(world.key(), ORDER)
     world.process_entries()
     world.until(world.case_is(CaseStatus.RESOLVED))
-    begun = [one["facts"]["volumes"] for one in steps(world) if one["outcome"] == "begun"]
-    assert [[one["from"] for one in volumes] for volumes in begun] == [[OLD], [NEW]]
+    recorded = [one["facts"]["volumes"] for one in steps(world) if one["outcome"] == outcome]
+    assert [[one["from"] for one in volumes] for volumes in recorded] == [[OLD], [NEW]]
     assert [instance for _, instance, _ in world.volumes.detached] == [OLD, NEW]
     assert world.node().moving_volumes == ()
 
@@ -505,3 +506,48 @@ def test_the_zone_of_the_successor_is_read_as_often_for_three_volumes_as_for_one
         return len(world.seam.named("volumes.zone_of"))
 
     assert reads(3) == reads(1) == 1
+
+
+def test_a_volume_that_loses_its_tag_only_while_it_is_being_detached_reaches_the_successor() -> None:
+    world, (volume,) = world_with_volumes()
+    world.volumes.delay = timedelta(minutes=5)
+    world.fault_and_react()
+    world.until(lambda: bool(world.volumes.detached))
+    world.volumes.volumes[volume].tagged = False
+    world.advance_minutes(2)
+    world.volumes.volumes[volume].tagged = True
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert place_of(world, volume) == NEW
+
+
+def test_a_node_whose_volume_cannot_be_detached_is_failed() -> None:
+    world, _ = world_with_volumes()
+    world.volumes.fail_next(ProviderFailure.PERMISSION_DENIED)
+    world.fault_and_react()
+    world.until(world.case_is(ESCALATED))
+    assert world.status() is NodeStatus.FAILED
+
+
+def test_an_attachment_that_is_refused_until_the_deadline_is_escalated_with_the_reason_of_the_refusal() -> None:
+    world, (volume,) = world_with_volumes()
+    world.fault_and_react()
+    world.until(lambda: bool(world.volumes.detached))
+    for _ in range(100):
+        world.volumes.fail_next(ProviderFailure.CONFLICT)
+    world.until(world.case_is(ESCALATED))
+    assert (world.case().reason, place_of(world, volume)) == ("VOLUMES: scripted", None)
+
+
+def test_without_volumes_in_the_policy_those_of_the_storage_driver_escalate_no_repair_that_waits_too_long() -> None:
+    world, _ = world_with_volumes(moved=())
+    world.volume_attachments.held[OLD] = ("pvc-1",)
+    world.seam.before = unanswered("provider.capacity")
+    world.fault_and_react()
+    world.until(lambda: world.case().waiting_for is WaitingFor.WAIT, minutes=60)
+    assert world.case().status is CaseStatus.QUEUED
+
+
+def test_the_zones_of_a_group_are_not_read_if_no_volume_of_the_instance_moves() -> None:
+    world, _ = world_with_volumes("scratch")
+    world.fault_until_resolved()
+    assert world.seam.named("volumes.successor_zones") == []
