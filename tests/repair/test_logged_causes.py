@@ -285,6 +285,16 @@ def test_a_failed_launch_of_a_successor_is_logged(causes: Causes) -> None:
     assert [line.failure for line in causes("successor_launch_failed")] == ["CAPACITY"]
 
 
+def test_a_failed_launch_for_a_lost_instance_is_logged(causes: Causes) -> None:
+    world = World()
+    world.launch_from_template()
+    world.fleet.terminate("i-00000000000000001")
+    world.launcher.fail_next(ProviderFailure.CAPACITY)
+    world.fault()
+    world.process_entries()
+    assert [line.failure for line in causes("successor_launch_failed")] == ["CAPACITY"]
+
+
 def test_a_failed_launch_of_a_spare_is_logged(causes: Causes) -> None:
     world = spare_world()
     world.launcher.fail_next(ProviderFailure.CAPACITY)

@@ -114,6 +114,27 @@ def test_an_uncertain_launch_is_retried_with_the_same_token_and_launches_once(
     assert len({token for _, token in world.launcher.launch_calls}) == 1
 
 
+@pytest.mark.parametrize("failure", [ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT])
+def test_an_uncertain_launch_for_a_lost_instance_launches_once(failure: ProviderFailure) -> None:
+    world = faulty()
+    world.fleet.terminate(OLD)
+    world.launcher.fail_next(failure, effect=True)
+    world.launcher.hidden_until = world.clock.now() + timedelta(minutes=10)
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert list(world.fleet.instances) == [OLD, NEW]
+
+
+def test_a_missing_launch_template_is_not_taken_for_an_old_instance_that_is_gone() -> None:
+    world = faulty()
+    world.launcher.fail_next(ProviderFailure.NOT_FOUND)
+    world.process_entries()
+    world.until(world.case_is(ESCALATED))
+    (step,) = [body["data"] for body in world.bodies() if body["data"].get("step") == "release_instance"]
+    assert (step["outcome"], step["failure"]) == ("refused", "PROVIDER_ERROR")
+    assert world.live_instances() == [OLD]
+
+
 def test_a_launch_that_ec2_does_not_list_yet_is_not_repeated() -> None:
     world = faulty()
     world.launcher.fail_next(ProviderFailure.AMBIGUOUS, effect=True)

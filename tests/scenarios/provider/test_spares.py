@@ -114,6 +114,14 @@ def test_one_of_two_concurrent_cases_gets_the_spare() -> None:
     assert places.taken_by(CLUSTER, "c-1", (place.instance_id,)) is None
 
 
+def test_a_spare_that_is_given_back_leaves_the_spare_of_another_case_taken() -> None:
+    world = world_with_ready(2)
+    places = SparePool(world.table, world.clock)
+    first, second = (places.take(CLUSTER, GROUP, case, None, lambda _: True) for case in ("c-1", "c-2"))
+    places.give_back(CLUSTER, str(first))
+    assert (ready(world), places.taken_by(CLUSTER, "c-2", ())) == ([first], second)
+
+
 def test_a_bad_spare_is_never_ready_and_is_replaced() -> None:
     world = world_with(1)
     world.verifier.results["i-00000000000000002"] = BAD
@@ -121,6 +129,31 @@ def test_a_bad_spare_is_never_ready_and_is_replaced() -> None:
     assert ready(world) == ["i-00000000000000003"]
     assert sorted(world.live_instances()) == [OLD, "i-00000000000000003"]
     assert world.launcher.terminated == ["i-00000000000000002"]
+
+
+def test_the_verifications_of_a_spare_are_counted_from_the_start_for_its_next_instance() -> None:
+    world = world_with(1)
+    world.verifier.results[NEW] = BAD
+    world.until(lambda: len(ready(world)) == 1, minutes=120)
+    assert [one.verifications for one in pool(world)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "gone", "status"),
+    [(True, False, SpareStatus.EMPTY), (False, True, SpareStatus.EMPTY), (False, False, SpareStatus.ENDING)],
+)
+def test_a_position_is_empty_once_its_termination_is_accepted_or_its_instance_is_gone(
+    accepted: bool, gone: bool, status: SpareStatus
+) -> None:
+    world = world_with(1)
+    world.verifier.results[NEW] = BAD
+    world.until(lambda: [one.status for one in pool(world)] == [SpareStatus.ENDING], minutes=60)
+    answer = CallResult() if accepted else CallResult(ProviderFailure.THROTTLED, "too many calls")
+    world.launcher.terminate = lambda _: answer  # type: ignore[method-assign]
+    if gone:
+        world.fleet.terminate(NEW)
+    world.advance_minutes()
+    assert [one.status for one in pool(world)] == [status]
 
 
 def refuse_verification(world: World, *instances: str, error: type[Misconfigured | Transient] = Unverifiable) -> None:
@@ -415,6 +448,13 @@ def test_a_spare_whose_tag_the_provider_refuses_is_not_claimed_yet() -> None:
     assign, refused = world.launcher.assign, [CallResult(ProviderFailure.THROTTLED, "too many calls")]
     world.launcher.assign = lambda *given: refused.pop() if refused else assign(*given)  # type: ignore[method-assign]
     check_that_an_untagged_spare_is_not_claimed(world)
+
+
+def test_a_spare_is_tagged_with_its_case_once() -> None:
+    world = world_with_ready(1)
+    (spare,) = ready(world)
+    world.fault_until_resolved()
+    assert [call.argument for call in world.seam.named("launcher.assign")] == [(spare, world.case().id)]
 
 
 def test_a_taken_spare_that_was_not_needed_becomes_ready_again() -> None:

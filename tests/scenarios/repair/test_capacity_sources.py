@@ -10,10 +10,12 @@ import pytest
 
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.capacity_sources import DEFAULT_SOURCES, CapacitySource
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.policy import Limits, Rule
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action
+from faultbridge.domain.policy import Limits, Match, Rule
 from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
 from faultbridge.registry.registration import Registration
+from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Write
 from tests.races import run_before_write
@@ -168,6 +170,49 @@ def test_two_repairs_that_ask_at_once_do_not_both_use_the_only_free_instance() -
     assert world.released_instances() == [second]
 
 
+@pytest.mark.parametrize(
+    ("busy", "action", "status"),
+    [(True, Action.REPLACE_NODE, NodeStatus.DRAINING), (False, Action.REBOOT_NODE, NodeStatus.REPAIRING)],
+)
+def test_only_a_replacement_after_its_intent_uses_a_free_instance(
+    busy: bool, action: Action, status: NodeStatus
+) -> None:
+    first = Rule("first", Match(codes=("xid.48",)), action=action, release_without_capacity=False)
+    world = World(nodes=2, limits=Limits(concurrent=2), rules=(first, CAREFUL), orchestrated=True)
+    world.policy = replace(world.policy, capacity=(OPEN,))
+    world.provider.capacities = {OPEN: replace(FREE, count=1)}
+    if busy:
+        world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(hours=1)
+    world.fault_and_react(1, code="xid.48")
+    world.fault_and_react(2)
+    assert (world.status(1), world.released_instances()) == (status, ["i-00000000000000002"])
+
+
+def test_a_successor_that_is_launched_before_the_release_is_not_subtracted_from_the_free_instances() -> None:
+    world = World(nodes=2, limits=Limits(concurrent=2), rules=(CAREFUL,))
+    world.launch_from_template("p5.48xlarge")
+    world.policy = replace(world.policy, capacity=(OPEN,))
+    world.provider.capacities = {OPEN: replace(FREE, count=1)}
+    for node in (1, 2):
+        world.fault_and_react(node)
+    assert [world.status(node) for node in (1, 2)] == [NodeStatus.REPLACING] * 2
+
+
+def test_a_release_changes_no_controls_of_a_cluster_whose_groups_have_capacity() -> None:
+    world = World()
+    world.fleet.capacity_left = 0
+    versions: list[int] = []
+
+    def note_version(call: Call) -> None:
+        if call.name == "provider.replace":
+            versions.append(world.control().version)
+
+    world.seam.before = note_version
+    world.fault_and_react()
+    assert world.status() is NodeStatus.PROVISIONING
+    assert [world.control().version] == versions
+
+
 @pytest.mark.parametrize(("minutes", "decision"), [(59, "none_free"), (600, "used")])
 def test_a_block_that_ends_within_the_hour_does_not_count(minutes: int, decision: str) -> None:
     world = world_with(BLOCK)
@@ -216,6 +261,12 @@ def test_an_empty_pool_is_recorded_and_the_next_source_is_asked() -> None:
     assert answers_of(world) == [("spare_pool", "none_free", 0), ("on_demand", "used", None)]
 
 
+def test_a_cluster_without_spares_records_that_the_pool_is_absent() -> None:
+    world = launching(SPARES, ON_DEMAND)
+    world.fault_until_resolved()
+    assert answers_of(world) == [("spare_pool", "absent", None), ("on_demand", "used", None)]
+
+
 def test_further_instance_types_are_launched_only_if_the_policy_names_them() -> None:
     only_first = launching(ON_DEMAND)
     only_first.launcher.types_without_capacity.add("p5.48xlarge")
@@ -232,6 +283,15 @@ def test_the_further_instance_types_come_first_where_the_policy_says_so() -> Non
     world = launching(FALLBACK, ON_DEMAND)
     world.fault_until_resolved()
     assert answers_of(world) == [("fallback_types", "used", None)]
+    assert facts(world, "intent")["capacity"] == "p5e.48xlarge, p5en.48xlarge"
+    assert launched_type(world) == "p5e.48xlarge"
+
+
+def test_the_types_of_the_source_that_permitted_the_release_are_launched_first() -> None:
+    world = launching(ON_DEMAND, FALLBACK)
+    world.provider.capacities[ON_DEMAND] = FULL
+    world.fault_until_resolved()
+    assert answers_of(world) == [("on_demand", "none_free", 0), ("fallback_types", "used", None)]
     assert launched_type(world) == "p5e.48xlarge"
 
 
@@ -291,3 +351,11 @@ def test_a_spare_that_an_earlier_attempt_took_is_used_although_another_source_co
     del world.provider.capacities[ON_DEMAND]
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert answers_of(world) == [("spare_pool", "used", None)]
+
+
+def test_a_successor_of_an_earlier_attempt_counts_as_on_demand_if_the_policy_lists_no_source_of_its_type() -> None:
+    world = launching(PLAN)
+    world.provider.capacities[PLAN] = FREE
+    world.provider.fail_next(ProviderFailure.CONFLICT)
+    world.fault_until_resolved()
+    assert (world.case().attempts, answers_of(world)) == (2, [("on_demand", "used", None)])

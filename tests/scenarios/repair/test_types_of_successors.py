@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.policy import Rule
+from faultbridge.registry.registration import Registration
 from tests.scenarios.repair.test_capacity_sources import FALLBACK, FREE, ON_DEMAND, OWN, UNKNOWN, launched_type
-from tests.scenarios.world import World
+from tests.scenarios.world import CLUSTER, World
 
 LENIENT = Rule("lenient", release_without_capacity=True)
+OLD = "i-00000000000000001"
 
 
 def test_a_reservation_launches_the_type_of_the_old_instance_although_another_type_is_configured_first() -> None:
@@ -35,10 +39,41 @@ def test_the_types_for_a_lost_instance_are_kept_if_the_registered_types_change_a
     world = World(rules=(LENIENT,))
     world.launch_from_template("p5e.48xlarge", "p5.48xlarge")
     world.fleet.set_capacity(0)
-    world.fleet.terminate("i-00000000000000001")
+    world.fleet.terminate(OLD)
     world.fault_and_react()
     world.launch_from_template("p5en.48xlarge")
     world.advance_minutes(10)
     world.fleet.set_capacity(None)
     world.until(lambda: world.status() is NodeStatus.VALIDATING)
     assert launched_type(world) == "p5e.48xlarge"
+
+
+def test_no_other_type_than_the_first_one_is_launched_where_no_source_names_a_type() -> None:
+    world = World(rules=(LENIENT,))
+    world.launch_from_template("p5e.48xlarge", "p5en.48xlarge")
+    world.policy = replace(world.policy, capacity=(OWN,))
+    world.provider.capacities[OWN] = UNKNOWN
+    world.launcher.types_without_capacity.add("p5e.48xlarge")
+    world.fault_and_react()
+    assert (world.case().waiting_for, world.live_instances()) == (WaitingFor.CAPACITY, [OLD])
+
+
+def test_a_reservation_launches_the_first_configured_type_if_the_type_of_the_old_instance_is_not_known() -> None:
+    world = World(rules=(LENIENT,))
+    world.launch_from_template("p5.48xlarge", "p5e.48xlarge")
+    world.policy = replace(world.policy, capacity=(OWN,))
+    world.provider.capacities[OWN] = FREE
+    world.append(
+        world.key(),
+        lambda state, _: Transition(replace(state, placement=replace(state.placement, instance_type=None))),
+        actor=Actor.INVENTORY,
+    )
+    world.fault_until_resolved()
+    assert launched_type(world) == "p5.48xlarge"
+
+
+def test_the_configured_types_do_not_matter_to_a_group_that_launches_its_successors_itself() -> None:
+    world = World(rules=(LENIENT,))
+    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, {"instance_types": ("p5.4xlarge",)})
+    world.fault_until_resolved()
+    assert world.released_instances() == [OLD]
