@@ -21,6 +21,7 @@ from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Update
+from tests.scenarios.incidents.test_incident_at_the_intent import before_the_intent_of
 from tests.scenarios.world import CLUSTER, GROUP, World, limits
 
 Causes = Callable[[str], list[logging.LogRecord]]
@@ -264,6 +265,17 @@ def test_a_missing_log_bundle_is_logged(causes: Causes) -> None:
     world.seam.before = fails("collector.collect", Transient("the agent does not answer"), times=99)
     world.process_entries()
     assert [line.reason for line in causes("log_bundle_skipped")] == ["the agent does not answer"]
+
+
+def test_logs_that_an_attempt_cannot_collect_are_logged_once_although_its_intent_is_withdrawn(causes: Causes) -> None:
+    world = with_fault()
+    world.collector.failure_reason = "the agent does not answer"
+    before_the_intent_of(world, lambda: world.pause_repairs(paused=True))
+    world.process_entries()
+    world.pause_repairs(paused=False)
+    world.until(lambda: "intent committed" in world.record_history())
+    assert world.case().attempts == 1
+    assert len(causes("log_bundle_skipped")) == 1
 
 
 def test_an_instance_that_another_controller_terminated_is_logged(causes: Causes) -> None:

@@ -60,3 +60,20 @@ def test_the_step_after_a_recorded_outcome_has_all_its_tries(waiting: NodeState)
     probed = schedule_probe(schedule_probe(waiting, NOON, MINUTE), NOON, MINUTE)
     _, attempt = live_attempt(record_outcome(probed, "verify", StepOutcome.DONE, Phase.CLOSING, NOON))
     assert attempt.tries == 0
+
+
+@pytest.mark.parametrize(("given", "stored"), [(None, "first"), ("second", "second")])
+def test_a_resumed_step_keeps_its_token_until_a_call_has_another_one(
+    waiting: NodeState, given: str | None, stored: str
+) -> None:
+    begun = start_or_resume_step(waiting, "close", "first", NOON, MINUTE)
+    _, attempt = live_attempt(start_or_resume_step(begun, "close", given, NOON, MINUTE))
+    assert attempt.task_token == stored
+
+
+def test_each_probe_doubles_the_interval_to_the_next_one(waiting: NodeState) -> None:
+    state, intervals = waiting, []
+    for _ in range(3):
+        state = schedule_probe(state, NOON, MINUTE)
+        intervals.append(live_attempt(state)[1].probe_at - NOON)
+    assert intervals == [MINUTE, 2 * MINUTE, 4 * MINUTE]

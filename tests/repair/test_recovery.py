@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.edges import Actor
+from faultbridge.domain.edges import Actor, CaseStatus
+from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Transient
+from faultbridge.pipeline.decide.case_moves import move_case
 from faultbridge.ports import ExecutionStatus
-from faultbridge.repair.attempt.progress import live_attempt, update_attempt
+from faultbridge.repair.attempt.progress import LEASE, live_attempt, update_attempt
 from faultbridge.repair.attempt.recovery import RecoverAttempts, RecoveryResult
 from faultbridge.simulation.fakes import Call
+from tests.races import run_before_write
 from tests.scenarios.world import World
 
 
@@ -60,3 +64,97 @@ def test_the_attempt_after_a_lost_execution_is_started_at_once(between_steps: Wo
     between_steps.workflow.abort(f"{case}-1")
     assert RecoverAttempts(between_steps.step_runner)(between_steps.key()) is RecoveryResult.RECOVERED
     assert between_steps.workflow.status(f"{case}-2") is ExecutionStatus.RUNNING
+
+
+def change_attempt(world: World, **changes: object) -> None:
+    """Change the attempt of the node, and make it due."""
+    due = {"probe_at": world.clock.now(), **changes}
+    world.append(world.key(), lambda state, _: Transition(update_attempt(state, **due)), actor=Actor.STEP)
+
+
+def change_case(world: World, **changes: object) -> None:
+    """Change the case of the node, as another writer does."""
+    world.append(
+        world.key(),
+        lambda state, _: Transition(replace(state, case=replace(state.case, **changes))),
+        actor=Actor.CLI,
+    )
+
+
+def resolve(world: World) -> None:
+    """Resolve the case of the node, as the end of another attempt does."""
+
+    def close(state: NodeState, now: datetime) -> Transition:
+        return move_case(Transition(state), replace(state.case, status=CaseStatus.RESOLVED), now, "repaired")
+
+    world.append(world.key(), close, actor=Actor.CLOSE)
+
+
+def before_the_next_write(world: World, act: Callable[[], object]) -> None:
+    run_before_write(world.seam, lambda _: True, act)
+
+
+def test_a_node_without_a_case_needs_no_recovery() -> None:
+    world = World()
+    assert RecoverAttempts(world.step_runner)(world.key()) is RecoveryResult.NOTHING
+
+
+def test_an_attempt_whose_probe_is_not_due_yet_is_left_alone(between_steps: World) -> None:
+    change_attempt(between_steps, probe_at=between_steps.clock.now() + timedelta(seconds=1))
+    assert RecoverAttempts(between_steps.step_runner)(between_steps.key()) is RecoveryResult.NOTHING
+
+
+def test_a_step_for_which_no_execution_waits_is_left_to_the_execution() -> None:
+    world = World()
+    world.fleet.launch_delay = timedelta(minutes=30)
+    world.fault_and_react()
+    change_attempt(world, task_token=None)
+    assert RecoverAttempts(world.step_runner)(world.key()) is RecoveryResult.RUNNING
+    _, attempt = live_attempt(world.node())
+    assert attempt.step == "await_successor"
+
+
+@pytest.mark.parametrize(("leases", "result"), [(4, RecoveryResult.RUNNING), (5, RecoveryResult.RECOVERED)])
+def test_an_execution_counts_as_lost_after_five_leases_between_two_steps(
+    between_steps: World, leases: int, result: RecoveryResult
+) -> None:
+    change_attempt(between_steps, tries=leases)
+    assert RecoverAttempts(between_steps.step_runner)(between_steps.key()) is result
+
+
+def test_an_execution_that_still_runs_uses_one_lease_at_a_time(between_steps: World) -> None:
+    _, before = live_attempt(between_steps.node())
+    RecoverAttempts(between_steps.step_runner)(between_steps.key())
+    _, attempt = live_attempt(between_steps.node())
+    assert (attempt.tries, attempt.probe_at) == (before.tries + 1, between_steps.clock.now() + LEASE)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "status", "reason"),
+    [(5, CaseStatus.IN_PROGRESS, ""), (6, CaseStatus.ESCALATED, "6 executions were lost")],
+)
+def test_a_case_that_lost_three_executions_beyond_its_attempts_is_escalated(
+    between_steps: World, attempts: int, status: CaseStatus, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_case(between_steps, attempts=attempts)
+    monkeypatch.setattr(between_steps.workflow, "status", lambda _: ExecutionStatus.FAILED)
+    RecoverAttempts(between_steps.step_runner)(between_steps.key())
+    assert (between_steps.case().status, between_steps.case().attempts) == (status, 6)
+    assert between_steps.case().reason == reason
+
+
+def test_an_attempt_that_another_recovery_has_continued_is_not_continued_again(between_steps: World) -> None:
+    recover = RecoverAttempts(between_steps.step_runner)
+    between_steps.workflow.abort(f"{between_steps.case().id}-1")
+    before_the_next_write(between_steps, lambda: recover(between_steps.key()))
+    recover(between_steps.key())
+    assert between_steps.case().attempts == 2
+    assert between_steps.record_history().count("admission lost") == 1
+
+
+def test_a_case_that_ends_during_its_recovery_stays_ended(between_steps: World) -> None:
+    between_steps.workflow.abort(f"{between_steps.case().id}-1")
+    before_the_next_write(between_steps, lambda: resolve(between_steps))
+    RecoverAttempts(between_steps.step_runner)(between_steps.key())
+    assert (between_steps.case().status, between_steps.case().attempts) == (CaseStatus.RESOLVED, 1)
+    assert list(between_steps.workflow.executions) == [f"{between_steps.case().id}-1"]

@@ -63,6 +63,22 @@ def test_a_payload_without_a_case_is_rejected():
         StepRequest.read({"v": 1, "cluster": "c", "node": "n", "step": "drain", "attempt": 1})
 
 
+@pytest.mark.parametrize(
+    ("caught", "text"),
+    [({}, ""), ({"error": "it broke"}, "it broke"), ({"error": {"Error": "Timeout", "Cause": "x"}}, "Timeout: x")],
+)
+def test_the_error_of_a_payload_is_what_the_state_machine_caught(caught, text):
+    given = {"v": 1, "cluster": "c", "node": "n", "case": "c-1", "attempt": 1, "step": "fail"}
+    assert StepRequest.read(given | caught).error == text
+
+
+def test_a_failure_without_an_error_is_recorded_as_one():
+    world = started()
+    world.step_runner(payload(world, "fail"))
+    (failed,) = [body["data"] for body in world.bodies() if body["data"].get("outcome") == "error"]
+    assert failed["reason"] == "the step failed without an error message"
+
+
 def test_a_case_never_closes_before_its_node_is_verified_and_returned():
     world = started()
     assert world.status() is NodeStatus.PROVISIONING
@@ -228,3 +244,25 @@ def test_an_unknown_provider_is_named_in_the_reason_of_the_escalated_case():
     world.process_entries()
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert "unknown provider: 'abacus'; known: ec2-auto-scaling, ec2-launch-template" in world.case().reason
+
+
+def test_a_step_that_has_no_result_at_its_deadline_times_out():
+    world = started(launch_delay=timedelta(days=1))
+    deadline = world.case().attempt.deadline
+    world.clock.advance(deadline - world.clock.now() - timedelta(seconds=1))
+    assert world.step_runner(payload(world, "await_successor"))["outcome"] == "waiting"
+    world.clock.advance(timedelta(seconds=1))
+    assert world.step_runner(payload(world, "await_successor"))["outcome"] == "failed"
+
+
+def test_only_the_call_that_closed_a_case_is_answered_with_done_afterwards():
+    world = started()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    answers = {step: world.step_runner(payload(world, step))["outcome"] for step in ("close", "verify", "drain")}
+    assert answers == {"close": "done", "verify": "superseded", "drain": "superseded"}
+
+
+def test_a_late_close_of_an_escalated_case_is_superseded():
+    world = faulty_during_outage("provider.candidates", Misconfigured("no such group"), times=99)
+    assert world.case().status is CaseStatus.ESCALATED
+    assert world.step_runner(payload(world, "close"))["outcome"] == "superseded"

@@ -1,4 +1,4 @@
-"""Whether the instance of a node came after its case was opened, so that it is verified as a successor."""
+"""Which instance is verified as a successor, and which faults count against a verification."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Incarnation
-from faultbridge.repair.attempt.verification_rules import is_successor, watched_since
-from tests.builders import GPU, NOON, after, node
+from faultbridge.repair.attempt.verification_rules import faults_since_start, is_successor, watched_since
+from tests.builders import GPU, NOON, after, arrival, fault, folded, node
 
 CASE = Case(
     "c-1",
@@ -53,3 +53,21 @@ def test_faults_count_from_the_time_that_the_attempt_recorded_or_else_from_its_v
     assert watched_since(marked, replace(attempt, watched_since=after(minutes=1))) == after(minutes=1)
     assert watched_since(marked, attempt) == after(minutes=2)
     assert watched_since(CASE, attempt) == after(minutes=3)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "severity", "counts"),
+    [
+        (-1, Severity.FATAL, False),
+        (0, Severity.FATAL, False),
+        (1, Severity.FATAL, True),
+        (1, Severity.ERROR, True),
+        (1, Severity.WARNING, False),
+    ],
+)
+def test_an_error_counts_against_a_verification_only_if_it_is_observed_after_its_start(
+    seconds: int, severity: Severity, counts: bool
+) -> None:
+    seen = folded(node(), arrival(fault(severity=severity), at=after(seconds=seconds)), now=after(seconds=9)).state
+    case = replace(CASE, attempts=1, attempt=Attempt(1, Phase.VERIFYING, watched_since=NOON))
+    assert faults_since_start(replace(seen, case=case)) == (("xid.79: xid.79 happened",) if counts else ())

@@ -16,11 +16,12 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Family
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.domain.policy import Match, Rule
-from faultbridge.ports import Verdict, Verification
+from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.simulation.fakes.instance_commands import PASSED
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage import keys
 from tests.builders import NOON
+from tests.races import run_before_call
 from tests.scenarios.incidents.test_incidents import NETWORK_WAITS, incidents, lose_links, restore_links, world_of
 from tests.scenarios.incidents.test_pages_of_incidents import urgent
 from tests.scenarios.world import CLUSTER, World
@@ -28,6 +29,7 @@ from tests.scenarios.world import CLUSTER, World
 RESET = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU, release_without_capacity=True)
 REBOOT = Rule("reboot", Match(codes=("xid.62",)), action=Action.REBOOT_NODE, release_without_capacity=True)
 OTHERS = range(2, 9)
+LINK, SOURCE = "net.link_down", "link-state"
 UNREACHABLE = Verification(Verdict.FAILED, ("nccl-allreduce: peers unreachable",))
 
 
@@ -169,6 +171,49 @@ def test_a_fault_of_its_own_that_was_admitted_before_is_repaired_although_its_ra
     assert (incidents(world)[0].status, intents(world)) == (IncidentStatus.OPEN, ["replace_node"])
 
 
+def test_a_first_repair_does_not_wait_for_an_incident_whose_fault_its_node_does_not_have() -> None:
+    world = world_of(16)
+    lose_links(world, OTHERS)
+    world.fault_and_react(1)
+    world.until(world.case_is(CaseStatus.RESOLVED, 1))
+    assert (incidents(world)[0].status, intents(world)) == (IncidentStatus.OPEN, ["replace_node"])
+    assert world.case(1).attempts == 1
+
+
+def test_a_repair_that_fails_beside_faults_that_nothing_has_correlated_yet_waits_with_its_repair_action() -> None:
+    world = world_past_the_intent("xid.48")
+    world.until(lambda: "verify begun" in world.record_history())
+    world.verifier.result = UNREACHABLE
+    world.clock.advance(world.verifier.duration)
+    run_before_call(world.seam, "verifier.status", lambda: [world.fault(node, LINK, source=SOURCE) for node in OTHERS])
+    verify(world)
+    assert (world.case(1).waiting_for, world.case(1).repair_action) == (WaitingFor.INCIDENT, RepairAction.RESET_GPU)
+
+
+def test_a_repair_that_an_incident_explains_costs_no_attempt_and_is_not_postponed() -> None:
+    world = world_past_the_intent()
+    world.until(lambda: verification_runs(world))
+    lose_links(world, OTHERS)
+    world.verifier.result = UNREACHABLE
+    world.clock.advance(world.verifier.duration)
+    verify(world)
+    case = world.case(1)
+    assert (case.status, case.waiting_for) == (CaseStatus.QUEUED, WaitingFor.INCIDENT)
+    assert (case.attempts, case.counted_attempts, case.not_before) == (1, 0, None)
+
+
+def test_a_repair_that_fails_before_its_verification_is_not_verified_because_an_incident_has_ended() -> None:
+    world = world_of(16, catalog=load_catalog(), rules=(RESET, NETWORK_WAITS))
+    lose_links(world, OTHERS)
+    world.advance_minutes(3)
+    restore_links(world, OTHERS)
+    world.until(lambda: incidents(world)[0].status is IncidentStatus.CLOSED)
+    world.restarter.fail_next(ProviderFailure.NOT_FOUND)
+    world.fault_and_react(1, "xid.48")
+    world.until(lambda: len(intents(world)) > 1)
+    assert intents(world)[:2] == ["reset_gpu", "reboot_node"]
+
+
 def test_a_case_that_failed_because_of_an_incident_sends_no_urgent_page_of_its_own() -> None:
     world = world_past_the_intent()
     lose_links(world, OTHERS)
@@ -208,6 +253,12 @@ def test_a_failed_repair_is_decided_by_one_read_of_the_controls(monkeypatch: pyt
     monkeypatch.setattr(world, "correlate", correlate_before_the_decision)
     world.until(lambda: bool(reads))
     assert set(reads) == {1}
+
+
+def verify(world: World) -> None:
+    """Call the verification of the node, before anything else happens in the cluster."""
+    case = world.case(1)
+    world.step_runner({"v": 1, "cluster": CLUSTER, "node": "node-1", "case": case.id, "attempt": 1, "step": "verify"})
 
 
 def verification_runs(world: World) -> bool:

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.cases import Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.errors import Misconfigured
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage.writes import Put
 from tests.scenarios.incidents.test_incidents import RACK, restore_links, world_of
+from tests.scenarios.repair.test_concurrent_changes import record_outcomes
 from tests.scenarios.world import CLUSTER, World
 
 
@@ -126,3 +128,20 @@ def test_an_intent_survives_changes_of_the_controls_that_hold_nothing(others: in
     world.seam.before = change
     world.fault_and_react()
     assert (left, len(world.released_instances())) == ([0], 1)
+
+
+def test_a_repair_that_is_canceled_after_the_last_check_is_not_begun() -> None:
+    world = World()
+    before_the_intent_of(world, lambda: world.orders.cancel(world.case().id, OperatorOrder("ada", "a false alarm")))
+    world.fault_and_react()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert (world.released_instances(), world.case().resolution) == ([], Resolution.CANCELLED)
+    assert "intent committed" not in world.record_history()
+
+
+def test_a_step_whose_intent_is_withdrawn_waits_for_the_next_check() -> None:
+    world = World()
+    answers = record_outcomes(world, "release_instance")
+    before_the_intent_of(world, lambda: world.pause_repairs(paused=True))
+    world.fault_and_react()
+    assert answers == ["waiting"]

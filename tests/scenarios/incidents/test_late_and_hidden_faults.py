@@ -140,6 +140,14 @@ def test_a_verification_is_repeated_if_an_incident_was_closed_before_its_result(
     assert world.released_instances() == ["i-00000000000000001"]
 
 
+def test_a_verification_that_an_incident_disturbed_is_repeated_at_once_and_costs_no_attempt() -> None:
+    world = world_that_replaces()
+    world.verifier.duration = timedelta(minutes=45)
+    disturb_the_verification(world)
+    world.until(lambda: "verify failed" in world.record_history())
+    assert (world.case(1).attempts, world.case(1).counted_attempts) == (2, 1)
+
+
 def test_a_verification_of_many_hours_is_repeated_if_an_incident_disturbed_its_start() -> None:
     world = world_that_replaces(24, limits=limits(concurrent=2, verify_deadline=timedelta(hours=8)))
     world.verifier.duration = timedelta(hours=6)

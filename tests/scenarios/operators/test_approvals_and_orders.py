@@ -346,3 +346,12 @@ def test_an_approval_is_refused_from_its_deadline_on_also_before_the_sweep_acts_
     world.clock.advance(answer_by - world.clock.now())
     with pytest.raises(Rejected, match="the approval was due by"):
         world.orders.approve(world.case().id, ADA)
+
+
+@pytest.mark.parametrize(
+    ("rule", "by_rule"), [(BY_APPROVAL, True), (Rule("strict", release_without_capacity=False), False)]
+)
+def test_an_approval_says_whether_a_rule_or_missing_evidence_of_capacity_requires_it(rule: Rule, by_rule: bool):
+    world = World(rules=(rule,))
+    world.fault_and_react()
+    assert world.case().pending_approval.by_rule is by_rule

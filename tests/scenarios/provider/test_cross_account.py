@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.domain.edges import NodeStatus
+from faultbridge.errors import Misconfigured
 from faultbridge.registry.registration import Registration
 from faultbridge.repair.attempt.recovery import RecoverAttempts
 from faultbridge.repair.attempt.step_runner import StepRunner
@@ -37,3 +41,15 @@ def test_the_instance_is_released_and_verified_in_its_own_account() -> None:
     assert len(world.released_instances()) == 1
     assert ours.replaced == []
     assert set(asked) == {ROLE}
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [({"provider_role": ROLE}, ROLE.arn), ({"hyperpod_cluster": "ml-cluster"}, "ml-cluster")],
+    ids=["a role", "a HyperPod cluster"],
+)
+def test_an_installation_without_access_to_a_cluster_names_what_the_cluster_needs(
+    settings: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(Misconfigured, match=f"the instances of {CLUSTER} is not set up: {named}"):
+        World().step_runner.tools.compute(ClusterConfig(CLUSTER, **settings))

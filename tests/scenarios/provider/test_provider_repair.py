@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -119,6 +119,24 @@ def test_a_provider_replacement_that_fails_its_verification_is_escalated() -> No
     run_inventory_until(world, external, world.case_is(ESCALATED))
     assert "failed its verification after the provider's repair" in world.case().reason
     assert (world.status(), repair_calls(world)) == (NodeStatus.FAILED, [])
+
+
+def test_a_node_of_the_provider_that_fails_after_its_verification_is_not_cordoned() -> None:
+    world = followed_world(orchestrated=True)
+    handler = world.workflow.handler
+
+    def fail_again(payload: Mapping[str, Any]) -> Any:
+        if payload["step"] == "return_to_service":
+            world.clock.advance(1)
+            world.fault(code="xid.48")
+        return handler(payload)
+
+    world.workflow.handler = fail_again
+    world.advance_minutes(5)
+    world.clear()
+    world.until(world.case_is(ESCALATED))
+    assert "xid.48 happened" in world.case().reason
+    assert repair_calls(world) == []
 
 
 def test_an_escalated_case_gets_a_new_attempt_when_the_provider_replaces_the_instance_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import pytest
@@ -9,9 +10,12 @@ import pytest
 from faultbridge import data
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Component, ComponentType
+from faultbridge.domain.faults import Action, Component, ComponentType
+from faultbridge.domain.policy import Match, Rule
+from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.repair.case_orders import OperatorOrder
-from tests.scenarios.world import World
+from tests.builders import CATALOG
+from tests.scenarios.world import World, limits
 
 NIC = Component(ComponentType.NIC, name="rdma0")
 LINK_DOWN, LINK_STATE = "net.link_down", "link-state"
@@ -94,3 +98,25 @@ def test_every_covered_code_or_family_exists() -> None:
     for levels in data.verification_coverage().values():
         for pattern in (one for covered in levels.values() for one in covered):
             assert any(fnmatchcase(code, pattern) for code in rows), pattern
+
+
+@pytest.mark.parametrize(
+    ("code", "action", "limit", "level"),
+    [
+        ("xid.48", Action.RUN_DIAGNOSTICS, None, 2),
+        ("xid.48", Action.RUN_DIAGNOSTICS, 1, 2),
+        ("xid.48", Action.RUN_DIAGNOSTICS, 3, 3),
+        ("xid.48", Action.REPLACE_NODE, None, 1),
+    ],
+    ids=["a fault to test", "a lower limit", "a higher limit", "a fault that the replacement ends"],
+)
+def test_a_verification_tests_each_fault_that_the_repair_alone_does_not_end(
+    code: str, action: Action, limit: int | None, level: int
+) -> None:
+    catalog = replace(CATALOG, by_fault=frozenset({"ssm-dcgm"}))
+    world = World(
+        rules=(Rule("one", Match(codes=(code,)), action=action),), limits=limits(verify_level=limit), catalog=catalog
+    )
+    world.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
+    world.fault_until_resolved(code=code)
+    assert [begun.argument[2] for begun in world.seam.named("verifier.start")] == [level]

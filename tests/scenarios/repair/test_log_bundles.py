@@ -13,7 +13,7 @@ from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Misconfigured
 from faultbridge.simulation.fakes import Call
-from tests.scenarios.world import World
+from tests.scenarios.world import CLUSTER, World
 
 RESOLVED = CaseStatus.RESOLVED
 FIRST = "i-00000000000000001"
@@ -96,3 +96,15 @@ def test_without_another_writer_no_commit_of_a_repair_is_repeated(
     rule = Rule("fix", Match(codes=("xid.79",)), action=action, release_without_capacity=True)
     World(rules=(rule,), orchestrated=orchestrated).fault_until_resolved()
     assert "commit_conflict" not in {record.message for record in caplog.records}
+
+
+@pytest.mark.parametrize(("seconds", "outcomes"), [(299, []), (300, ["timed_out"])])
+def test_a_repair_goes_on_without_its_logs_from_the_fifth_minute_on(seconds: int, outcomes: list[str]) -> None:
+    world = World()
+    world.collector.duration = timedelta(hours=1)
+    world.fault_and_react()
+    world.clock.advance(seconds)
+    case = world.case()
+    request = {"v": 1, "cluster": CLUSTER, "node": "node-1", "case": case.id, "attempt": case.attempts}
+    world.step_runner(request | {"step": "release_instance"})
+    assert [one["outcome"] for one in bundles(world)] == outcomes

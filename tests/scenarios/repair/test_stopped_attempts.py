@@ -8,12 +8,17 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.cluster.group_updates import UpdateHold
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
+from faultbridge.ports import Verdict, Verification
 from faultbridge.registry.registration import Registration
-from tests.scenarios.repair.test_rules_of_joined_faults import CAREFUL, MILD, with_rules
+from tests.scenarios.incidents.test_incident_at_the_intent import begin_incident
+from tests.scenarios.incidents.test_incidents import world_of
+from tests.scenarios.repair.test_exclusion_before_the_intent import ignore
+from tests.scenarios.repair.test_rules_of_joined_faults import ADA, CAREFUL, MILD, with_rules
+from tests.scenarios.threads.test_relapses import RESET
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 
@@ -34,7 +39,13 @@ def begin_update(world: World) -> None:
 
 @pytest.mark.parametrize("action", [Action.REBOOT_NODE, Action.REPLACE_NODE])
 @pytest.mark.parametrize(
-    ("stop", "waiting_for"), [(pause, WaitingFor.PAUSE), (join, WaitingFor.APPROVAL), (begin_update, WaitingFor.UPDATE)]
+    ("stop", "waiting_for"),
+    [
+        (pause, WaitingFor.PAUSE),
+        (ignore, WaitingFor.PAUSE),
+        (join, WaitingFor.APPROVAL),
+        (begin_update, WaitingFor.UPDATE),
+    ],
 )
 def test_a_stopped_attempt_does_not_count_and_delays_no_later_attempt(
     stop: Callable[[World], None], waiting_for: WaitingFor, action: Action
@@ -49,3 +60,32 @@ def test_a_stopped_attempt_does_not_count_and_delays_no_later_attempt(
     assert (case.attempts, case.counted_attempts, case.not_before) == (1, 0, None)
     assert (case.waiting_for, world.status()) == (waiting_for, NodeStatus.QUARANTINED)
     assert (world.restarter.restarted, world.released_instances()) == ([], [])
+
+
+def test_an_attempt_that_an_incident_stops_does_not_count_and_delays_no_later_attempt() -> None:
+    world = world_of(orchestrated=True)
+    world.orchestrator.busy_until["node-3"] = world.clock.now() + timedelta(minutes=10)
+    world.fault_and_react(3)
+    begin_incident(world)
+    case = world.case(3)
+    request = {"v": 1, "cluster": CLUSTER, "node": "node-3", "case": case.id, "attempt": 1}
+    world.step_runner(request | {"step": "drain"})
+    assert (world.case(3).status, world.case(3).waiting_for) == (CaseStatus.QUEUED, WaitingFor.INCIDENT)
+    assert (world.case(3).attempts, world.case(3).counted_attempts, world.case(3).not_before) == (1, 0, None)
+
+
+def test_a_canceled_attempt_is_followed_by_its_verification_without_a_delay() -> None:
+    world = World(orchestrated=True)
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=30)
+    world.fault_and_react()
+    world.orders.cancel(world.case().id, ADA)
+    world.until(lambda: world.case().repair_action is RepairAction.VERIFY)
+    assert (world.case().attempts, world.case().status) == (2, CaseStatus.IN_PROGRESS)
+
+
+def test_the_next_repair_action_is_tried_without_a_delay() -> None:
+    world = World(rules=(RESET,))
+    world.verifier.result = Verification(Verdict.FAILED, ("memory: fail",))
+    world.fault_and_react(code="xid.48")
+    world.until(lambda: "verify failed" in world.record_history())
+    assert (world.case().attempts, world.case().repair_action) == (2, RepairAction.REBOOT_NODE)

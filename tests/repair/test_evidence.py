@@ -1,0 +1,18 @@
+"""Verification reports: a short one is in the entry alone, and a longer one is also stored as an object."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.repair.attempt.evidence import MAX_INLINE_BYTES, store_report
+from faultbridge.simulation.fakes import FakeObjects
+from tests.builders import KEY, NOON
+
+
+@pytest.mark.parametrize(("length", "stored"), [(0, 0), (MAX_INLINE_BYTES, 0), (MAX_INLINE_BYTES + 1, 1)])
+def test_only_a_report_that_does_not_fit_in_the_entry_is_stored(length: int, stored: int) -> None:
+    objects = FakeObjects()
+    text, facts = store_report(objects, KEY, b"x" * length, NOON)
+    assert len(text) == min(length, MAX_INLINE_BYTES)
+    assert list(objects.stored) == list(facts.values())
+    assert len(objects.stored) == stored
