@@ -1,21 +1,31 @@
-"""What is recorded about a queued case that is refused, escalated, or suppressed by a dry run."""
+"""What is recorded about a queued case that is admitted, refused, escalated, or suppressed by a dry run."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from faultbridge.domain.cases import Approval, Case, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.cluster.state import QueuedCase
+from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Rule
+from faultbridge.domain.times import to_text
 from faultbridge.pipeline.decide.admit import Refused
-from faultbridge.repair.admission import apply_dry_run, ask_operator, escalate_queued, record_refusal, resolve_dry_run
+from faultbridge.repair.admission import (
+    ReadyCase,
+    apply_dry_run,
+    ask_operator,
+    escalate_queued,
+    record_refusal,
+    resolve_dry_run,
+    take_slots,
+)
 from tests.builders import GPU, KEY, NOON, after, node, rules
 
 
@@ -122,3 +132,62 @@ def test_a_dry_run_leaves_no_node_out_of_service_without_a_case(
 def test_a_request_for_an_approval_names_the_rule_that_requires_it(rule: str | None, named: str) -> None:
     moved = ask_operator(queued(), RepairAction.REPLACE_NODE, "may be replaced", NOON, after(hours=1), rule=rule)
     assert [draft.data["facts"]["rule"] for draft in moved.drafts] == [named]
+
+
+def test_a_request_for_an_approval_names_the_instance() -> None:
+    moved = ask_operator(queued(), RepairAction.REPLACE_NODE, "may be replaced", NOON, after(hours=1))
+    assert [draft.data["facts"]["instance_id"] for draft in moved.drafts] == ["i-0aaaaaaaaaaaaaaa1"]
+
+
+@pytest.mark.parametrize(("rule", "governed_by"), [(None, ("earlier",)), ("another", ("earlier", "another"))])
+def test_a_rule_that_requires_an_approval_governs_the_case_from_then_on(
+    rule: str | None, governed_by: tuple[str, ...]
+) -> None:
+    state = queued(governed_by=("earlier",))
+    asked = ask_operator(state, RepairAction.REPLACE_NODE, "may be replaced", NOON, after(hours=1), rule=rule)
+    assert asked.state.case is not None
+    assert asked.state.case.governed_by == governed_by
+
+
+@pytest.mark.parametrize(
+    ("action", "text"),
+    [
+        (RepairAction.REBOOT_NODE, "would have started reboot_node: as ruled"),
+        (None, "would have escalated to an operator: as ruled"),
+    ],
+)
+def test_a_dry_run_names_the_repair_action_that_it_suppresses(action: RepairAction | None, text: str) -> None:
+    moved = resolve_dry_run(queued(NodeStatus.DEGRADED), "c-1", action, "as ruled", NOON)
+    assert moved.drafts[0].data["text"] == text
+
+
+def ready(action: RepairAction, case_id: str = "c-1") -> ReadyCase:
+    """Return the queued case, which may be admitted with a repair action."""
+    case = replace(CASE, id=case_id)
+    return ReadyCase(node(NodeStatus.QUARANTINED, case=case), case, action, ("r",))
+
+
+def test_a_repair_takes_a_slot_and_counts_as_started_but_a_verification_does_not() -> None:
+    control = Control(KEY.cluster, starts=(after(minutes=-61), after(minutes=-59)))
+    both = [ready(RepairAction.REPLACE_NODE), ready(RepairAction.VERIFY, "c-2")]
+    assert take_slots(control, both, NOON).set == {
+        ("holders", "c-1"): to_text(NOON),
+        ("starts",): [to_text(after(minutes=-59)), to_text(NOON)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("ended", "action", "stored"),
+    [
+        (timedelta(minutes=1), RepairAction.REPLACE_NODE, {"gpu-workers": to_text(after(minutes=5))}),
+        (timedelta(minutes=1), RepairAction.REBOOT_NODE, None),
+        (timedelta(minutes=119), RepairAction.REBOOT_NODE, None),
+        (timedelta(minutes=120), RepairAction.REBOOT_NODE, {}),
+    ],
+    ids=["tried again", "not tried", "not forgotten yet", "forgotten"],
+)
+def test_a_group_without_capacity_is_tried_once_in_five_minutes_and_forgotten_after_two_hours(
+    ended: timedelta, action: RepairAction, stored: dict[str, str] | None
+) -> None:
+    control = Control(KEY.cluster, no_capacity_until={"gpu-workers": NOON - ended})
+    assert take_slots(control, [ready(action)], NOON).set.get(("no_capacity_until",)) == stored

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from faultbridge.domain.cluster.state import ClusterStatus
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.simulation.fakes import Call
@@ -78,3 +82,29 @@ def test_a_cluster_whose_nodes_are_all_out_of_service_has_no_verified_node():
     world.rollup(CLUSTER)
     assert world.bodies(None)[-1]["data"]["counts"].get("healthy") is None
     assert state(world).verified == 0
+
+
+@pytest.mark.parametrize(("nodes", "reason"), [(0, "no nodes"), (3, "1 degraded, 2 healthy")])
+def test_the_reason_of_a_status_states_the_number_of_nodes_in_each_status(nodes: int, reason: str):
+    world = World(nodes=nodes)
+    if nodes:
+        world.fault(1, code="xid.92")
+    world.rollup(CLUSTER)
+    assert world.bodies(None)[-1]["data"]["reason"] == reason
+
+
+def test_a_status_names_the_event_that_triggered_its_update_as_its_cause():
+    world = World(nodes=3)
+    world.fault(1, code="xid.92")
+    world.rollup(CLUSTER, "an-event")
+    assert world.bodies(None)[-1]["metadata"]["causation_id"] == "an-event"
+
+
+def test_a_report_of_the_provider_follows_from_the_last_entry_of_the_cluster():
+    world = World(nodes=3)
+    world.fault(1, code="xid.92")
+    world.rollup(CLUSTER)
+    last = world.bodies(None)[-1]["metadata"]["event_id"]
+    world.rollup.report_provider(CLUSTER, lambda before: replace(before, target=5))
+    assert world.bodies(None)[-1]["data"]["expected"] == 5
+    assert world.bodies(None)[-1]["metadata"]["causation_id"] == last

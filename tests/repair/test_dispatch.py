@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, WaitingFor
+from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Severity
@@ -14,9 +14,11 @@ from faultbridge.domain.policy import Match, Rule
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import Capacity, CapacityEvidence
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete, Put, Update
+from tests.races import run_before_write, writes_to
 from tests.scenarios.world import CLUSTER, World, limits
 
 
@@ -148,6 +150,28 @@ def test_while_no_case_may_start_the_queue_is_not_read_again():
     assert [world.case(node).waiting_for for node in (1, 2, 3)].count(WaitingFor.BUDGET) == 2
 
 
+def test_one_dispatch_admits_a_case_and_records_what_the_other_cases_wait_for():
+    world = queued(3, limits=limits(concurrent=1))
+    world.dispatch(CLUSTER)
+    assert [world.case(node).waiting_for for node in (1, 2, 3)].count(WaitingFor.BUDGET) == 2
+
+
+def test_nothing_is_recorded_about_a_queued_case_of_a_cluster_that_is_only_observed():
+    world = queued(1)
+    world.pause_repairs(paused=True)
+    world.set_mode(Mode.OBSERVE)
+    recorded = world.record_history()
+    world.dispatch(CLUSTER)
+    assert (world.record_history(), world.case().waiting_for) == (recorded, WaitingFor.ADMISSION)
+
+
+def test_a_dry_run_reports_its_repairs_also_while_repairs_are_paused():
+    world = World(mode=Mode.DRY_RUN)
+    world.pause_repairs(paused=True)
+    world.fault_and_react()
+    assert (world.case().resolution, world.case().waiting_for) == (Resolution.DRY_RUN, None)
+
+
 def test_a_case_is_admitted_only_after_what_permits_it_was_read_again():
     world = queued(1)
     with world.reads.once(CLUSTER):
@@ -249,6 +273,16 @@ def test_a_node_that_changes_during_admission_delays_no_other_node():
     world.dispatch(CLUSTER)
     assert len(in_progress(world, 3)) == 3
     assert len(world.control().holders) == 3
+
+
+def test_a_case_that_an_operator_takes_over_during_the_admission_is_left_to_the_operator():
+    world = queued(2, limits=limits(concurrent=2))
+    order = OperatorOrder("ada")
+    written = writes_to(keys.node_state(world.key(2)))
+    run_before_write(world.seam, written, lambda: world.node_orders.quarantine(world.key(2), order))
+    world.dispatch(CLUSTER)
+    assert [world.case(node).status for node in (1, 2)] == [CaseStatus.IN_PROGRESS, CaseStatus.ESCALATED]
+    assert list(world.control().holders) == [world.case(1).id]
 
 
 def test_an_admission_with_a_lost_response_counts_once():

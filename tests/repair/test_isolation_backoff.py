@@ -1,23 +1,27 @@
-"""Isolation backoff: page and next call, just before and just after each deadline."""
+"""Isolation backoff: page and next call, just before and just after each deadline, and what is recorded about it."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Limits
+from faultbridge.ports import CallResult, ProviderFailure
 from faultbridge.repair.isolation_backoff import (
     FIRST_CALL_DELAY,
     MAX_CALL_DELAY,
     OVERDUE_AFTER,
+    end_backoff,
     is_overdue,
     isolation_note,
+    record_failed_call,
     schedule_call,
 )
 from faultbridge.repair.isolation_changes import request_again
 from tests.builders import NOON, node
+from tests.repair.test_admission import queued
 
 LIMITS = Limits()
 MILLISECOND = timedelta(milliseconds=1)
@@ -66,3 +70,32 @@ def test_a_note_about_an_isolation_names_the_failure_of_the_call_if_one_failed(
 def test_only_a_confirmed_isolation_is_requested_again(isolation: Isolation) -> None:
     again = Isolation.REQUESTED if isolation is Isolation.CONFIRMED else isolation
     assert request_again(node(isolation=isolation), NOON).state.isolation is again
+
+
+@pytest.mark.parametrize(("reason", "text"), [("not allowed", "not allowed"), ("", "PERMISSION_DENIED")])
+@pytest.mark.parametrize(
+    ("since", "stage", "begins"),
+    [(NOON, None, "the orchestrator failed"), (NOON - OVERDUE_AFTER, "overdue", "the orch")],
+)
+def test_a_failed_call_is_noted_with_its_failure_and_the_reason_of_the_orchestrator(
+    reason: str, text: str, since: datetime, stage: str | None, begins: str
+) -> None:
+    answer = CallResult(ProviderFailure.PERMISSION_DENIED, reason)
+    (noted,) = record_failed_call(node(isolation_since=since), NOON, answer, LIMITS).drafts
+    assert noted.data["text"].endswith(f": {text}")
+    assert (noted.data["facts"], noted.data.get("stage")) == ({"failure": "PERMISSION_DENIED"}, stage)
+
+
+@pytest.mark.parametrize("overdue", [False, True])
+def test_an_answer_of_the_orchestrator_ends_the_delays_and_the_page(overdue: bool) -> None:
+    waiting = node(**TRIED, isolation_overdue=overdue, isolation_again_at=NOON, orchestrator_lost_at=NOON)
+    cleared, drafts = end_backoff(waiting, NOON)
+    assert cleared == node()
+    assert [draft.data["stage"] for draft in drafts] == ["over"] * overdue
+
+
+def test_a_note_about_an_isolation_belongs_to_the_case_of_the_node() -> None:
+    case = queued().case
+    assert case is not None
+    assert isolation_note(node(case=case), "the cordon is overdue", NOON).case_id == case.id
+    assert isolation_note(node(), "the cordon is overdue", NOON).case_id is None

@@ -11,17 +11,20 @@ import pytest
 
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.cluster.breakers import BreakerLimit
-from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action
+from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Match, Policy, Rule
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure, Verdict, Verification
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
+from faultbridge.repair.isolate import IsolationResult
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Update
 from tests.scenarios.incidents.test_incident_at_the_intent import before_the_intent_of
+from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED, unreachable_world
 from tests.scenarios.world import CLUSTER, GROUP, World, limits
 
 Causes = Callable[[str], list[logging.LogRecord]]
@@ -121,6 +124,47 @@ def test_an_admission_that_loses_a_race_is_logged(causes: Causes) -> None:
     world.seam.before = fails("table.transact", Conflict("the slots changed"))
     world.dispatch(CLUSTER)
     assert [line.reason for line in causes("admission_conflict")] == ["the slots changed"]
+
+
+def test_each_admission_of_a_single_case_that_loses_a_race_is_logged_with_the_case(causes: Causes) -> None:
+    world = with_fault()
+    world.isolate(world.key())
+    world.seam.before = fails("table.transact", Conflict("the slots changed"), times=2)
+    world.dispatch(CLUSTER)
+    assert [line.case_id for line in causes("admission_conflict") if hasattr(line, "case_id")] == [world.case().id]
+    assert world.case().status is CaseStatus.IN_PROGRESS
+
+
+def test_a_group_of_changes_that_is_committed_one_by_one_is_logged_with_its_nodes(causes: Causes) -> None:
+    world = World(nodes=2)
+    for node in (1, 2):
+        world.fault(node)
+    (isolate,) = world.isolate_many(CLUSTER, ["node-1", "node-2"]).values()
+    world.seam.before = fails("table.transact", Conflict("a node changed"))
+    isolate()
+    (line,) = causes("commit_group_split")
+    assert (line.reason, line.nodes) == ("Conflict: a node changed", [f"{CLUSTER}/node-1", f"{CLUSTER}/node-2"])
+
+
+def test_a_node_that_a_breaker_keeps_in_service_is_logged(causes: Causes) -> None:
+    world = World(nodes=4, breakers=(BreakerLimit(nodes=2, percent=20),), orchestrated=True)
+    for node in (1, 2):
+        world.fault(node)
+    world.guard(CLUSTER)
+    assert world.isolate(world.key()) is IsolationResult.HELD
+    assert [(line.node, line.reason) for line in causes("isolation_held")] == [("node-1", "the breaker is not closed")]
+
+
+def test_a_quarantine_without_a_confirmed_isolation_is_logged_and_later_its_confirmation(causes: Causes) -> None:
+    world = unreachable_world(PROCEED, code=DEAD[0], source=DEAD[1])
+    world.pause_repairs(paused=True)
+    world.until(lambda: world.status() is NodeStatus.QUARANTINED, 15)
+    reason = "the orchestrator is out of reach and the instance is proven dead"
+    assert [line.reason for line in causes("isolation_skipped")] == [reason]
+    assert causes("isolation_confirmed") == []
+    world.orchestrator.unreachable_until = None
+    world.until(lambda: world.node().isolation is Isolation.CONFIRMED, 10)
+    assert [line.node for line in causes("isolation_confirmed")] == ["node-1"]
 
 
 def test_a_failed_start_of_an_execution_is_logged_and_later_its_recovery(causes: Causes) -> None:

@@ -264,3 +264,24 @@ def test_a_half_open_breaker_keeps_all_nodes_in_service_but_those_whose_trial_re
         if states(world)["domain:rack-1"] is BreakerState.HALF_OPEN:
             cordoned.append(len(world.orchestrator.cordoned))
     assert max(cordoned) == 1
+
+
+def test_where_no_orchestrator_is_called_a_half_open_breaker_keeps_all_but_one_node_in_service():
+    world = world_of(40, limits=limits(concurrent=4))
+    fail(world, 1, 2, 3, 4, 5)
+    world.until(lambda: states(world)["domain:rack-1"] is BreakerState.HALF_OPEN)
+    world.advance_minutes()
+    assert sum(not world.node(node).status.in_service for node in range(1, 6)) == 1
+
+
+@pytest.mark.parametrize("triggered", [True, False])
+def test_a_breaker_names_as_its_cause_its_trigger_or_else_the_last_status_change_of_a_failing_node(triggered: bool):
+    world = world_of(40)
+    for node in range(1, 6):
+        world.fault(node)
+        world.clock.advance(1)
+    last = next(body for body in world.bodies(5) if body["data"].get("to") == "degraded")
+    event = "an-event" if triggered else None
+    world.guard(CLUSTER, event)
+    opened = next(body for body in world.bodies(None) if body["data"].get("kind") == "breaker")
+    assert opened["metadata"]["causation_id"] == (event or last["metadata"]["event_id"])

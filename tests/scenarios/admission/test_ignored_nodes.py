@@ -31,6 +31,13 @@ def test_an_unregistered_cluster_or_node_cannot_be_ignored() -> None:
                 order(key, ADA)
 
 
+def test_the_exclusion_of_a_node_names_the_operator_and_the_reason() -> None:
+    world = World()
+    ignored = ignore(world)(world.key(), ADA).ignored
+    assert ignored is not None
+    assert (ignored.by, ignored.reason) == (ADA.operator, "her experiment")
+
+
 def test_a_fault_of_an_ignored_node_is_only_recorded() -> None:
     world = World(orchestrated=True)
     ignore(world)(world.key(), ADA)

@@ -12,6 +12,8 @@ from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.policy import Rule
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.storage import keys
+from tests.races import run_before_call, run_before_write, writes_to
 from tests.scenarios.admission.test_breaker import CLUSTER_LIMIT, fail, states
 from tests.scenarios.world import CLUSTER, World, limits
 
@@ -61,6 +63,29 @@ def test_a_replacement_ordered_after_the_queue_was_read_takes_no_slot_beyond_the
     world.pause_repairs(paused=False)
     dispatch_with(world, monkeypatch, lambda: world.node_orders.replace(world.key(2), ORDER))
     assert len(world.control().holders) <= 1
+
+
+def test_a_replacement_ordered_before_the_commit_of_an_admission_takes_no_slot_beyond_the_limit() -> None:
+    world = paused_after_a_fault(nodes=2, limits=limits(concurrent=1))
+    world.clock.advance(1)
+    world.fault_and_react(2)
+    world.orders.cancel(world.case(2).id, ORDER)
+    world.pause_repairs(paused=False)
+    written = writes_to(keys.node_state(world.key(2)))
+    run_before_write(world.seam, written, lambda: world.node_orders.replace(world.key(2), ORDER))
+    world.dispatch(CLUSTER)
+    assert (world.case(2).status, world.case(2).repair_action) == (CaseStatus.QUEUED, RepairAction.REPLACE_NODE)
+    assert list(world.control().holders) == [world.case(1).id]
+
+
+def test_a_case_that_is_canceled_while_its_node_is_isolated_delays_no_other_repair() -> None:
+    gentle = Rule("gentle", isolate=False, release_without_capacity=True)
+    world = World(nodes=2, rules=(gentle,), limits=limits(concurrent=2), orchestrated=True)
+    for node in (1, 2):
+        world.fault(node)
+    run_before_call(world.seam, "orchestrator.cordon", lambda: world.orders.cancel(world.case(1).id, ORDER))
+    world.dispatch(CLUSTER)
+    assert (world.case(1).status, world.case(2).status) == (CaseStatus.RESOLVED, CaseStatus.IN_PROGRESS)
 
 
 def test_no_approval_is_requested_for_a_repair_that_is_canceled_after_the_queue_was_read(monkeypatch):

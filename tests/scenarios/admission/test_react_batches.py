@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cluster.breakers import BreakerLimit
-from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import Isolation
+from faultbridge.domain.policy import Rule
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import ProviderFailure
 from faultbridge.repair.isolate import IsolationResult
@@ -129,3 +132,29 @@ def test_after_a_conflict_in_a_group_the_breaker_is_read_again():
     assert set(isolate().values()) == {IsolationResult.HELD}
     assert world.control().breakers
     assert {world.status(node) for node in range(1, 9)} == {NodeStatus.DEGRADED}
+
+
+def test_a_node_whose_isolation_was_requested_before_is_isolated_apart_from_the_group():
+    world = World(nodes=3)
+    for node in (1, 2, 3):
+        world.fault(node)
+
+    def requested(state, _now):
+        return Transition(replace(state, isolation=Isolation.REQUESTED))
+
+    world.append(world.key(2), requested, actor=Actor.ISOLATE)
+    isolating = world.isolate_many(CLUSTER, node_names(3))
+    assert list(isolating) == ["node-1, node-3", "node-2"]
+    done = {name: result for isolate in isolating.values() for name, result in isolate().items()}
+    assert done == dict.fromkeys(node_names(3), IsolationResult.DONE)
+
+
+def test_a_breaker_does_not_hold_a_node_that_its_rule_keeps_in_service():
+    world = World(nodes=4, breakers=(BreakerLimit(nodes=2, percent=20),), rules=(Rule("gentle", isolate=False),))
+    for node in (1, 2):
+        world.fault(node)
+    control = world.guard(CLUSTER)
+    assert control is not None
+    assert control.breakers
+    (isolate,) = world.isolate_many(CLUSTER, node_names(2), control).values()
+    assert set(isolate().values()) == {IsolationResult.NOTHING}

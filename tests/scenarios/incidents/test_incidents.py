@@ -265,6 +265,25 @@ def test_an_incident_opens_no_breaker():
     assert world.control().breakers == {}
 
 
+def test_nodes_that_are_only_verified_after_an_incident_open_no_breaker():
+    world = world_of(16)
+    lose_links(world)
+    world.advance_minutes(2)
+    restore_links(world)
+    world.advance_minutes(30)
+    assert world.control().breakers == {}
+
+
+def test_faults_of_another_kind_open_the_breaker_of_a_rack_with_an_incident():
+    world = world_of(16)
+    lose_links(world, range(1, 5))
+    assert len(incidents(world)) == 1
+    for node in range(5, 9):
+        world.fault(node, "xid.79")
+    world.guard(CLUSTER)
+    assert list(world.control().breakers) == ["domain:rack-1"]
+
+
 def test_the_sweep_alone_opens_the_same_incident_as_react():
     by_react, by_sweep = world_of(16), world_of(16)
     lose_links(by_react)

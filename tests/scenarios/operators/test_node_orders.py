@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.domain.cluster.config import Mode
+from faultbridge.domain.cluster.config import Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Severity
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Rejected
 from faultbridge.pager.page import PageState
 from faultbridge.pager.rules import rules_for
 from faultbridge.pipeline.fold.expire import ORDERED_QUARANTINE as QUARANTINE
-from faultbridge.ports import PageUrgency
+from faultbridge.ports import PageUrgency, Verdict, Verification
+from faultbridge.registry.registration import Registration
 from faultbridge.registry.retirement import Retirement
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.node_orders import REPLACE
 from faultbridge.simulation.fakes import Call
-from tests.scenarios.world import World
+from tests.scenarios.world import CLUSTER, World, limits
 
 RESOLVED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.ESCALATED
 ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "burnt smell")
@@ -167,6 +171,81 @@ def test_impossible_orders_are_rejected_with_a_reason() -> None:
     world.until(lambda: world.status() is NodeStatus.VALIDATING)
     with pytest.raises(Rejected, match=r"a repair is in progress: c-.*; wait, or run 'faultbridge case cancel c-"):
         world.node_orders.quarantine(world.key(), ADA)
+
+
+def test_a_replacement_ordered_during_a_repair_changes_nothing_in_its_attempt() -> None:
+    world = World(orchestrated=True)
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=30)
+    world.fault_and_react()
+    attempt = world.case().attempt
+    world.node_orders.replace(world.key(), ADA)
+    assert (world.case().status, world.case().attempt) == (CaseStatus.IN_PROGRESS, attempt)
+
+
+def test_an_order_is_recorded_with_the_case_that_it_opens() -> None:
+    world = World()
+    world.node_orders.replace(world.key(), ADA)
+    (noted,) = [body for body in world.bodies() if body["data"].get("kind") == "operator"]
+    assert noted["metadata"]["case_id"] == world.case().id
+
+
+def test_an_order_ends_no_condition_that_a_reboot_would_end() -> None:
+    world = World()
+    world.fault(code="smi.row_remap_pending")
+    world.node_orders.quarantine(world.key(), ADA)
+    assert set(codes(world)) == {"smi.row_remap_pending", QUARANTINE}
+
+
+def test_a_quarantine_by_order_also_isolates_a_node_that_its_rule_keeps_in_service() -> None:
+    world = World(orchestrated=True, rules=(Rule("gentle", isolate=False),))
+    world.node_orders.quarantine(world.key(), ADA)
+    world.process_entries()
+    world.advance_minutes()
+    assert (world.case().isolate, world.status()) == (True, NodeStatus.QUARANTINED)
+
+
+def test_a_quarantine_by_order_ends_the_cancellation_of_the_case() -> None:
+    world = World()
+    world.pause_repairs(paused=True)
+    world.fault_and_react()
+    world.orders.cancel(world.case().id, ADA)
+    assert world.case().cancelled
+    world.node_orders.quarantine(world.key(), ADA)
+    assert (world.case().status, world.case().cancelled) == (ESCALATED, False)
+
+
+def test_a_node_that_was_given_up_waits_in_quarantine_when_an_operator_returns_it() -> None:
+    world = World(limits=limits(attempts=1))
+    world.verifier.result = Verification(Verdict.FAILED, ("memory: fail",))
+    world.fault_and_react()
+    world.until(lambda: world.status() is NodeStatus.FAILED)
+    world.node_orders.return_node(world.key(), ADA)
+    assert (world.case().status, world.status()) == (CaseStatus.QUEUED, NodeStatus.QUARANTINED)
+    assert "node failed -> quarantined" in world.record_history()
+
+
+def test_a_returned_node_has_the_severity_of_its_present_faults() -> None:
+    world = World(rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
+    world.fault_and_react()
+    world.fault(code="xid.92")
+    world.orders.deny(world.case().id, ADA)
+    world.clock.advance(1)
+    world.clear()
+    assert world.case().severity is Severity.FATAL
+    world.node_orders.return_node(world.key(), ADA)
+    assert (world.case().status, world.case().severity) == (CaseStatus.QUEUED, Severity.WARNING)
+
+
+def test_where_the_provider_repairs_a_node_is_returned_by_order_but_not_replaced() -> None:
+    world = World()
+    registration = Registration(world.table, world.append, world.clock)
+    registration.set_cluster(CLUSTER, {"repair_owner": RepairOwner.PROVIDER})
+    world.fault_and_react()
+    with pytest.raises(Rejected, match="does not repair"):
+        world.node_orders.replace(world.key(), ADA)
+    world.until(world.case_is(ESCALATED))
+    world.node_orders.return_node(world.key(), ADA)
+    assert (world.case().status, world.case().repair_action) == (CaseStatus.QUEUED, RepairAction.VERIFY)
 
 
 def test_orders_are_rejected_in_a_cluster_in_observe_mode() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.nodes import Isolation
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.ports import ProviderFailure
-from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED
+from tests.races import run_before_call
+from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED, unreachable_world
 from tests.scenarios.provider.test_growth import Growth
 from tests.scenarios.world import World
 
@@ -113,3 +117,31 @@ def test_a_node_that_fails_just_after_its_uncordon_is_cordoned_once_the_orchestr
     world.advance_minutes(5 * 60)
     assert "node-1" in world.orchestrator.cordoned
     assert world.node().isolation is Isolation.CONFIRMED
+
+
+def test_the_cordon_of_a_node_out_of_service_is_repeated_with_delays() -> None:
+    world = unreachable_world(PROCEED, code=DEAD[0], source=DEAD[1])
+    world.pause_repairs(paused=True)
+    world.advance_minutes(30)
+    state = world.node()
+    assert (state.status, state.isolation) == (NodeStatus.QUARANTINED, Isolation.REQUESTED)
+    assert state.isolation_again_at is not None
+    assert state.isolation_again_at > world.clock.now()
+
+
+def test_a_cordon_of_an_instance_that_was_replaced_meanwhile_does_not_isolate_its_successor() -> None:
+    world = unreachable_world(PROCEED, code=DEAD[0], source=DEAD[1])
+    world.pause_repairs(paused=True)
+    world.advance_minutes(15)
+    world.orchestrator.unreachable_until = None
+    world.clock.advance(timedelta(minutes=5))
+
+    def succeed(state: NodeState, _now: datetime) -> Transition:
+        assert state.incarnation is not None
+        return Transition(replace(state, incarnation=replace(state.incarnation, instance=2, instance_id="i-2")))
+
+    attach = partial(world.append, world.key(), succeed, actor=Actor.INVENTORY)
+    run_before_call(world.seam, "orchestrator.cordon", attach)
+    world.isolate(world.key())
+    assert world.node().incarnation.instance_id == "i-2"
+    assert world.node().isolation is Isolation.REQUESTED

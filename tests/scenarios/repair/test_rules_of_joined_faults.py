@@ -185,7 +185,8 @@ def test_a_renamed_dry_run_still_repairs_nothing() -> None:
     world = queued_under(replace(CAREFUL, approval=(), windows=(CLOSED,)))
     go_on_with(world, replace(CAREFUL, name="only-report", approval=(), dry_run=True))
     assert world.released_instances() == []
-    assert world.case().status is not CaseStatus.IN_PROGRESS
+    assert world.case().status is CaseStatus.ESCALATED
+    assert world.case().reason.endswith("only reports, and the node is out of service")
 
 
 def test_a_renamed_rule_still_limits_the_repair_actions() -> None:

@@ -1,0 +1,74 @@
+"""Entries about the controls of a cluster: what they state, and which entry or event they name as their cause."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from faultbridge.domain.cluster.breakers import Breaker, BreakerState
+from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.edges import Actor
+from faultbridge.repair.controls import ControlChange, breaker_draft, control_draft
+from tests.builders import NOON
+from tests.scenarios.world import CLUSTER, World
+
+
+@pytest.mark.parametrize(("name", "scope", "domain"), [("cluster", "cluster", None), ("domain:r-1", "domain", "r-1")])
+def test_the_entry_of_a_breaker_states_its_scope_and_the_failing_nodes(
+    name: str, scope: str, domain: str | None
+) -> None:
+    draft = breaker_draft(name, None, Breaker(BreakerState.OPEN, NOON, failing=5, of=20), "5 nodes fail at once")
+    assert (draft.subject, draft.data["scope"], draft.data["domain"]) == (name, scope, domain)
+    assert draft.data["counts"] == {"failing": 5, "of": 20}
+
+
+def test_the_entry_of_the_only_control_of_its_kind_is_about_this_kind() -> None:
+    draft = control_draft("pause", "running", "paused", NOON, reason="ordered by an operator")
+    assert (draft.subject, draft.data["counts"], draft.data["until"]) == ("pause", {}, None)
+    assert "incident_id" not in draft.data
+
+
+def cause_of(world: World, after: str, cause: str | None, *, operator: str | None = None) -> str | None:
+    """Record a new state of the cluster's breaker, and return the cause of the entry."""
+
+    def revise(control: Control, now: datetime) -> ControlChange:
+        draft = control_draft("breaker", None, after, now, reason="a test", operator=operator, name="cluster")
+        return ControlChange(control, (draft,), cause=cause)
+
+    world.controls.change(CLUSTER, revise, Actor.CLI if operator else Actor.DISPATCH)
+    found: str | None = world.bodies(None)[-1]["metadata"]["causation_id"]
+    return found
+
+
+def last_event(world: World) -> str:
+    event: str = world.bodies(None)[-1]["metadata"]["event_id"]
+    return event
+
+
+def test_a_breaker_that_opens_names_the_event_that_opened_it_as_its_cause() -> None:
+    world = World()
+    assert cause_of(world, "open", "first") == "first"
+    assert cause_of(world, "open", "second") == "second"
+
+
+@pytest.mark.parametrize(("after", "operator"), [("closed", None), ("half_open", None), ("open", "ada")])
+def test_any_other_change_of_a_breaker_names_the_entry_before_it_as_its_cause(after: str, operator: str | None) -> None:
+    world = World()
+    cause_of(world, "open", "first")
+    opened = last_event(world)
+    assert cause_of(world, after, "second", operator=operator) == opened
+
+
+def test_a_change_of_a_breaker_without_an_entry_before_it_names_the_given_event_as_its_cause() -> None:
+    assert cause_of(World(), "closed", "first") == "first"
+
+
+def test_a_change_without_a_known_cause_follows_from_the_last_entry_of_the_cluster_unless_an_operator_ordered_it() -> (
+    None
+):
+    world = World()
+    world.rollup(CLUSTER)
+    last = last_event(world)
+    assert cause_of(world, "open", None) == last
+    assert cause_of(World(), "closed", None, operator="ada") is None

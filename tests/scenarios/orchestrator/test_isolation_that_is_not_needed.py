@@ -1,0 +1,85 @@
+"""Isolation that is not needed: a node is ignored, recovers meanwhile, or is kept in service by its rule."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.nodes import Isolation
+from faultbridge.domain.policy import Rule
+from faultbridge.errors import Misconfigured
+from faultbridge.ports import ProviderFailure
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.isolate import Isolate, IsolationResult
+from faultbridge.repair.opt_out import OptOut
+from faultbridge.rules.rulebook import rules_of
+from faultbridge.storage import keys
+from tests.races import run_before_write, writes_to
+from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
+from tests.scenarios.world import CLUSTER, World
+
+GENTLE = Rule("gentle", isolate=False, release_without_capacity=True)
+
+
+@pytest.mark.parametrize("orchestrated", [False, True])
+def test_a_node_that_is_ignored_is_not_isolated_for_its_case(orchestrated: bool) -> None:
+    world = World(orchestrated=orchestrated)
+    world.fault()
+    OptOut(world.append, world.rulebook)(world.key(), OperatorOrder("ada", "her experiment"))
+    (isolate,) = world.isolate_many(CLUSTER, ["node-1"]).values()
+    assert isolate() == {"node-1": IsolationResult.NOTHING}
+    assert (world.status(), world.node().isolation) == (NodeStatus.DEGRADED, Isolation.NONE)
+
+
+def test_no_isolation_is_requested_for_a_node_that_recovers_just_before() -> None:
+    world = World(orchestrated=True)
+    world.fault()
+    world.clock.advance(5)
+    run_before_write(world.seam, writes_to(keys.node_state(world.key())), world.clear)
+    assert world.isolate(world.key()) is IsolationResult.NOTHING
+    assert (world.node().isolation, world.orchestrator.cordoned) == (Isolation.NONE, set())
+
+
+def test_a_node_whose_instance_is_no_longer_proven_dead_is_not_quarantined_without_a_cordon() -> None:
+    world = unreachable_world(PROCEED)
+    world.fault(code=DEAD[0], source=DEAD[1])
+    cleared: list[str] = []
+
+    def clear() -> None:
+        cleared.append("just before the node is quarantined")
+        world.clear(code=DEAD[0], source=DEAD[1])
+
+    run_before_write(world.seam, lambda write: "isolation not confirmed" in repr(write), clear)
+    world.advance_minutes(15)
+    assert cleared
+    assert (world.status(), world.node().isolation) == (NodeStatus.DEGRADED, Isolation.REQUESTED)
+
+
+def test_an_operator_is_paged_if_a_node_that_recovered_cannot_be_uncordoned() -> None:
+    world = unreachable_world()
+    world.clock.advance(timedelta(seconds=5))
+    world.clear()
+    world.advance_minutes(10)
+    assert pages(world) == ["note isolation overdue"]
+
+
+def test_a_node_that_its_rule_keeps_in_service_serves_again_after_a_failed_cordon_for_its_repair() -> None:
+    world = World(orchestrated=True, rules=(GENTLE,))
+    world.fault()
+    world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
+    world.dispatch(CLUSTER)
+    assert world.node().isolation is Isolation.REQUESTED
+    assert world.isolate(world.key()) is IsolationResult.WITHDRAWN
+    assert world.node().isolation is Isolation.NONE
+
+
+@pytest.mark.parametrize(("names", "known"), [((), "none"), (("slurm", "eks"), "eks, slurm")])
+def test_an_unknown_orchestrator_is_a_configuration_error_that_lists_the_known_ones(
+    names: tuple[str, ...], known: str
+) -> None:
+    world = World()
+    isolate = Isolate(world.append, world.rulebook, dict.fromkeys(names, world.orchestrator), world.controls)
+    with pytest.raises(Misconfigured, match=f"unknown orchestrator of {CLUSTER}: 'none'; known: {known}$"):
+        isolate.orchestrator(rules_of(world.rulebook, CLUSTER).config)
