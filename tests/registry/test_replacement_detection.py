@@ -10,6 +10,7 @@ from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.instances import Instance
 from faultbridge.pipeline.decide.required_order import inclusion_order
+from faultbridge.repair.case_orders import OperatorOrder
 from tests.builders import KEY
 from tests.registry.world import instance, node_of, replace_externally, terminate
 from tests.world import GROUP, XID_79
@@ -76,6 +77,19 @@ def test_a_node_with_a_live_case_stays_in_service_when_its_instance_is_gone(worl
     assert node_of(world).status is status
     (line,) = decisions(caplog, "node_not_vacated")
     assert "a case controls the node" in line.reason
+
+
+def test_a_node_that_was_retired_meanwhile_stays_retired_when_its_instance_is_gone(world, caplog):
+    registry, gone, order = world.app.registry, instance(world), OperatorOrder("arn:aws:iam::123456789012:user/ada", "")
+    expected = registry.registration.cluster(KEY.cluster).expected
+    registry.retirement(node_of(world).key, order)
+    with caplog.at_level(logging.INFO, logger="faultbridge"):
+        detection = registry.inventory.replacement_detection
+        assert detection.vacate(registry.registration.cluster(KEY.cluster), "a", gone) is False
+    assert node_of(world).status is NodeStatus.RETIRED
+    assert registry.registration.cluster(KEY.cluster).expected == expected - 1
+    (line,) = decisions(caplog, "node_not_vacated")
+    assert "retired" in line.reason
 
 
 def test_a_replacement_is_refused_while_a_repair_controls_the_node(world, caplog):

@@ -40,6 +40,7 @@ from faultbridge.storage.writes import Write
 
 CODE = "cloud.instance_replaced"
 MAX_FORMER_INSTANCES = 8
+_VACANT = frozenset({NodeStatus.PROVISIONING, NodeStatus.RETIRED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +74,14 @@ class ReplacementDetection:
     def vacate(self, config: ClusterConfig, node: str, instance_id: str) -> bool:
         """Take a node out of service because its instance is gone and Faultbridge did not release it.
 
-        Returns False, without a change, if another instance backs the node, or if the node has a live case that does
-        not only wait for the provider's repair.
+        Returns False, without a change, if another instance backs the node, if another run has retired the node, or if
+        the node has a live case that does not only wait for the provider's repair.
         """
         reason = f"{EXTERNAL}: {instance_id} is gone"
 
         def revise(state: NodeState, now: datetime) -> Transition:
             under_repair = state.live_case is not None and not waits_for_provider(state)
-            if not _is_backed_by(state, instance_id) or under_repair or state.status is NodeStatus.PROVISIONING:
+            if not _is_backed_by(state, instance_id) or under_repair or state.status in _VACANT:
                 return Transition(state)
             draft = entry_builder.status_change(state, NodeStatus.PROVISIONING, now, reason)
             return Transition(replace(state, status=NodeStatus.PROVISIONING), (draft,))
@@ -90,7 +91,7 @@ class ReplacementDetection:
         vacated = result.state.status is NodeStatus.PROVISIONING
         if result.entries or not vacated:
             decision = "node_vacated" if vacated else "node_not_vacated"
-            text = reason if vacated else f"{reason}, but a case controls the node, or it has another instance"
+            text = reason if vacated else f"{reason}, but a case controls the node, or it is retired or replaced"
             log_cause(decision, reason=text, cluster=config.cluster, node=node, instance_id=instance_id)
         return vacated
 
