@@ -135,8 +135,9 @@ class SourceActions(CloudActions):
         messages = self.system.ports.queue.messages
         self.sent += [(message.group, message.body, message.sent_at) for message in messages[before:]]
         if observed_at is not None:
-            new = (decode_message(message.body).record_id for message in messages[before:])
-            self.system.clocks.observed.update((record, (observed_at, skew)) for record in new)
+            for message in messages[before:]:
+                # While a slow call sends this record, other actions send theirs, and redrive records sent before.
+                self.system.clocks.observed.setdefault(decode_message(message.body).record_id, (observed_at, skew))
         self.system.queue.poll_soon()
         if not accepted and tries:
             self.system.schedule.after(
