@@ -51,7 +51,7 @@ class Rack:
 
     def pass_minutes(self, minutes: int) -> None:
         self.clock.advance(timedelta(minutes=minutes))
-        self.checks.swept_at = self.clock.now()
+        self.checks.swept(self.clock.now())
 
     def intent(self, node: str, case: str | None = None) -> None:
         facts = {"step": "intent", "repair_action": "reboot_node", "old_instance": f"i-{node}"}
@@ -223,6 +223,24 @@ def test_after_the_maximum_age_repairs_continue(rack: Rack) -> None:
     rack.intent("node-1")
     rack.intent("node-2")
     assert rack.broken == []
+
+
+@pytest.mark.parametrize(("is_seen", "broken"), [(True, [AT_MOST_ONE]), (False, [])])
+def test_only_a_recovery_that_a_sweep_can_see_begins_another_fault(
+    rack: Rack, is_seen: bool, broken: list[str]
+) -> None:
+    rack.fault("net.link_down")
+    rack.fault("xid.79", ("node-1", "node-2"))
+    rack.pass_minutes(10)
+    rack.fault("net.link_down", kind="Cleared")
+    if is_seen:
+        rack.pass_minutes(1)
+    rack.clock.advance(timedelta(minutes=15))
+    rack.fault("net.link_down")
+    rack.pass_minutes(100)
+    rack.intent("node-1")
+    rack.intent("node-2")
+    assert rack.broken == broken
 
 
 def test_a_node_whose_links_are_up_again_may_be_repaired(rack: Rack) -> None:

@@ -64,8 +64,8 @@ class IncidentChanges:
         """Commit the first `MAX_CHANGES` changes that `decide` returns for a cluster's incidents, and return them.
 
         Raises Conflict after 20 conflicts with other writers. The entries get `severity`, `cause`, `actor`, and the
-        number of waiting cases that `waiting` returns. If `affected` (the faults of unhealthy nodes) is not None, holds
-        that `_is_used` finds unused are removed. A verification takes at most `verify_deadline`; holds stay longer.
+        number of waiting cases that `waiting` returns. With `affected`, the faults of unhealthy nodes, unused holds are
+        removed (`_is_used`); a verification takes at most `verify_deadline`.
         """
         committed: tuple[IncidentChange, ...] = ()
 

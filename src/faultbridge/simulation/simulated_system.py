@@ -192,7 +192,7 @@ class SimulatedSystem:
                 function()
             except (Crash, Exception) as error:  # noqa: BLE001 - the next sweep repeats the work
                 self.journal.add(Kind.STEP, f"{function.__name__} ended: {type(error).__name__}")
-        self.checks.domain_faults.swept_at = self.workers.swept_at
+        self.checks.domain_faults.swept(self.workers.swept_at)
         if self.ports.queue.messages:
             self.queue.poll_soon()
         return self.checks.activity != before

@@ -28,7 +28,10 @@ REACTION = timedelta(minutes=3)
 """Within this time after the faults were recorded, every repair is stopped before its intent: three sweeps."""
 
 QUIET = timedelta(minutes=10)
-"""After this time without a node whose links are down, the next fault is another one."""
+"""After this time without a node whose links are down, the next fault is another one.
+
+It counts from the first complete sweep of that time: until then, the product cannot know that no link is down.
+"""
 
 MAX_AGE = timedelta(hours=2)
 POLICY_TIME = timedelta(hours=1)
@@ -59,6 +62,7 @@ class DomainFaultChecks:
         self._known: dict[str, datetime] = {}
         self._many_since: datetime | None = None
         self._none_since: datetime | None = None
+        self._none_seen: datetime | None = None
         self._repairs: Counter[tuple[str, datetime]] = Counter()
         self._begun: set[tuple[str, str]] = set()
         self._node_of: dict[str, str] = {}
@@ -84,6 +88,12 @@ class DomainFaultChecks:
             self._follow_links(now)
         elif kind == "Node Replacement Step" and data["step"] == "verify" and data["new_instance"]:
             self._node_of[data["new_instance"]] = name
+
+    def swept(self, at: datetime | None) -> None:
+        """Record the time of the last complete sweep: the first one without a lost link shows that the fault ended."""
+        self.swept_at = at
+        if at is not None and self._none_since is not None and at >= self._none_since:
+            self._none_seen = self._none_seen or at
 
     def is_cut_off(self, instance: str) -> bool:
         """Return whether a fault of its failure domain cuts off an instance under verification from its peers."""
@@ -125,13 +135,14 @@ class DomainFaultChecks:
         The fault of a domain is known once its entries show that enough nodes lost their links. A node counts if its
         link went down after the fault began and no repair of its instance has begun.
         """
-        if self._none_since is not None and now >= self._none_since + QUIET:
+        if self._none_seen is not None and now >= self._none_seen + QUIET:
             self._many_since = None
         down = {name: since for name, node in self._nodes.items() if (since := node.link_down_since())}
         if self._many_since is None and len(down) >= MIN_NODES:
             self._many_since = now
         belongs = self._many_since is not None and any(since >= self._many_since - 2 * QUIET for since in down.values())
         self._none_since = None if belongs else self._none_since or now
+        self._none_seen = None if belongs else self._none_seen
         for domain in sorted(self._domains()):
             lost = [one for one in self.lost if one.domain == domain and one.start <= now < one.end]
             shown = (one for one in lost if one.node in down and down[one.node] >= one.start)
