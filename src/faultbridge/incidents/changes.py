@@ -63,9 +63,8 @@ class IncidentChanges:
     ) -> tuple[IncidentChange, ...]:
         """Commit the first `MAX_CHANGES` changes that `decide` returns for a cluster's incidents, and return them.
 
-        Raises Conflict after 20 conflicts with other writers. The entries get `severity`, `cause`, `actor`, and the
-        number of waiting cases that `waiting` returns. With `affected`, the faults of unhealthy nodes, unused holds are
-        removed (`_is_used`); a verification takes at most `verify_deadline`.
+        Raises Conflict after 20 conflicts. `waiting` counts the waiting cases of an incident. With `affected`, the
+        faults of unhealthy nodes, unused holds are removed (`_is_used`). A verification ends within `verify_deadline`.
         """
         committed: tuple[IncidentChange, ...] = ()
 

@@ -91,7 +91,7 @@ def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
 def _end_verified(context: StepContext, found: Verification, state: NodeState, now: datetime) -> Folded:
     """End the conditions that the repair fixed, and the claimed conditions that the verification refutes.
 
-    In a canceled case, all conditions end, because an operator ordered the node's return.
+    In a canceled case, whose node an operator returns, those that the repair fixed end without being covered, too.
     """
     case, _ = live_attempt(state)
     if case.cancelled:
