@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
+from faultbridge.domain.cluster.provider_status import ConditionKind, ProviderCondition
 from faultbridge.domain.cluster.state import ClusterStatus
 from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.times import to_text
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import items, keys
+from tests.builders import NOON
 from tests.scenarios.world import CLUSTER, World
 
 
@@ -108,3 +112,12 @@ def test_a_report_of_the_provider_follows_from_the_last_entry_of_the_cluster():
     world.rollup.report_provider(CLUSTER, lambda before: replace(before, target=5))
     assert world.bodies(None)[-1]["data"]["expected"] == 5
     assert world.bodies(None)[-1]["metadata"]["causation_id"] == last
+
+
+@pytest.mark.parametrize(("since", "recorded"), [(None, None), (NOON, to_text(NOON))])
+def test_a_condition_of_the_provider_is_recorded_with_its_start(since: datetime | None, recorded: str | None):
+    world = World()
+    condition = ProviderCondition(ConditionKind.NO_CAPACITY, "none left", "gpu", since)
+    world.rollup.report_provider(CLUSTER, lambda before: replace(before, provider=(condition,)))
+    (shown,) = world.bodies(None)[-1]["data"]["provider_conditions"]
+    assert (shown["message"], shown["since"]) == ("none left", recorded)

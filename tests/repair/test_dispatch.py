@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -335,3 +336,11 @@ def test_a_cluster_without_slots_is_a_configuration_error():
     world.table.write(Delete(keys.cluster_control(CLUSTER)))
     with pytest.raises(Misconfigured):
         world.dispatch(CLUSTER)
+
+
+def test_a_queued_case_is_escalated_if_the_policy_no_longer_permits_a_repair_action():
+    world = queued(1, rules=(Rule("one"),))
+    world.policy = replace(world.policy, rules=(Rule("one", repair_actions=(RepairAction.VERIFY,)),))
+    world.dispatch(CLUSTER)
+    assert world.case().status is CaseStatus.ESCALATED
+    assert "permit" in str(world.case().reason)
