@@ -153,7 +153,7 @@ def test_while_no_case_may_start_the_queue_is_not_read_again():
 
 def test_one_dispatch_admits_a_case_and_records_what_the_other_cases_wait_for():
     world = queued(3, limits=limits(concurrent=1))
-    world.dispatch(CLUSTER)
+    assert len(world.dispatch(CLUSTER).admitted) == 1
     assert [world.case(node).waiting_for for node in (1, 2, 3)].count(WaitingFor.BUDGET) == 2
 
 

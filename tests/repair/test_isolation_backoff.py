@@ -75,14 +75,17 @@ def test_only_a_confirmed_isolation_is_requested_again(isolation: Isolation) -> 
 @pytest.mark.parametrize(("reason", "text"), [("not allowed", "not allowed"), ("", "PERMISSION_DENIED")])
 @pytest.mark.parametrize(
     ("since", "stage", "begins"),
-    [(NOON, None, "the orchestrator failed"), (NOON - OVERDUE_AFTER, "overdue", "the orch")],
+    [
+        (NOON, None, "the orchestrator failed and is called again"),
+        (NOON - OVERDUE_AFTER, "overdue", "the orchestrator has failed for 5 minutes"),
+    ],
 )
 def test_a_failed_call_is_noted_with_its_failure_and_the_reason_of_the_orchestrator(
     reason: str, text: str, since: datetime, stage: str | None, begins: str
 ) -> None:
     answer = CallResult(ProviderFailure.PERMISSION_DENIED, reason)
     (noted,) = record_failed_call(node(isolation_since=since), NOON, answer, LIMITS).drafts
-    assert noted.data["text"].endswith(f": {text}")
+    assert noted.data["text"] == f"{begins}: {text}"
     assert (noted.data["facts"], noted.data.get("stage")) == ({"failure": "PERMISSION_DENIED"}, stage)
 
 

@@ -311,7 +311,7 @@ def test_a_missing_log_bundle_is_logged(causes: Causes) -> None:
     assert [line.reason for line in causes("log_bundle_skipped")] == ["the agent does not answer"]
 
 
-def test_logs_that_an_attempt_cannot_collect_are_logged_once_although_its_intent_is_withdrawn(causes: Causes) -> None:
+def test_a_missing_log_bundle_is_logged_once_although_the_intent_of_the_attempt_is_withdrawn(causes: Causes) -> None:
     world = with_fault()
     world.collector.failure_reason = "the agent does not answer"
     before_the_intent_of(world, lambda: world.pause_repairs(paused=True))

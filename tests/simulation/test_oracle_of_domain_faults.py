@@ -107,7 +107,7 @@ def test_a_rack_with_four_of_five_affected_nodes_explains_the_fault_of_its_switc
 
 
 @pytest.mark.parametrize(("minutes", "broken"), [(9, [GIVEN_UP]), (11, [])])
-def test_two_nodes_that_fail_after_the_window_do_not_widen_a_fault_that_a_rack_explains(
+def test_nodes_that_fail_later_widen_a_fault_that_a_rack_explains_only_within_the_window(
     minutes: int, broken: list[str]
 ) -> None:
     switch, end = Rack(), START + timedelta(hours=3)
@@ -226,7 +226,7 @@ def test_after_the_maximum_age_repairs_continue(rack: Rack) -> None:
 
 
 @pytest.mark.parametrize(("is_seen", "broken"), [(True, [AT_MOST_ONE]), (False, [])])
-def test_only_a_recovery_that_a_sweep_can_see_begins_another_fault(
+def test_links_lost_after_a_recovery_are_another_fault_only_if_a_sweep_saw_the_recovery(
     rack: Rack, is_seen: bool, broken: list[str]
 ) -> None:
     rack.fault("net.link_down")

@@ -41,6 +41,7 @@ from faultbridge.storage.writes import Write
 CODE = "cloud.instance_replaced"
 MAX_FORMER_INSTANCES = 8
 _VACANT = frozenset({NodeStatus.PROVISIONING, NodeStatus.RETIRED})
+"""In these statuses a node has no instance that it could lose."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ class NodeClocks:
     instance has a constant error.
 
     `observed` maps the id of a record to the true time of its observations and the number of seconds by which the
-    sender's clock is ahead.
+    sender's clock is ahead. None marks a record whose times are not checked.
     """
 
     def __init__(self, seed: int) -> None:
         self.wrong = False
-        self.observed: dict[str, tuple[datetime, float]] = {}
+        self.observed: dict[str, tuple[datetime, float] | None] = {}
         self._seed = seed
 
     def offset(self, instance: str) -> float | None:

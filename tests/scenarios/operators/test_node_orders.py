@@ -224,7 +224,7 @@ def test_a_node_that_was_given_up_waits_in_quarantine_when_an_operator_returns_i
     assert "node failed -> quarantined" in world.record_history()
 
 
-def test_a_returned_node_has_the_severity_of_its_present_faults() -> None:
+def test_the_case_of_a_returned_node_has_the_severity_of_the_remaining_faults() -> None:
     world = World(rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
     world.fault_and_react()
     world.fault(code="xid.92")
@@ -236,7 +236,7 @@ def test_a_returned_node_has_the_severity_of_its_present_faults() -> None:
     assert (world.case().status, world.case().severity) == (CaseStatus.QUEUED, Severity.WARNING)
 
 
-def test_where_the_provider_repairs_a_node_is_returned_by_order_but_not_replaced() -> None:
+def test_a_node_that_the_provider_repairs_is_returned_by_order_but_not_replaced() -> None:
     world = World()
     registration = Registration(world.table, world.append, world.clock)
     registration.set_cluster(CLUSTER, {"repair_owner": RepairOwner.PROVIDER})

@@ -119,7 +119,7 @@ def test_a_node_that_fails_just_after_its_uncordon_is_cordoned_once_the_orchestr
     assert world.node().isolation is Isolation.CONFIRMED
 
 
-def test_the_cordon_of_a_node_out_of_service_is_repeated_with_delays() -> None:
+def test_the_next_cordon_of_a_node_out_of_service_is_scheduled_while_the_orchestrator_is_unreachable() -> None:
     world = unreachable_world(PROCEED, code=DEAD[0], source=DEAD[1])
     world.pause_repairs(paused=True)
     world.advance_minutes(30)

@@ -99,23 +99,14 @@ def test_recovered_nodes_are_uncordoned_while_the_breaker_is_open_or_repairs_are
 
 
 @pytest.mark.parametrize("failure", [ProviderFailure.TIMEOUT, ProviderFailure.PERMISSION_DENIED])
-def test_a_verified_node_that_cannot_be_uncordoned_is_escalated_and_serves_once_uncordoned(failure):
+def test_a_verified_node_that_cannot_be_uncordoned_is_escalated_but_neither_serves_nor_fails(failure):
     world = World(orchestrated=True)
     world.fault_and_react()
     world.until(lambda: world.case().attempt is not None and world.case().attempt.step == "verify")
     world.advance_minutes()
     world.orchestrator.fail_next(*[failure] * 1000)
     world.until(lambda: world.case().status is CaseStatus.ESCALATED, 120)
-    assert not world.status().in_service
+    assert world.status() is NodeStatus.VALIDATING
     assert "does not uncordon the node" in world.case().reason
     # An answer may have been lost, so it is unknown whether the node is still cordoned.
     assert world.node().isolation is Isolation.REQUESTED
-
-
-def test_a_verified_node_that_cannot_be_uncordoned_is_escalated_but_not_failed():
-    world = World(orchestrated=True)
-    world.fault_and_react()
-    world.until(lambda: "verify begun" in world.record_history())
-    world.orchestrator.fail_next(*UNREACHABLE)
-    world.until(world.case_is(CaseStatus.ESCALATED), 120)
-    assert world.status() is NodeStatus.VALIDATING

@@ -101,22 +101,24 @@ def test_every_covered_code_or_family_exists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "action", "limit", "level"),
+    ("action", "limit", "level"),
     [
-        ("xid.48", Action.RUN_DIAGNOSTICS, None, 2),
-        ("xid.48", Action.RUN_DIAGNOSTICS, 1, 2),
-        ("xid.48", Action.RUN_DIAGNOSTICS, 3, 3),
-        ("xid.48", Action.REPLACE_NODE, None, 1),
+        (Action.RUN_DIAGNOSTICS, None, 2),
+        (Action.RUN_DIAGNOSTICS, 1, 2),
+        (Action.RUN_DIAGNOSTICS, 3, 3),
+        (Action.REPLACE_NODE, None, 1),
     ],
     ids=["a fault to test", "a lower limit", "a higher limit", "a fault that the replacement ends"],
 )
-def test_a_verification_tests_each_fault_that_the_repair_alone_does_not_end(
-    code: str, action: Action, limit: int | None, level: int
+def test_the_level_of_a_verification_is_raised_only_for_a_fault_that_the_repair_does_not_end(
+    action: Action, limit: int | None, level: int
 ) -> None:
     catalog = replace(CATALOG, by_fault=frozenset({"ssm-dcgm"}))
     world = World(
-        rules=(Rule("one", Match(codes=(code,)), action=action),), limits=limits(verify_level=limit), catalog=catalog
+        rules=(Rule("one", Match(codes=("xid.48",)), action=action),),
+        limits=limits(verify_level=limit),
+        catalog=catalog,
     )
     world.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
-    world.fault_until_resolved(code=code)
+    world.fault_until_resolved(code="xid.48")
     assert [begun.argument[2] for begun in world.seam.named("verifier.start")] == [level]

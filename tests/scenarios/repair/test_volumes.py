@@ -538,7 +538,7 @@ def test_an_attachment_that_is_refused_until_the_deadline_is_escalated_with_the_
     assert (world.case().reason, place_of(world, volume)) == ("VOLUMES: scripted", None)
 
 
-def test_without_volumes_in_the_policy_those_of_the_storage_driver_escalate_no_repair_that_waits_too_long() -> None:
+def test_volumes_of_the_storage_driver_escalate_no_waiting_repair_if_the_policy_moves_no_volumes() -> None:
     world, _ = world_with_volumes(moved=())
     world.volume_attachments.held[OLD] = ("pvc-1",)
     world.seam.before = unanswered("provider.capacity")

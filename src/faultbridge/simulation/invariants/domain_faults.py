@@ -66,7 +66,7 @@ class DomainFaultChecks:
         self._repairs: Counter[tuple[str, datetime]] = Counter()
         self._begun: set[tuple[str, str]] = set()
         self._node_of: dict[str, str] = {}
-        self._many_silent_since: datetime | None = None
+        self._last_of_many_silent: datetime | None = None
         self.swept_at: datetime | None = None
 
     def entry_added(self, item: Item) -> None:
@@ -123,9 +123,10 @@ class DomainFaultChecks:
         if kind == "Node Fault Cleared":
             node.faults.pop(fault, None)
         else:
+            is_new = fault not in node.faults
             node.faults[fault] = data["action"], node.faults.get(fault, (None, now))[1]
-            if fault[0] == SILENT and sum(one.is_silent for one in self._nodes.values()) >= MIN_NODES:
-                self._many_silent_since = now
+            if is_new and fault[0] == SILENT and sum(one.is_silent for one in self._nodes.values()) >= MIN_NODES:
+                self._last_of_many_silent = now
         if fault[0] in LINK_FAULTS:
             self._follow_links(now)
 
@@ -146,7 +147,7 @@ class DomainFaultChecks:
         for domain in sorted(self._domains()):
             lost = [one for one in self.lost if one.domain == domain and one.start <= now < one.end]
             shown = (one for one in lost if one.node in down and down[one.node] >= one.start)
-            groups = _began_together([one for one in shown if (one.node, one.instance) not in self._begun])
+            groups = _groups_by_start([one for one in shown if (one.node, one.instance) not in self._begun])
             least = max(MIN_NODES * 100, MIN_PERCENT * max((one.nodes for one in lost), default=0))
             if all(len(one) * 100 < least or self._is_explained_within(domain, one) for one in groups):
                 self._known.pop(domain, None)
@@ -216,7 +217,7 @@ class DomainFaultChecks:
         node = self._nodes[name]
         starts = [
             node.absorbed_at or now,
-            self._many_silent_since,
+            self._last_of_many_silent,
             *(one.start for one in self.lost if one.start < now),
         ]
         since = max(start for start in starts if start is not None)
@@ -224,8 +225,8 @@ class DomainFaultChecks:
         return checked and self.swept_at is not None and min(now, self.swept_at) > limit
 
 
-def _began_together(lost: Sequence[LostLinks]) -> list[set[str]]:
-    """Return the groups of nodes that lost their links within ten minutes."""
+def _groups_by_start(lost: Sequence[LostLinks]) -> list[set[str]]:
+    """Return, for each lost link, the nodes that lost links within `WINDOW` from its start on; groups may overlap."""
     return [{one.node for one in lost if first.start <= one.start <= first.start + WINDOW} for first in lost]
 
 

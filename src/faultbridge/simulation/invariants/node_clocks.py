@@ -32,8 +32,8 @@ def _wrong_times(view: SystemView) -> Iterator[str]:
             is_over = meta["event_type"] == "Node Fault Cleared"
             if data["code"] == CLOCK:
                 behind = 0.0 if is_over else -float(data["attributes"].get("seconds_off", 0))
-            elif not is_over and meta["causation_id"] in observed:
-                true, ahead = observed[meta["causation_id"]]
+            elif not is_over and (checked := observed.get(meta["causation_id"])) is not None:
+                true, ahead = checked
                 is_known = ahead > -NOTICEABLE or abs(behind + ahead) < NOTICEABLE
                 if is_known and abs(from_text(data["observed_at"]) - true) > MAX_ERROR:
                     yield f"{meta['stream']} {meta['sequence']}: {data['observed_at']} instead of {true:%d %H:%M:%S}"
