@@ -88,7 +88,8 @@ def test_a_node_that_was_retired_meanwhile_stays_retired_when_its_instance_is_go
         assert detection.vacate(registry.registration.cluster(KEY.cluster), "a", gone) is False
     assert node_of(world).status is NodeStatus.RETIRED
     assert registry.registration.cluster(KEY.cluster).expected == expected - 1
-    assert len(decisions(caplog, "node_not_vacated")) == 1
+    (line,) = decisions(caplog, "node_not_vacated")
+    assert line.reason == f"external: {gone} is gone, but the node is retired"
 
 
 def test_a_replacement_is_refused_while_a_repair_controls_the_node(world, caplog):

@@ -92,7 +92,7 @@ class ReplacementDetection:
         vacated = result.state.status is NodeStatus.PROVISIONING
         if result.entries or not vacated:
             decision = "node_vacated" if vacated else "node_not_vacated"
-            text = reason if vacated else f"{reason}, but a case controls the node, or it is retired or replaced"
+            text = reason if vacated else f"{reason}, but {_why_not_vacated(result.state, instance_id)}"
             log_cause(decision, reason=text, cluster=config.cluster, node=node, instance_id=instance_id)
         return vacated
 
@@ -127,6 +127,12 @@ class ReplacementDetection:
 
 def _is_backed_by(state: NodeState, instance_id: str) -> bool:
     return state.incarnation is not None and state.incarnation.instance_id == instance_id
+
+
+def _why_not_vacated(state: NodeState, instance_id: str) -> str:
+    if state.status is NodeStatus.RETIRED:
+        return "the node is retired"
+    return "a case controls the node" if _is_backed_by(state, instance_id) else "another instance backs the node"
 
 
 def _with_instance(state: NodeState, instance: Instance, now: datetime) -> NodeState:
