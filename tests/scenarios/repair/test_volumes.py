@@ -308,13 +308,19 @@ def test_a_successor_that_turns_out_to_be_in_another_zone_does_not_serve() -> No
     assert [one.volume_id for one in world.node().moving_volumes] == [volume]
 
 
-def test_a_volume_that_another_instance_holds_is_never_taken_from_it() -> None:
+def world_with_a_volume_that_another_instance_holds() -> tuple[World, str, str]:
+    """Return a world after the intent, its volume, and the instance that it was attached to meanwhile."""
     world, (volume,) = world_with_volumes()
     other = world.fleet.launch("others")
     world.fault_and_react()
     world.until(lambda: "intent committed" in world.record_history())
     world.volumes.settle()
     world.volumes.volumes[volume].instance_id = other
+    return world, volume, other
+
+
+def test_a_volume_that_another_instance_holds_is_never_taken_from_it() -> None:
+    world, volume, other = world_with_a_volume_that_another_instance_holds()
     world.until(world.case_is(ESCALATED))
     assert place_of(world, volume) == other
     assert f"{volume} is attached to {other}" in str(world.case().reason)
@@ -322,12 +328,7 @@ def test_a_volume_that_another_instance_holds_is_never_taken_from_it() -> None:
 
 
 def test_a_volume_that_another_instance_holds_for_a_while_is_attached_once_it_is_free() -> None:
-    world, (volume,) = world_with_volumes()
-    other = world.fleet.launch("others")
-    world.fault_and_react()
-    world.until(lambda: "intent committed" in world.record_history())
-    world.volumes.settle()
-    world.volumes.volumes[volume].instance_id = other
+    world, volume, _ = world_with_a_volume_that_another_instance_holds()
     world.until(lambda: world.status() is NodeStatus.VALIDATING)
     world.advance_minutes(40)
     assert world.case().status is CaseStatus.IN_PROGRESS
