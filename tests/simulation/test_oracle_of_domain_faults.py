@@ -91,15 +91,17 @@ def runs() -> Iterator[tuple[SimulatedSystem, History]]:
         yield system, play_on(system, seed, draw_actions(seed))
 
 
-@pytest.mark.parametrize(("in_rack", "broken"), [(4, []), (3, [GIVEN_UP])])
+@pytest.mark.parametrize(("in_rack", "repaired", "broken"), [(4, (), []), (3, (), [GIVEN_UP]), (4, RACK[:1], [])])
 def test_a_rack_with_four_of_five_affected_nodes_explains_the_fault_of_its_switch(
-    in_rack: int, broken: list[str]
+    in_rack: int, repaired: tuple[str, ...], broken: list[str]
 ) -> None:
     switch, names = Rack(), ("node-1", "node-2", "node-3", "node-4", "node-5", "node-6", "node-7", "node-8")
     affected, end = (*RACK[:in_rack], "node-8"), START + timedelta(hours=3)
     switch.checks.lost = [LostLinks("switch-1", 8, f"train-a/{one}", f"i-{one}", START, end) for one in affected]
     members = {"rack-1": RACK, "switch-1": names}
     switch.checks.members |= {key: frozenset(f"train-a/{one}" for one in some) for key, some in members.items()}
+    for one in repaired:
+        switch.intent(one)
     switch.fault("net.link_down", affected)
     switch.pass_minutes(3)
     switch.intent("node-8")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -134,7 +134,8 @@ class DomainFaultChecks:
         """Update since when each domain's fault is known (`_known`) and many links are down (`_many_since`).
 
         The fault of a domain is known once its entries show that enough nodes lost their links. A node counts if its
-        link went down after the fault began and no repair of its instance has begun.
+        link went down after the fault began and no repair of its instance has begun. A narrower domain may explain the
+        fault with or without the nodes that do not count for this reason.
         """
         if self._none_seen is not None and now >= self._none_seen + QUIET:
             self._many_since = None
@@ -146,14 +147,23 @@ class DomainFaultChecks:
         self._none_seen = None if belongs else self._none_seen
         for domain in sorted(self._domains()):
             lost = [one for one in self.lost if one.domain == domain and one.start <= now < one.end]
-            shown = (one for one in lost if one.node in down and down[one.node] >= one.start)
-            groups = _groups_by_start([one for one in shown if (one.node, one.instance) not in self._begun])
-            least = max(MIN_NODES * 100, MIN_PERCENT * max((one.nodes for one in lost), default=0))
-            if all(len(one) * 100 < least or self._is_explained_within(domain, one) for one in groups):
+            shown = [one for one in lost if one.node in down and down[one.node] >= one.start]
+            counted = (one for one in shown if self._counts(one))
+            if not any(self._has_shared_cause(domain, _lost_together(first, shown)) for first in counted):
                 self._known.pop(domain, None)
             elif domain not in self._known:
                 self._known[domain] = now
                 self.reached.update(self._nodes[one.node].status for one in lost if one.node in self._nodes)
+
+    def _counts(self, lost: LostLinks) -> bool:
+        return (lost.node, lost.instance) not in self._begun
+
+    def _has_shared_cause(self, domain: str, failed: Sequence[LostLinks]) -> bool:
+        """Return whether enough of these nodes, which failed together, count, and no narrower domain explains them."""
+        counted = {one.node for one in failed if self._counts(one)}
+        least = max(MIN_NODES * 100, MIN_PERCENT * max(one.nodes for one in failed))
+        explained = (self._is_explained_within(domain, one) for one in (counted, {one.node for one in failed}))
+        return len(counted) * 100 >= least and not any(explained)
 
     def _is_explained_within(self, domain: str, known: set[str]) -> bool:
         """Return whether a smaller domain has at least 80 % of the nodes that failed together, and so explains them."""
@@ -225,9 +235,9 @@ class DomainFaultChecks:
         return checked and self.swept_at is not None and min(now, self.swept_at) > limit
 
 
-def _groups_by_start(lost: Sequence[LostLinks]) -> list[set[str]]:
-    """Return, for each lost link, the nodes that lost links within `WINDOW` from its start on; groups may overlap."""
-    return [{one.node for one in lost if first.start <= one.start <= first.start + WINDOW} for first in lost]
+def _lost_together(first: LostLinks, lost: Iterable[LostLinks]) -> list[LostLinks]:
+    """Return the links that were lost within `WINDOW` from the start of `first` on."""
+    return [one for one in lost if first.start <= one.start <= first.start + WINDOW]
 
 
 def _waiting(view: SystemView) -> Iterator[str]:
