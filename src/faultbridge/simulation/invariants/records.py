@@ -12,6 +12,7 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.faults import Fault, Observation, Snapshot
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
+from faultbridge.domain.times import truncate
 from faultbridge.errors import Rejected
 from faultbridge.ingest.delivery_audit import audit_deliveries
 from faultbridge.ingest.outcomes import OUTCOMES, outcomes_in
@@ -173,7 +174,7 @@ def _is_forgotten(part: RecordPart) -> bool:
 
 
 def _time_of(part: RecordPart, one: Observation) -> datetime:
-    return one.observed_at or part.record.sent_at
+    return truncate(one.observed_at or part.record.sent_at)  # as ingest compares them: in whole milliseconds
 
 
 def _delivered(view: SystemView) -> list[RecordPart]:
