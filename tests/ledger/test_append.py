@@ -12,7 +12,7 @@ import pytest
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.errors import Conflict, IllegalTransition, Transient
-from faultbridge.ledger.append import MAX_TRIES, Append, Stack
+from faultbridge.ledger.append import MAX_TRIES, Append, Stack, transaction_token
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.observe import observe
 from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam, raise_once
@@ -102,6 +102,25 @@ def test_after_a_conflict_the_transition_is_computed_again_from_the_new_state(ca
     assert len(setup.pauses) == 1
     (retried,) = [record for record in caplog.records if record.message == "commit_conflict"]
     assert (retried.cluster, retried.node, retried.actor, retried.attempt) == (*KEY, "ingest", 1)
+
+
+def test_the_first_try_uses_the_given_state_and_each_other_try_reads_it():
+    setup = AppendOnFakes()
+    setup.register()
+    given = setup.append.read(KEY)
+    stored = setup.fail("xid.48").state
+    tried = []
+
+    def revise(state, now):
+        tried.append(state.head.version)
+        return failing()(state, now)
+
+    setup.append(KEY, revise, actor=Actor.INGEST, current=given)
+    assert tried == [given.head.version, stored.head.version]
+
+
+def test_a_transaction_token_is_as_long_as_dynamodb_allows():
+    assert len(transaction_token([Put({"pk": "P", "sk": "S"})])) == 36
 
 
 def test_a_lost_response_causes_no_second_effect():

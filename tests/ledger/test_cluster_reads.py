@@ -114,6 +114,15 @@ def test_a_request_for_all_shared_items_is_shared_too():
         assert world.calls() == ["table.get_many"]
 
 
+def test_items_of_which_one_is_not_shared_are_read_from_the_table():
+    world = Fixture()
+    other = keys.cluster_control("train-b")
+    world.write_as_another(other)
+    assert world.reads.get_many((CONTROL, other)).keys() == {CONTROL, other}
+    with world.reads.once(CLUSTER):
+        assert world.reads.get_many((CONTROL, other)).keys() == {CONTROL, other}
+
+
 def test_a_part_of_the_rows_is_read_from_the_table():
     world = Fixture()
     later = keys.unhealthy_node(CLUSTER, 0, "n-2")

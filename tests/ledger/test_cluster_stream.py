@@ -1,4 +1,4 @@
-"""Cluster stream: conflicts are retried a limited number of times, each with a logged cause."""
+"""Cluster stream: what a commit writes, and how often a conflict is retried, each with a logged cause."""
 
 from __future__ import annotations
 
@@ -6,9 +6,36 @@ import logging
 
 import pytest
 
+from faultbridge.domain.cluster.state import ClusterState
+from faultbridge.domain.edges import Actor
 from faultbridge.errors import Conflict
-from faultbridge.ledger.append import MAX_TRIES
-from faultbridge.ledger.cluster_stream import append_to_cluster
+from faultbridge.ledger.append import MAX_TRIES, Stack
+from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes, event_ids
+from faultbridge.pipeline import entry_builder
+from faultbridge.storage.writes import Put
+from tests.builders import KEY, NOON, STACK_ID
+
+STACK = Stack(STACK_ID, "faultbridge")
+
+
+def two_notes(before: ClusterState) -> tuple[ClusterState, list[str]]:
+    """Return a cluster's state after a commit of two notes, and the event ids that it recorded."""
+    drafts = tuple(entry_builder.note(kind="operator", text=text, at=NOON) for text in ("first", "second"))
+    after, writes = cluster_writes(STACK, before, before, drafts, actor=Actor.CLI, severity=None, now=NOON)
+    return after, [str(one.item["event_id"]) for one in writes if isinstance(one, Put) and "event_id" in one.item]
+
+
+def test_the_event_ids_of_a_cluster_are_known_before_its_entries_are_recorded() -> None:
+    state = ClusterState(KEY.cluster)
+    for _ in range(2):
+        known = event_ids(STACK, state, 2)
+        state, recorded = two_notes(state)
+        assert list(known) == recorded
+
+
+def test_each_commit_of_a_cluster_raises_its_version_by_one() -> None:
+    first, _ = two_notes(ClusterState(KEY.cluster))
+    assert (first.head.version, two_notes(first)[0].head.version) == (1, 2)
 
 
 def test_a_conflict_is_retried_and_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -64,6 +64,18 @@ def test_an_event_that_the_bus_refused_stays_unpublished_and_raises_transient(ca
     assert unpublished(world) == [Key(str(entries[-1]["pk"]), str(entries[-1]["sk"]))]
 
 
+def test_a_damaged_entry_is_refused_for_now_and_delays_no_other(caplog):
+    world, entries = recorded()
+    damaged = {name: value for name, value in entries[0].items() if name != "body"}
+    with pytest.raises(Transient, match="KeyError"):
+        world.app.ledger.publish([damaged, *entries[1:]])
+    refused = [record for record in caplog.records if "refused" in record.message]
+    assert [(one.message, one.event_id, one.permanent) for one in refused] == [
+        ("event_refused", damaged["event_id"], False)
+    ]
+    assert unpublished(world) == [Key(str(damaged["pk"]), str(damaged["sk"]))]
+
+
 def test_an_event_that_the_bus_never_accepts_is_sent_without_its_data(caplog):
     world, entries = recorded()
     half = len(str(entries[0]["body"])) // 2

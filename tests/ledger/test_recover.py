@@ -71,7 +71,7 @@ def test_after_recover_no_event_id_is_used_again() -> None:
     world.note(N1, "lost with the table")
     restored = restored_from(world, backup_items)
     recovered = recover(restored)()
-    assert (recovered.epoch, recovered.streams) == (2, 3)
+    assert (recovered.epoch, recovered.streams, recovered.clusters) == (2, 3, ["train-a"])
     restored.note(N1, "after the restore")
     ids = event_ids(world, restored)
     assert len(ids) == len(set(ids))

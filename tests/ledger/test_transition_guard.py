@@ -65,6 +65,16 @@ def test_a_move_of_a_case_without_an_edge_is_refused(statuses: tuple[CaseStatus 
         check_moves(with_case(statuses[0]), with_case(statuses[-1]), case_moves(*statuses), actor)
 
 
+@pytest.mark.parametrize(("before", "after"), [(None, CaseStatus.OPEN), (CaseStatus.OPEN, None)])
+def test_a_refused_transition_is_logged_with_its_case(
+    before: CaseStatus | None, after: CaseStatus | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(IllegalTransition):
+        check_moves(with_case(before), with_case(after), (), Actor.SWEEP)
+    (refused,) = [vars(record) for record in caplog.records if record.message == "transition_refused"]
+    assert (refused["case_id"], refused["node"], refused["actor"]) == ("c-1", DEGRADED.key.node, "sweep")
+
+
 def test_a_change_of_a_case_without_its_entry_is_refused() -> None:
     with pytest.raises(IllegalTransition, match="record the change"):
         check_moves(with_case(CaseStatus.OPEN), with_case(CaseStatus.QUEUED), (), Actor.SWEEP)

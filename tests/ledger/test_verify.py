@@ -88,6 +88,7 @@ def test_a_deleted_stream_is_a_break() -> None:
     for sequence in range(1, 6):
         world.table.write(Delete(entry_key(sequence)))
     assert breaks(verify) == [(1, BreakKind.HEAD)]
+    assert verify("train-a").breaks[0].detail == "the state names 1/5 as the last entry, found 0/0"
 
 
 def test_an_entry_added_at_the_end_is_a_break() -> None:
@@ -108,9 +109,10 @@ def test_two_swapped_entries_are_breaks() -> None:
     assert {sequence for sequence, _ in breaks(verify)} == {3, 4, 5}
 
 
-def test_a_state_with_another_last_hash_is_a_break() -> None:
+@pytest.mark.parametrize("change", [{"hash": "0" * 64}, {"event_id": "00000000-0000-0000-0000-000000000000"}])
+def test_a_state_with_another_last_hash_or_event_id_is_a_break(change: dict[str, str]) -> None:
     world, verify = recorded_history()
-    change_stored_head(world.table, N1, hash="0" * 64)
+    change_stored_head(world.table, N1, **change)
     assert breaks(verify) == [(5, BreakKind.HEAD)]
 
 
@@ -124,6 +126,21 @@ def test_a_body_that_is_not_an_event_is_reported_only_for_its_own_entry() -> Non
     world, verify = recorded_history()
     world.table.write(Update(entry_key(2), set={("body",): "[]"}))
     assert breaks(verify) == [(2, BreakKind.HASH), (2, BreakKind.PLACE)]
+
+
+def test_a_body_whose_component_has_no_attributes_is_not_an_event() -> None:
+    world, verify = recorded_history()
+    change_body(world, 3, component="gpu")
+    assert breaks(verify) == [(3, BreakKind.HASH), (3, BreakKind.PLACE)]
+
+
+def test_a_body_that_states_another_position_is_a_break() -> None:
+    world, verify = recorded_history()
+    fourth = world.table.get(entry_key(4))
+    assert fourth is not None
+    world.table.write(Update(entry_key(3), set={("body",): fourth["body"]}))
+    (found,) = (one for one in verify("train-a").breaks if one.kind is BreakKind.PLACE)
+    assert (found.sequence, found.detail) == (3, "the body holds another sequence, event_id")
 
 
 @pytest.mark.parametrize(

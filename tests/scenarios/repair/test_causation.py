@@ -125,6 +125,17 @@ def test_the_chain_of_any_entry_of_a_case_reaches_its_first_fault_and_its_last_e
     assert {link.relation for link in read_chain(world.table, "r-1").links} == {Relation.EFFECT}
 
 
+def test_a_chain_is_in_the_order_of_recording_and_counts_the_steps_to_each_cause() -> None:
+    world = World()
+    world.fault_until_resolved()
+    closing = next(body for body in world.bodies() if body["data"].get("resolution"))
+    links = read_chain(world.table, closing["metadata"]["event_id"]).links
+    positions = [link.line.position for link in links]
+    assert positions == sorted(positions)
+    distances = sorted(link.distance for link in links if link.relation is Relation.CAUSE)
+    assert distances == [*range(1, len(distances) + 1)]
+
+
 def test_a_chain_contains_only_causes_and_effects() -> None:
     world = World(nodes=2)
     world.fault(node=1)
