@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from faultbridge.data.detectors import detectors
 from faultbridge.domain.findings import Baseline, Detector
-from faultbridge.pipeline.peers import Outlier, find_outliers, rise_per_hour
+from faultbridge.pipeline.peers import Outlier, find_outliers, main_part, rise_per_hour
 from tests.bench.gray_fleet import replay
 from tests.builders import NOON
 
@@ -50,6 +51,24 @@ def test_a_rise_is_per_hour_and_counters_that_started_again_have_none(total: int
     assert rise_per_hour(None, after) is None
     assert rise_per_hour(before, Baseline(after.at, "1/2", total + rise)) is None
     assert rise == 0 or rise_per_hour(after, Baseline(after.at + timedelta(hours=1), "1/1", total)) is None
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ({"first": 13, "second": 22}, "first"),
+        ({"first": 10, "second": 22, "third": 3}, "third"),
+        ({"first": 13, "second": 23}, None),
+    ],
+)
+def test_the_main_part_has_more_than_half_of_the_rise_and_a_new_component_rises_from_zero(
+    parts: dict[str, int], expected: str | None
+) -> None:
+    before = Baseline(NOON, "1/1", 30, parts={"first": 10, "second": 20})
+    after = Baseline(NOON + timedelta(hours=1), "1/1", sum(parts.values()), parts=parts)
+    assert main_part(before, after) == expected
+    assert main_part(None, after) is None
+    assert main_part(Baseline(NOON, "1/1", 0), after) is None
 
 
 def test_each_detector_finds_every_gray_node_of_a_replay_with_few_false_findings() -> None:

@@ -80,3 +80,4 @@ def test_several_faults_are_unlikely_if_chance_brings_so_many_less_than_once_in_
     # Of a mean of 0.1: one or more in 10.5, two or more in 214, three or more in 6,470 cases.
     assert is_unlikely(number, 0.1, 6_000) is unlikely
     assert not is_unlikely(3, 0.1, 7_000)
+    assert not is_unlikely(0, 0.1, 1)

@@ -23,7 +23,6 @@ from faultbridge.pipeline.correlate.life_cycle import correlate
 from faultbridge.pipeline.correlate.snapshot import without_records
 from tests.builders import NOON, after
 from tests.pipeline.correlate.test_life_cycle import (
-    KINDS,
     LIMITS,
     PER_RACK,
     affected,
@@ -169,57 +168,6 @@ def test_an_incident_passes_a_node_on_when_another_one_of_the_node_expires() -> 
     second = replace(opened([affected(number) for number in RACK]), id="inc-later", opened_at=after(hours=1))
     changes = run([affected(number) for number in RACK], [replace(first, status=IncidentStatus.OPEN), second], late)
     assert {one.after.id: set(one.after.nodes) for one in changes}[second.id] == set()
-
-
-def test_a_fault_after_a_quiet_period_whose_end_no_run_noticed_is_another_incident_with_an_age_of_its_own() -> None:
-    first = opened([affected(number) for number in RACK])
-    (recovering,) = run([], [first], after(minutes=30))
-    again = after(minutes=31 + QUIET)
-    later = [affected(number, again) for number in RACK]
-    closed, second = sorted(run(later, [recovering.after], again), key=lambda one: one.after.opened_at)
-    assert (closed.after.status, closed.after.closed_at) == (IncidentStatus.CLOSED, after(minutes=30 + QUIET))
-    assert (second.before, second.after.status, second.after.opened_at) == (None, IncidentStatus.OPEN, again)
-    assert run(later, [second.after], again) == []
-    early = [affected(0, after(minutes=29 + QUIET)), *later[1:]]
-    (grown,) = run(early, [recovering.after], again)
-    assert (grown.after.id, grown.after.opened_at) == (first.id, first.opened_at)
-
-
-def test_an_older_fault_of_a_node_that_is_still_active_continues_its_incident_although_a_newer_one_follows() -> None:
-    first = opened([affected(number) for number in RACK])
-    (recovering,) = run([], [first], after(minutes=30))
-    again = after(minutes=31 + QUIET)
-    later = [affected(number, again) for number in RACK]
-    older = [replace(later[0], first=after(minutes=29 + QUIET)), *later[1:]]
-    (grown,) = run(older, [recovering.after], again)
-    assert (grown.after.id, grown.after.opened_at) == (first.id, first.opened_at)
-    unrelated = [replace(later[0], first=after(hours=-3)), *later[1:]]
-    assert {one.kind for one in run(unrelated, [recovering.after], again)} == {KINDS.CLOSED, KINDS.OPENED}
-
-
-def test_a_recovery_that_no_run_noticed_ends_an_incident_if_all_its_nodes_were_healthy_for_the_quiet_period() -> None:
-    first = opened([affected(number) for number in RACK])
-    recovered, again = after(minutes=30), after(minutes=31 + QUIET)
-    later = [replace(affected(number, again), ended=recovered) for number in RACK]
-    closed, second = sorted(run(later, [first], again), key=lambda one: one.after.opened_at)
-    assert (closed.after.status, closed.after.closed_at) == (IncidentStatus.CLOSED, after(minutes=30 + QUIET))
-    assert (second.before, second.after.opened_at, second.after.recurrence) == (None, again, 1)
-    still_faulty = [affected(0), *later[1:]]
-    soon = [replace(later[0], ended=after(minutes=32)), *later[1:]]
-    unknown = [replace(later[0], ended=None), *later[1:]]
-    older = [replace(later[0], ended=after(hours=-1)), *later[1:]]
-    with_old_fault = [replace(later[0], first=after(hours=-3)), *later[1:]]
-    for nodes in (still_faulty, soon, unknown, older, with_old_fault, later[1:]):
-        assert {one.kind for one in run(nodes, [first], again)} <= {KINDS.SHRUNK}
-    assert run(later, [second.after], again) == []
-
-
-def test_a_recovery_that_a_late_run_noticed_counts_from_its_own_time() -> None:
-    first = opened([affected(number) for number in RACK])
-    (recovering,) = run([], [first], after(minutes=37))
-    again = after(minutes=31 + QUIET)
-    later = [replace(affected(number, again), ended=after(minutes=30)) for number in RACK]
-    assert {one.kind for one in run(later, [recovering.after], again)} == {KINDS.CLOSED, KINDS.OPENED}
 
 
 def test_an_expired_incident_is_not_closed_while_a_fault_comes_back_within_the_quiet_time() -> None:

@@ -86,13 +86,6 @@ def test_of_faults_that_began_in_two_windows_the_larger_group_counts_and_of_equa
     assert burst(0, 1, 2, 60, 61, 62) == {"n-03", "n-04", "n-05"}
 
 
-def test_four_of_five_affected_nodes_are_enough_for_a_narrower_domain() -> None:
-    rack_and_one = [affected(number) for number in (0, 1, 2, 3, 9)]
-    assert [cause.domain.name for cause in find_shared_causes(snapshot(rack_and_one), rack_and_one, LIMITS, NOON)] == [
-        "r-0"
-    ]
-
-
 def test_without_records_each_overdue_node_lacks_heartbeats_once_and_keeps_its_other_faults() -> None:
     intake = FailureDomain(DomainKind.INTAKE, "train-a")
     known = [affected(0, family=Family.HEARTBEAT), affected(1)]
@@ -192,7 +185,7 @@ def test_faults_that_an_expired_incident_did_not_hold_open_none_after_it_closed_
     (expired,) = run(nodes := [affected(number) for number in range(4)], [opened(nodes)], after(hours=2))
     (shrunk,) = run([], [expired.after], after(hours=3))
     (closed,) = run([], [shrunk.after], after(hours=4))
-    others = (after(hours=1), 0), (after(hours=2, minutes=1), 1)
+    others = (after(hours=1), 0), (after(hours=2), 0), (after(hours=2, minutes=1), 1)
     for since, incidents in others:
         found = snapshot(affected(number, since) for number in range(4, 8))
         assert len(correlate(found, (), (closed.after.hold,), LIMITS, after(hours=4))) == incidents
@@ -226,7 +219,10 @@ def test_an_expired_incident_holds_nothing_gets_no_nodes_and_closes_when_its_nod
 def test_the_remote_thing_that_most_nodes_name_is_the_subject() -> None:
     nodes = [affected(number, subject="oss-7" if number else "oss-1") for number in range(8)]
     assert opened(nodes).subject == "oss-7"
-    assert opened([affected(number, subject=f"oss-{number}") for number in range(8)]).subject is None
+    unknown = opened([affected(number, subject=f"oss-{number}") for number in range(8)])
+    assert unknown.subject is None
+    (learned,) = run(nodes, [unknown], after(minutes=1))
+    assert (learned.kind, learned.after.subject) == (KINDS.GROWN, "oss-7")
 
 
 def test_declared_domains_are_ordered_between_those_of_the_inventory() -> None:
