@@ -163,3 +163,15 @@ def test_the_closing_entry_contains_the_duration_of_each_phase() -> None:
         now=after(minutes=2),
     )
     assert over.drafts[-1].data["phases"] == {"detected": 5000, "open": 0, "queued": 120_000}
+
+
+@pytest.mark.parametrize(
+    ("rebooted", "codes"), [(False, ["smi.row_remap_pending", "xid.48", "xid.92"]), (True, ["xid.48", "xid.92"])]
+)
+def test_a_reboot_ends_the_faults_of_the_previous_boot_and_none_that_is_reported_with_it(
+    rebooted: bool, codes: list[str]
+) -> None:
+    before = observed(arrival(fault("smi.row_remap_pending")), arrival(fault("xid.48"))).state
+    later, new = after(minutes=5), arrival(fault("xid.92"), after(minutes=5), "r-2")
+    state = observe(before, [new], rebooted=rebooted, rules=rules(), catalog=CATALOG, now=later).state
+    assert sorted(condition.code for condition in state.active()) == codes
