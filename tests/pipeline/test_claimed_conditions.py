@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.faults import Action
+from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.decide.repair_actions import believed, without_claims
 from tests.builders import NOON, after, arrival, fault, folded, node
@@ -42,9 +42,10 @@ def test_a_claim_makes_a_confirmed_fault_neither_stronger_nor_more_frequent():
 def test_what_was_claimed_about_a_fault_counts_no_more_once_the_node_reports_it():
     worse = fault("xid.48", action=Action.REPLACE_NODE, count=100)
     claimed = folded(node(), arrival(worse, claimed=True)).state
-    proven = fault("xid.48", action=Action.RESET_GPU)
+    proven = fault("xid.48", severity=Severity.WARNING, action=Action.RESET_GPU)
     condition = only(folded(claimed, arrival(proven, after(seconds=1))).state)
     assert (condition.action, condition.as_reported.action, condition.count) == (Action.RESET_GPU, Action.RESET_GPU, 1)
+    assert (condition.severity, condition.as_reported.severity) == (Severity.WARNING, Severity.WARNING)
 
 
 def test_a_case_believes_claims_about_the_boot_that_failed_its_verification_only():

@@ -10,12 +10,13 @@ import pytest
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
+from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.entry_builder import fault_change
 from faultbridge.pipeline.fold.changes import Arrival, Change
 from faultbridge.pipeline.fold.daily_notes import INFORMATION, LATE, MAX_NOTED, MAX_PER_DAY, UNREGISTERED, summary_text
 from faultbridge.pipeline.fold.fold import fold
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
-from tests.builders import CATALOG, NOON, OTHER_GPU, POLICY, arrival, fault, node
+from tests.builders import CATALOG, NOON, OTHER_GPU, POLICY, arrival, fault, folded, node
 
 STRANGER, FORMER = "i-0123456789abcdef0", "i-0aaaaaaaaaaaaaaa0"
 
@@ -33,9 +34,9 @@ def information(number: int) -> Arrival:
 def changes(state: NodeState, *arrivals: Arrival) -> tuple[NodeState, tuple[Change, ...]]:
     found: list[Change] = []
     while arrivals:
-        folded = fold(state, arrivals, now=NOON + timedelta(days=2), catalog=CATALOG, limits=Limits())
-        state, arrivals = folded.state, folded.remaining
-        found += folded.changes
+        result = fold(state, arrivals, now=NOON + timedelta(days=2), catalog=CATALOG, limits=Limits())
+        state, arrivals = result.state, result.remaining
+        found += result.changes
     return state, tuple(found)
 
 
@@ -68,6 +69,27 @@ def test_a_note_about_a_late_fault_names_the_instance_and_the_sender() -> None:
     _, (change,) = changes(node(), late(1, STRANGER))
     assert change.facts == {"instance_id": STRANGER, "sender": f"AROAX:{STRANGER}"}
     assert change.reason == "reported by an instance that never backed this node"
+
+
+@pytest.mark.parametrize("instance_id", [None, FORMER])
+def test_a_note_about_a_late_fault_of_the_node_says_that_it_is_late(instance_id: str | None) -> None:
+    found = replace(late(1, instance_id), sender=None)
+    _, (change,) = changes(node(former_instances=(FORMER,)), found)
+    assert change.facts == ({"instance_id": FORMER} if instance_id else {})
+    assert change.reason == "about an earlier incarnation"
+
+
+def test_the_note_of_an_informational_fault_names_no_sender() -> None:
+    _, (change,) = changes(node(), replace(information(1), instance_id=FORMER, sender="AROAX"))
+    assert change.facts == {}
+
+
+def test_a_late_fault_is_recorded_once_a_day_and_then_stale() -> None:
+    state, outcomes = node(), []
+    for number in range(2):
+        result = folded(state, replace(late(1, STRANGER), record_id="r-1", at=NOON + timedelta(hours=number)))
+        state, outcomes = result.state, [*outcomes, result.outcomes["r-1"]]
+    assert outcomes == [Outcome.RECORDED, Outcome.STALE]
 
 
 def test_the_limits_of_all_groups_together_fit_into_the_stored_notes() -> None:

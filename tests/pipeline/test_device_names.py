@@ -13,7 +13,8 @@ from faultbridge.domain.faults import Clear, Component, ComponentType, Fault, Sn
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
-from faultbridge.pipeline.fold.changes import Arrival
+from faultbridge.pipeline.fold.changes import Arrival, ChangeKind
+from faultbridge.pipeline.fold.device_names import rename_conditions
 from faultbridge.pipeline.fold.fold import fold
 from tests.builders import CATALOG, NOON, after, arrival, fault, node
 
@@ -70,6 +71,40 @@ def test_a_condition_is_cleared_by_a_report_with_the_former_name_of_its_device(c
     state, _ = folded(node(), arrival(first), arrival(DEVICES, after(seconds=20)))
     state, _ = folded(state, arrival(Clear("kernel-log", "xid.48", component, "over"), after(seconds=30)))
     assert not state.conditions
+
+
+def test_a_condition_of_an_identified_device_is_recorded_once_under_its_new_name() -> None:
+    state, _ = folded(node(), arrival(fault("xid.48", PARTIAL[0])))
+    result = fold(state, [arrival(DEVICES, after(seconds=20))], now=after(minutes=5), catalog=CATALOG, limits=Limits())
+    (change,) = result.changes
+    assert (change.kind, change.reason, change.changed_parts) == (
+        ChangeKind.UPDATED,
+        "device identified",
+        ("component",),
+    )
+    assert change.condition == result.state.conditions["xid.48@gpu/pci=0000:c1:00"]
+    assert change.condition.component == IDENTIFIED
+
+
+@pytest.mark.parametrize(
+    ("reported", "renamed"),
+    [
+        (None, None),
+        ("xid.48@gpu/any", "xid.48@gpu/any"),
+        ("agent.gpu_unhealthy@gpu/index=3", "agent.gpu_unhealthy@gpu/pci=0000:c1:00"),
+    ],
+)
+def test_a_condition_keeps_its_name_and_its_reports_get_the_current_name_of_their_device(
+    reported: str | None, renamed: str | None
+) -> None:
+    state, _ = folded(node(), arrival(fault("xid.48", replace(IDENTIFIED, uuid=None, index=None))))
+    ((key, condition),) = state.conditions.items()
+    reporter = replace(condition.reporters["kernel-log"], unspecific_key=reported)
+    conditions = {key: replace(condition, reporters={"kernel-log": reporter})}
+    before = dict(conditions)
+    assert list(rename_conditions(conditions, (IDENTIFIED,), arrival(DEVICES))) == []
+    assert conditions[key].reporters["kernel-log"].unspecific_key == renamed
+    assert (conditions == before) is (reported == renamed)
 
 
 components = st.builds(
