@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -155,6 +156,22 @@ def test_a_group_without_capacity_waits_and_then_one_replacement_tries_again():
     admission = admit(exhausted, ROOM, waiting, after(minutes=1))
     assert picked(admission) == ["c-1", "c-3", "c-4"]
     assert [one.waiting_for for one in admission.refusals] == [WaitingFor.CAPACITY]
+
+
+@pytest.mark.parametrize("first", [{"group": "b"}, {"group": "a", "repair_action": RepairAction.VERIFY}])
+def test_only_a_replacement_in_the_same_group_counts_as_the_one_that_tries_again(first):
+    waiting = [queued(1, **first), queued(2, group="a")]
+    assert picked(admit(control(no_capacity_until={"a": NOON}), ROOM, waiting, NOON)) == ["c-1", "c-2"]
+
+
+def test_a_case_that_found_no_capacity_comes_after_the_others_and_the_one_whose_wait_ended_first_before_the_rest():
+    tried = {"waiting_for": WaitingFor.CAPACITY}
+    waiting = [
+        queued(1, since=after(minutes=-9), not_before=after(minutes=-1), **tried),
+        queued(2, since=after(minutes=-8), not_before=after(minutes=-2), **tried),
+        queued(3, not_before=after(minutes=-5)),
+    ]
+    assert picked(admit(control(), ROOM, waiting, NOON)) == ["c-3", "c-2", "c-1"]
 
 
 def test_the_cases_picked_before_count_for_the_hourly_limit():

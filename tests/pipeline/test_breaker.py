@@ -9,8 +9,15 @@ import pytest
 
 from faultbridge.domain.cluster.breakers import CLUSTER_BREAKER, Breaker, BreakerLimit, BreakerScope, BreakerState
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.pipeline.decide.breaker import BreakerChange, FailingNode, close_manually, evaluate_breakers
-from tests.builders import NOON, after
+from faultbridge.pipeline.decide.breaker import (
+    BreakerChange,
+    FailingNode,
+    close_manually,
+    evaluate_breakers,
+    failing_node,
+)
+from tests.builders import NOON, after, node
+from tests.pipeline.test_due_at import ESCALATED
 
 LIMIT = BreakerLimit(nodes=3, percent=20, quiet=timedelta(minutes=10))
 OPEN, HALF_OPEN, CLOSED = BreakerState.OPEN, BreakerState.HALF_OPEN, BreakerState.CLOSED
@@ -42,7 +49,9 @@ def breaker(state: BreakerState, *, ignored_before: datetime | None = None) -> B
     return Breaker(state, NOON, ignored_before=ignored_before)
 
 
-@pytest.mark.parametrize(("nodes", "of", "expected"), [(2, 10, None), (3, 10, OPEN), (3, 15, OPEN), (3, 16, None)])
+@pytest.mark.parametrize(
+    ("nodes", "of", "expected"), [(2, 10, None), (3, 10, OPEN), (3, 15, OPEN), (3, 16, None), (20, 101, None)]
+)
 def test_the_breaker_opens_at_its_number_and_its_percentage_and_not_one_below(
     nodes: int, of: int, expected: BreakerState | None
 ) -> None:
@@ -141,3 +150,17 @@ def test_each_failure_domain_is_counted_separately_against_its_own_nodes() -> No
     nodes = failing(0, 0, 0, domain="rack-1") + failing(0, 0, domain="rack-2") + failing(0)
     (change,) = evaluate_breakers({}, [limit], nodes, {None: 30, "rack-1": 10, "rack-2": 10}, NOON)
     assert (change.name.endswith("rack-1"), change.breaker.failing, change.breaker.of) == (True, 3, 10)
+
+
+def test_the_breaker_of_a_failure_domain_closes_when_no_node_there_fails_anymore() -> None:
+    limit = replace(LIMIT, scope=BreakerScope.DOMAIN)
+    opened = {"domain:rack-1": breaker(OPEN)}
+    (change,) = evaluate_breakers(opened, [limit], [], {None: 30, "rack-1": 10}, after(minutes=10))
+    assert (change.name, change.breaker.state, change.breaker.of) == ("domain:rack-1", CLOSED, 10)
+
+
+@pytest.mark.parametrize(
+    ("status", "counted"), [(NodeStatus.VALIDATING, NodeStatus.VALIDATING), (None, NodeStatus.FAILED)]
+)
+def test_a_failing_node_counts_with_its_own_status(status: NodeStatus | None, counted: NodeStatus) -> None:
+    assert failing_node(node(status), ESCALATED) == FailingNode(counted, None, NOON)

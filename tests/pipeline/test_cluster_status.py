@@ -6,7 +6,7 @@ import pytest
 
 from faultbridge.domain.cluster.state import ClusterStatus
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.pipeline.decide.cluster_status import Thresholds, cluster_status, nodes_by_status
+from faultbridge.pipeline.decide.cluster_status import RECOVERING, Thresholds, cluster_status, nodes_by_status
 
 N, C = NodeStatus, ClusterStatus
 
@@ -24,6 +24,8 @@ N, C = NodeStatus, ClusterStatus
         ({N.REPLACING: 2}, 10, C.CRITICAL),
         ({N.PROVISIONING: 9}, 10, C.RECOVERING),
         ({N.VALIDATING: 3, N.DEGRADED: 1}, 10, C.DEGRADED),
+        (dict.fromkeys(RECOVERING, 1), 100, C.RECOVERING),
+        ({N.QUARANTINED: 20}, 101, C.DEGRADED),
     ],
 )
 def test_the_cluster_status_follows_from_its_nodes(bad, expected, status):
@@ -31,7 +33,7 @@ def test_the_cluster_status_follows_from_its_nodes(bad, expected, status):
 
 
 def test_a_cluster_with_an_unknown_number_of_nodes_is_never_critical():
-    assert cluster_status({N.FAILED: 1}, 0) is C.DEGRADED
+    assert cluster_status({N.FAILED: 2}, 0) is C.DEGRADED
 
 
 def test_the_threshold_of_critical_is_configurable():

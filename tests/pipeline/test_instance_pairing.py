@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.domain.cases import Attempt, Case, Phase
+from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.instances import Instance
-from faultbridge.pipeline.decide.instance_pairing import VacantNode, pair
-from tests.builders import NOON
+from faultbridge.pipeline.decide.instance_pairing import (
+    FOLLOW_STEP,
+    VacantNode,
+    may_change_instance,
+    pair,
+    waits_for_provider,
+)
+from tests.builders import NOON, node
+from tests.pipeline.test_due_at import ESCALATED
 
 
 def unassigned(number: int, **others: str) -> list[Instance]:
@@ -24,6 +35,16 @@ def test_the_oldest_instance_is_assigned_and_the_youngest_is_left_for_a_repair()
 
 def test_an_instance_without_a_vacant_node_becomes_a_new_node() -> None:
     assert pair([VacantNode("free")], unassigned(3)).added == ("i-1", "i-2")
+
+
+def test_an_instance_of_unknown_age_counts_as_the_oldest() -> None:
+    instances = [
+        Instance("i-1", launched_at=NOON + timedelta(minutes=1)),
+        Instance("i-2", launched_at=NOON),
+        Instance("i-3"),
+    ]
+    pairing = pair([VacantNode("a"), VacantNode("b")], instances)
+    assert (pairing.assigned, pairing.added) == ((("a", "i-3"), ("b", "i-2")), ("i-1",))
 
 
 def test_an_instance_is_assigned_to_a_node_of_its_own_zone_first() -> None:
@@ -66,3 +87,36 @@ def test_every_instance_has_one_result_and_one_is_left_for_each_node_that_is_not
     assert len(pairing.waiting) == min(len(nodes) - len(open_nodes), number)
     if pairing.added:
         assert {node for node, _ in pairing.assigned} == open_nodes
+
+
+def in_progress(step: str, **steps: str) -> Case:
+    """Return a case whose attempt is at this step, after the finished steps."""
+    attempt = Attempt(1, Phase.AWAITING, step=step, steps=steps)
+    return replace(ESCALATED, status=CaseStatus.IN_PROGRESS, attempt=attempt)
+
+
+@pytest.mark.parametrize(
+    ("case", "waits"),
+    [
+        (None, False),
+        (ESCALATED, False),
+        (in_progress("drain"), False),
+        (in_progress(FOLLOW_STEP, drain="drained"), True),
+        (in_progress(FOLLOW_STEP, **{FOLLOW_STEP: "repaired"}), False),
+    ],
+    ids=["no case", "no attempt", "another step", "the provider repairs", "the provider has repaired"],
+)
+def test_only_an_attempt_that_follows_the_provider_permits_another_instance(case: Case | None, waits: bool) -> None:
+    state = node(NodeStatus.QUARANTINED, case=case)
+    assert waits_for_provider(state) is waits
+    assert may_change_instance(state) is (waits or case in (None, ESCALATED))
+
+
+@pytest.mark.parametrize(
+    ("status", "may"),
+    [(None, False), (NodeStatus.RETIRED, False), (NodeStatus.REPLACING, False), (NodeStatus.HEALTHY, True)],
+)
+def test_the_instance_of_a_node_that_is_retired_replaced_or_unregistered_is_not_changed(
+    status: NodeStatus | None, may: bool
+) -> None:
+    assert may_change_instance(node(status)) is may

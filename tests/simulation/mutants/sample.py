@@ -39,6 +39,7 @@ ROOM_TESTS = {
         "tests/pipeline",
         "tests/ingest",
         "tests/scenarios",
+        "tests/repair/test_admission.py",
         *(f"tests/decoders/test_{part}.py" for part in ("link_state", "platform_sources")),
     ),
     "repair/": ("tests/repair", "tests/scenarios"),

@@ -1,0 +1,65 @@
+"""The repair action of a waiting case when another fault joins it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from faultbridge.domain.cases import Approval, RepairAction, WaitingFor
+from faultbridge.domain.conditions import Condition
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.faults import Action
+from faultbridge.pipeline.decide.escalation import raise_repair_action
+from tests.builders import NOON, POLICY, after, arrival, fault, folded, node
+from tests.pipeline.test_due_at import ESCALATED
+
+WAITING = replace(ESCALATED, status=CaseStatus.QUEUED, repair_action=RepairAction.REBOOT_NODE, relapse_of="c-0")
+
+
+def joined(action: Action, *, known: bool = True) -> Condition:
+    """Return a condition that needs this action; `known` if its report surely came from the current instance."""
+    (condition,) = folded(node(), arrival(fault("xid.48"))).state.active()
+    return replace(condition, action=action, known_incarnation=known)
+
+
+def test_a_worse_fault_raises_the_repair_action_and_ends_the_approval_of_the_former_one() -> None:
+    request = Approval(1, RepairAction.REBOOT_NODE, NOON, after(hours=1))
+    state = node(case=replace(WAITING, waiting_for=WaitingFor.APPROVAL, approval=request))
+    conditions = [joined(action) for action in (Action.RESET_GPU, Action.REPLACE_NODE, Action.REBOOT_NODE)]
+    raised, (note, over) = raise_repair_action(state, conditions, POLICY, NOON)
+    case = raised.case
+    assert case is not None
+    assert (case.repair_action, case.approval, case.relapse_of) == (RepairAction.REPLACE_NODE, None, "c-0")
+    assert note.data["text"] == "xid.48 joined the case: replace_node replaces reboot_node"
+    assert (over.data["kind"], over.data["stage"]) == ("approval", "over")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        joined(Action.RESET_GPU),
+        joined(Action.REBOOT_NODE),
+        joined(Action.REPLACE_NODE, known=False),
+        joined(Action.NONE),
+    ],
+    ids=["a weaker repair", "the same repair", "another instance", "no repair"],
+)
+def test_no_other_fault_changes_the_case(condition: Condition) -> None:
+    state = node(case=WAITING)
+    assert raise_repair_action(state, [condition], POLICY, NOON) == (state, ())
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        None,
+        replace(WAITING, status=CaseStatus.IN_PROGRESS),
+        replace(WAITING, status=CaseStatus.ESCALATED),
+        replace(WAITING, cancelled=True),
+    ],
+    ids=["none", "in progress", "escalated", "canceled"],
+)
+def test_a_case_that_does_not_wait_is_left_as_it_is(case) -> None:
+    state = node(case=case)
+    assert raise_repair_action(state, [joined(Action.REPLACE_NODE)], POLICY, NOON) == (state, ())
