@@ -69,8 +69,10 @@ def test_a_cluster_should_have_its_registered_nodes_and_those_that_its_groups_la
     assert target_size(8, {}, status) == 8 + desired
 
 
-def holds(stored: tuple[UpdateHold, ...], status: ProviderStatus, now: datetime = NOON) -> tuple[UpdateHold, ...]:
-    return next_holds(stored, status, LIMITS, now)
+def holds(
+    stored: tuple[UpdateHold, ...], status: ProviderStatus, now: datetime = NOON, registered: int = 2
+) -> tuple[UpdateHold, ...]:
+    return next_holds(stored, {"a": registered}, status, LIMITS, now)
 
 
 def test_repairs_wait_for_an_update_from_its_start_until_its_deadline() -> None:
@@ -89,6 +91,13 @@ def test_repairs_wait_for_the_grace_period_after_an_update() -> None:
     assert ended == UpdateHold("a", NOON, after(hours=1, minutes=15), running=False)
     assert holds((ended,), SHORT, after(hours=1, minutes=14)) == (ended,)
     assert holds((ended,), SHORT, after(hours=1, minutes=15)) == ()
+
+
+def test_the_pause_of_an_ended_update_is_stored_as_long_as_its_group_has_surplus_nodes() -> None:
+    ended = UpdateHold("a", NOON, after(minutes=15), running=False)
+    assert holds((ended,), SHORT, after(hours=9), registered=3) == (ended,)
+    assert holds((ended,), SHORT, after(hours=9), registered=2) == ()
+    assert holds((ended,), ProviderStatus(), after(hours=9), registered=3) == ()
 
 
 def test_an_update_in_the_grace_period_of_another_one_begins_anew() -> None:

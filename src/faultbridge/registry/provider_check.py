@@ -58,7 +58,7 @@ class ProviderCheck:
             status = replace(status, conditions=(*status.conditions, conflict))
         target = target_size(config.expected, registered, status)
         now = truncate(self.clock.now())
-        holds = self._hold_updated_groups(config, status, now)
+        holds = self._hold_updated_groups(config, registered, status, now)
         status = replace(status, conditions=(*status.conditions, *update_conditions(holds, status, now)))
         occupied = self._occupied_nodes(config, rows, status)
 
@@ -89,13 +89,13 @@ class ProviderCheck:
         return {one.key.node: one.unverified for one in serving}
 
     def _hold_updated_groups(
-        self, config: ClusterConfig, status: ProviderStatus, now: datetime
+        self, config: ClusterConfig, registered: Mapping[str, int], status: ProviderStatus, now: datetime
     ) -> tuple[UpdateHold, ...]:
         """Store the update holds of the cluster's groups, in which repairs wait, and return these holds."""
         if not config.update_holds and not any(group.update for group in status.groups.values()):
             return ()
         limits = self.rollup.rulebook.policy(config).limits
         current = self.registration.cluster(config.cluster)
-        holds = next_holds(current.update_holds, status, limits, now)
+        holds = next_holds(current.update_holds, registered, status, limits, now)
         self.registration.set_cluster(config.cluster, {"update_holds": holds})
         return holds

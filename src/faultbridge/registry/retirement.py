@@ -130,9 +130,12 @@ def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now
     A vacant node has no serving instance. The result is True if the group has an update hold, the provider reports the
     group as complete, and each serving instance of the group has a node. A vacant node then gets no new instance. While
     an instance has no node, the result is False, because the instance may still be attached to a vacant node.
+
+    The hold of an ended update counts as long as it is stored, that of an overdue update does not.
     """
     reported = status.groups.get(group.name)
-    updated = config.update_hold(group.name, now) is not None
+    holds = (one for one in config.update_holds if one.group == group.name)
+    updated = any(one.until > now or not one.running for one in holds)
     return updated and reported is not None and reported.complete and not group.unassigned
 
 

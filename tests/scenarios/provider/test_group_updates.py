@@ -132,6 +132,26 @@ def test_a_group_that_launches_first_gets_new_nodes_and_the_old_ones_are_retired
     assert (status["to"], status["in_service"], status["expected"]) == ("healthy", 2, 2)
 
 
+def test_a_node_that_an_update_replaced_is_retired_although_its_group_is_complete_only_after_the_grace_period() -> None:
+    update = Update()
+    update.begin()
+    (new,) = update.launch()
+    update.run_inventory()
+    update.until_verified(new)
+    update.fakes.standby.add(new)
+    update.terminate(1)
+    update.end()
+    update.world.advance_minutes(60)
+    update.run_inventory()
+    assert update.world.status(1) is NodeStatus.PROVISIONING
+    update.fakes.standby.clear()
+    update.run_inventory()
+    assert update.world.status(1) is NodeStatus.RETIRED
+    assert (update.cases(1), update.pages(1)) == ([], [])
+    update.run_inventory()
+    assert update.registration.cluster(CLUSTER).update_holds == ()
+
+
 def test_an_instance_that_waits_in_another_group_keeps_no_node_that_an_update_replaced() -> None:
     update = Update()
     first = "another"

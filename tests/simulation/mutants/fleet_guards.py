@@ -479,6 +479,13 @@ UPDATE_GUARDS: tuple[PlantedBug, ...] = (
         "if False and stored > max(",
     ),
     planted(
+        "pipeline/decide/provider_conditions.py",
+        "_ended",
+        "a node that an update replaced is never retired once the grace period is over",
+        "if until > now or surplus",
+        "if until > now",
+    ),
+    planted(
         "registry/retirement.py",
         "is_replaced",
         "a node is retired although its group still lacks an instance",
@@ -489,7 +496,7 @@ UPDATE_GUARDS: tuple[PlantedBug, ...] = (
         "registry/retirement.py",
         "is_replaced",
         "a node is retired without an update of its group",
-        "updated = config.update_hold(group.name, now) is not None",
+        "updated = any(one.until > now or not one.running for one in holds)",
         "updated = True",
     ),
 )

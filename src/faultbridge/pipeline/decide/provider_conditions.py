@@ -68,23 +68,36 @@ def _message(text: str) -> str:
 
 
 def next_holds(
-    stored: Iterable[UpdateHold], status: ProviderStatus, limits: Limits, now: datetime
+    stored: Iterable[UpdateHold],
+    registered: Mapping[str, int],
+    status: ProviderStatus,
+    limits: Limits,
+    now: datetime,
 ) -> tuple[UpdateHold, ...]:
     """Return the next pauses of repairs, at most one for each group, from the provider's report.
 
-    A pause starts with the update of a group, and ends with the grace period after the update. Once its deadline is
-    reached, a pause delays no more repairs, but it stays stored until the update ends. The same update then starts no
-    second pause, and is reported as overdue.
+    A pause starts with the update of a group, and ends with the grace period after the update. An ended pause delays no
+    more repairs, but it stays stored in two cases:
+
+    - until the update ends, if the pause ended with its deadline: the same update then starts no second pause, and is
+      reported as overdue,
+    - as long as the group has more registered nodes than it should have: the update replaced some of them by others,
+      and they are retired.
     """
     before = {one.group: one for one in stored}
     updates = {name: group.update for name, group in status.groups.items() if group.update is not None}
     found = (
         _running(name, updates[name], before.get(name), limits, now)
         if name in updates
-        else _ended(before[name], limits, now)
+        else _ended(before[name], limits, now, surplus=_has_surplus(name, registered, status))
         for name in sorted({*before, *updates})
     )
     return tuple(one for one in found if one is not None)
+
+
+def _has_surplus(group: str, registered: Mapping[str, int], status: ProviderStatus) -> bool:
+    reported = status.groups.get(group)
+    return reported is not None and registered.get(group, 0) > reported.desired
 
 
 def update_conditions(
@@ -112,11 +125,11 @@ def _running(name: str, update: GroupUpdate, before: UpdateHold | None, limits: 
     return UpdateHold(name, since, since + limits.update_deadline)
 
 
-def _ended(before: UpdateHold, limits: Limits, now: datetime) -> UpdateHold | None:
+def _ended(before: UpdateHold, limits: Limits, now: datetime, *, surplus: bool) -> UpdateHold | None:
     """Return the pause of repairs of a group whose update has ended.
 
     The pause lasts until the end of the grace period, which starts when the end of the update is first seen. The result
-    is None after the grace period.
+    is None after the grace period, unless the group has surplus nodes.
     """
     until = now + limits.update_grace if before.running else before.until
-    return replace(before, until=until, running=False) if until > now else None
+    return replace(before, until=until, running=False) if until > now or surplus else None
