@@ -14,9 +14,10 @@ NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 GPU = Component(ComponentType.GPU, pci="0000:c1:00")
 NIC = Component(ComponentType.NIC, name="ens5")
 XID, DBE = "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"
+COUNTED = "DCGM_EXP_XID_ERRORS_COUNT"
 
 
-def sample(values: dict[str, int | str], component: Component = GPU, minutes: int = 0) -> CounterSample:
+def sample(values: dict[str, int | str], component: Component = GPU, minutes: float = 0) -> CounterSample:
     return CounterSample("dcgm-metrics", component, values, NOON + timedelta(minutes=minutes), "node-1")
 
 
@@ -26,6 +27,9 @@ def sample(values: dict[str, int | str], component: Component = GPU, minutes: in
         ({XID: 0}, {XID: 79}, "xid.79"),
         ({XID: 79}, {XID: 45}, "xid.45"),
         ({}, {XID: 62}, "xid.62"),
+        ({XID: 0}, {XID: 1}, "xid.1"),
+        ({}, {f"{COUNTED}/79": 1}, "xid.79"),
+        ({f"{COUNTED}/79": 1}, {f"{COUNTED}/79": 3}, "xid.79"),
         ({DBE: 1}, {DBE: 3}, "dcgm.volatile_dbe_detected"),
         ({"carrier": 1}, {"carrier": 0}, "net.link_down"),
     ],
@@ -43,6 +47,9 @@ def test_a_worse_value_than_before_is_a_fault(
     [
         ({XID: 79}, {XID: 79}),
         ({XID: 79}, {XID: 0}),
+        ({f"{COUNTED}/79": 3}, {f"{COUNTED}/79": 3}),
+        ({f"{COUNTED}/79": 3}, {f"{COUNTED}/79": 0}),
+        ({COUNTED: 1}, {COUNTED: 3}),
         ({DBE: 3}, {DBE: 3}),
         ({DBE: 3}, {DBE: 0}),
         ({}, {DBE: 3}),
@@ -164,3 +171,33 @@ def test_a_counter_of_remote_errors_names_the_remote_side() -> None:
 def test_a_counter_of_a_source_without_thresholds_is_no_fault() -> None:
     before, now = (port_sample("link_downed", value, source="ethtool-stats") for value in (0, 9))
     assert compare(before, now) == ()
+
+
+def test_the_fault_of_a_lost_link_names_its_port() -> None:
+    for port, named in ((NIC, "ens5"), (replace(NIC, name=None), "a port")):
+        (fault,) = compare(sample({"carrier": 1}, port), sample({"carrier": 0}, port))
+        assert fault.message == f"{named} lost its link."
+
+
+def test_the_fault_of_a_reduced_rate_names_its_port() -> None:
+    for port, named in ((NIC, "ens5"), (replace(NIC, name=None), "a port")):
+        before, now = (sample({"carrier": 1, "link_rate": rate}, port) for rate in (200, 100))
+        (fault,) = compare(before, now)
+        assert fault.message == f"The rate of {named} fell from 200 to 100 Gb/s."
+
+
+def test_the_evidence_of_a_fault_is_the_sample_up_to_4096_characters() -> None:
+    (fault,) = compare(sample({XID: 0}), sample({XID: 79, "Hostname": "n" * 5000}))
+    assert fault.evidence.startswith(f"{XID}: 79, Hostname: nnn")
+    assert len(fault.evidence) == 4096
+
+
+@pytest.mark.parametrize(("step", "seconds"), [(7613, 300), (1_000_000, 5000), (None, 300)])
+def test_an_iteration_is_stalled_after_five_times_its_usual_duration_and_at_least_300_seconds(
+    step: int | None, seconds: int
+) -> None:
+    values: dict[str, int | str] = {"iteration": 7} | ({} if step is None else {"step_milliseconds": step})
+    assert compare(sample(values), sample(values, minutes=(seconds - 1) / 60)) == ()
+    (fault,) = compare(sample(values), sample(values, minutes=seconds / 60))
+    assert (fault.code, fault.message) == ("train.stalled", f"Iteration 7 has been running for {seconds} s.")
+    assert fault.attributes == {"iteration": "7", "limit": f"{seconds} s"}

@@ -73,6 +73,10 @@ def test_no_text_of_any_captured_record_is_taken_for_a_secret() -> None:
         assert mask(path.read_bytes()) == path.read_bytes(), path.name
 
 
+def test_a_secret_that_follows_another_without_a_gap_is_masked_too() -> None:
+    assert mask(b"AIza" + b"a" * 30 + b"-ghp_+" + b"b" * 20) == b"AIza[masked][masked]"
+
+
 @given(st.binary(max_size=400))
 def test_masking_twice_changes_nothing(body: bytes) -> None:
     once = mask(body)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import Alias, AliasRow, Incarnation, NodeKey, NodeState
 from faultbridge.domain.records import RawRecord
 from faultbridge.pipeline.fold.changes import IncarnationMatch
@@ -86,3 +87,45 @@ def test_a_name_proves_no_instance_while_it_may_pass_on_and_an_instance_id_alway
     assert resolve((name,), {name: row}, "train-a") == replace(row, instance_id=None)
     ended = replace(row, valid_to=NOON)
     assert resolve((name,), {name: ended}, "train-a") == ended
+
+
+@pytest.mark.parametrize(("cluster", "found"), [("train-a", True), ("train-b", False), (None, True)])
+def test_a_node_of_another_cluster_is_found_only_by_a_record_that_names_no_cluster(
+    cluster: str | None, found: bool
+) -> None:
+    row, alias = AliasRow(NodeKey("train-a", "n-1"), "i-1", NOON), Alias("instance", "i-1")
+    assert resolve((alias,), {alias: row}, cluster) == (row if found else None)
+
+
+@pytest.mark.parametrize(
+    ("backing", "named", "by_alias", "expected"),
+    [
+        ("i-1", "i-1", None, IncarnationMatch.CURRENT),
+        ("i-1", "i-1", "i-2", IncarnationMatch.CURRENT),
+        ("i-1", "i-2", "i-1", IncarnationMatch.EARLIER),
+        ("i-1", None, "i-2", IncarnationMatch.EARLIER),
+        ("i-1", None, "i-1", IncarnationMatch.CURRENT),
+        ("i-1", None, None, IncarnationMatch.UNKNOWN),
+        (None, "i-1", "i-1", IncarnationMatch.UNKNOWN),
+    ],
+)
+def test_a_named_instance_decides_before_that_of_the_alias_and_both_before_the_time(
+    backing: str | None, named: str | None, by_alias: str | None, expected: IncarnationMatch
+) -> None:
+    state = backed_by(replace(CURRENT, instance_id=backing))
+    assert match_incarnation(state, record(instance_id=named), by_alias, NOON) is expected
+
+
+def test_an_observation_of_a_retired_node_is_about_an_earlier_instance_and_of_one_without_instance_unknown() -> None:
+    retired = replace(backed_by(), status=NodeStatus.RETIRED)
+    assert match_incarnation(retired, record(boot_id="boot-2"), None, NOON) is IncarnationMatch.EARLIER
+    empty = replace(node(), incarnation=None)
+    assert match_incarnation(empty, record(instance_id="i-1"), None, NOON) is IncarnationMatch.UNKNOWN
+
+
+@pytest.mark.parametrize(("named", "boot"), [("i-1", 3), ("i-2", 2)])
+def test_a_new_boot_is_not_learned_from_a_record_of_another_instance(named: str, boot: int) -> None:
+    state = backed_by(replace(CURRENT, instance_id="i-1"))
+    learned = record_boot(state, record(NOON + timedelta(hours=1), instance_id=named, boot_id="boot-3")).incarnation
+    assert learned is not None
+    assert (learned.boot, learned.since) == (boot, NOON + timedelta(hours=1) if boot == 3 else NOON)

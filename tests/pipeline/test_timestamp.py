@@ -54,6 +54,11 @@ def test_a_time_is_shifted_back_by_the_offset_of_the_sender_clock() -> None:
     assert found.attributes["time_claimed"] == "2026-02-03T12:59:00.000Z"
 
 
+@pytest.mark.parametrize(("claimed", "sent_at"), [(NOON, NOON + HOUR), (EARLIEST, NOON - MINUTE)])
+def test_the_time_of_the_receipt_and_the_start_of_2020_are_kept(claimed: datetime, sent_at: datetime) -> None:
+    assert with_time(claimed, sent_at=sent_at) == fault(claimed)
+
+
 def test_a_time_in_2038_becomes_the_receipt() -> None:
     assert with_time(datetime(2038, 1, 19, tzinfo=UTC)).observed_at == NOON
 
@@ -69,6 +74,7 @@ def test_times_of_a_clock_that_was_not_set_are_shifted_forward(behind: timedelta
     assert found.observed_at == NOON - MINUTE
     assert found.attributes["time_source"] == "shifted"
     assert found.attributes["time_claimed"] == to_text(NOON - behind - MINUTE)
+    assert with_time(NOON - behind, sent_at=NOON - behind).observed_at == NOON
 
 
 def test_a_time_from_a_right_clock_is_kept_although_the_sender_clock_was_not_set() -> None:
@@ -86,6 +92,10 @@ def test_a_missing_time_with_an_implausible_time_of_sending_is_the_receipt_and_i
     found = with_time(None, sent_at=sent_at)
     assert found.observed_at == NOON
     assert found.attributes == {"pid": "1", "time_source": "received", "time_claimed": to_text(sent_at)}
+
+
+def test_a_time_of_sending_at_the_longest_delay_is_used() -> None:
+    assert bounded_sent_at(NOON - MAX_DELAY, NOON) == NOON - MAX_DELAY
 
 
 @given(instants)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from faultbridge.domain.nodes import AliasRow, NodeKey
 from faultbridge.domain.records import RawRecord
 from faultbridge.pipeline.normalize.trust import EVENT_BUS, Trust, instance_of
-from tests.builders import KEY, NOON, config
+from tests.builders import KEY, NOON, after, config
 
 OWN, OTHER = "i-0aaaaaaaaaaaaaaa1", "i-0bbbbbbbbbbbbbbb2"
 NODE = f"AROANODEROLE:{OWN}"
@@ -133,3 +134,48 @@ def test_an_instance_may_not_report_a_job(sender: str | None, accepted: bool) ->
     listed = config(trusted_senders=(COLLECTOR,))
     assert (STRICT.refusal_of_report(sender, listed) is None) is accepted
     assert Trust().refusal_of_report(sender, listed) is None
+
+
+@pytest.mark.parametrize(
+    ("about", "roles", "trusted", "claim"),
+    [
+        (ROW, ("AROANODEROLE",), (), False),
+        (ROW, ("AROANODEROLE",), (NODE,), False),
+        (OTHER_ROW, ("AROANODEROLE",), (NODE,), True),
+        (ROW, ("AROAOTHERROLE",), (NODE,), True),
+        (ROW, (), (NODE,), True),
+        (ROW, (), (), False),
+    ],
+)
+def test_a_listed_instance_proves_only_what_it_reports_about_itself_in_a_node_role(
+    about: AliasRow, roles: tuple[str, ...], trusted: tuple[str, ...], claim: bool
+) -> None:
+    cluster = config(node_roles=roles, trusted_senders=trusted)
+    assert STRICT.is_claim(record(NODE, about.instance_id), cluster, about, ()) is claim
+
+
+@pytest.mark.parametrize("sender", [NODE, COLLECTOR, "webhook:grafana"])
+def test_nothing_is_a_claim_without_required_checks_or_from_the_event_bus(sender: str) -> None:
+    cluster = config(trusted_senders=(sender, EVENT_BUS))
+    assert not Trust().is_claim(record(sender, OWN), cluster, ROW, ())
+    assert not STRICT.is_claim(record(EVENT_BUS, OWN), cluster, ROW, ())
+
+
+EARLIER, LATER = after(hours=-1), after(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("trust", "sender", "claimed", "received"),
+    [
+        (STRICT, "AROASWEEP:faultbridge-sweep", EARLIER, EARLIER),
+        (STRICT, "AROASWEEP:faultbridge-sweep", LATER, NOON),
+        (STRICT, "AROASWEEP:faultbridge-sweep", None, NOON),
+        (STRICT, NODE, EARLIER, NOON),
+        (Trust(), NODE, EARLIER, EARLIER),
+        (Trust(), NODE, None, NOON),
+    ],
+)
+def test_a_record_that_is_sent_again_keeps_its_first_receipt_unless_an_instance_states_it(
+    trust: Trust, sender: str, claimed: datetime | None, received: datetime
+) -> None:
+    assert trust.received_at(sender, claimed, NOON) == received

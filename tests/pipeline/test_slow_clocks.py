@@ -1,0 +1,102 @@
+"""Slow clocks: how far heartbeats show that a clock is behind, and which times are corrected by how much."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from faultbridge.domain.conditions import Condition, Reporter
+from faultbridge.domain.faults import NODE_COMPONENT, Fault, Snapshot
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.records import RawRecord, SentValues
+from faultbridge.pipeline.normalize.timestamp import (
+    TOLERANCE,
+    clock_has_moved,
+    correct_observation,
+    correct_record,
+    slow_by,
+)
+from tests.builders import NOON, after, fault, node
+from tests.pipeline.test_repair_actions import condition
+
+SLOW = timedelta(hours=2)
+SECOND = timedelta(seconds=1)
+
+
+def reported(source: str, code: str = "host.clock") -> Snapshot:
+    """Return a health snapshot with a clock that is two hours behind."""
+    return Snapshot(source, {}, (fault(code, NODE_COMPONENT, source=source, attributes={"seconds_off": "-7200"}),))
+
+
+def known(source: str, code: str = "host.clock") -> NodeState:
+    """Return a node with an active condition that says how far a clock is off."""
+    active: Condition = replace(
+        condition(), code=code, reporters={source: Reporter(True, NOON)}, attributes={"seconds_off": "-7200"}
+    )
+    return node(conditions={f"{code}@node": active})
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "slow"),
+    [
+        ("heartbeat", "host.clock", SLOW),
+        ("gpud", "host.clock", timedelta(0)),
+        ("heartbeat", "host.silent", timedelta(0)),
+    ],
+)
+def test_only_heartbeats_that_report_a_wrong_clock_show_that_it_is_behind(
+    source: str, code: str, slow: timedelta
+) -> None:
+    assert slow_by(node(), [reported(source, code)]) == slow
+    assert slow_by(known(source, code)) == slow
+
+
+def test_a_heartbeat_that_is_being_processed_decides_before_the_state_of_the_node() -> None:
+    (found,) = reported("heartbeat").present
+    newer = Snapshot("heartbeat", {}, (replace(found, attributes={"seconds_off": "-600"}),))
+    assert slow_by(known("heartbeat"), [newer]) == timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(("seconds", "moved"), [(120, False), (121, True)])
+def test_a_clock_has_moved_if_the_reports_differ_by_more_than_two_minutes(seconds: int, moved: bool) -> None:
+    for one, other in ((0, seconds), (seconds, 0)):
+        assert clock_has_moved({"seconds_off": f"-{one}"}, {"seconds_off": f"-{other}"}) is moved
+
+
+def record(sent_at: datetime, **others: SentValues | None) -> RawRecord:
+    return RawRecord("r-1", "kernel-log", "train-a", "n-1", b"x", sent_at, NOON, **others)
+
+
+def test_the_sending_time_of_a_slow_clock_and_the_earlier_ones_in_the_record_are_moved_alike() -> None:
+    corrected = correct_record(record(NOON - SLOW, values=SentValues("d", {"d": after(hours=-3)})), SLOW)
+    assert (corrected.sent_at, corrected.values) == (NOON, SentValues("d", {"d": after(hours=-1)}))
+
+
+def test_a_record_of_another_clock_is_not_corrected() -> None:
+    sent = record(after(minutes=-1), values=SentValues("d", {"d": after(hours=-3)}))
+    assert correct_record(sent, SLOW) is sent
+
+
+@pytest.mark.parametrize(
+    ("age", "corrected"),
+    [(SLOW - TOLERANCE, NOON), (SLOW - TOLERANCE - SECOND, NOON - SLOW + TOLERANCE + SECOND)],
+)
+def test_a_time_counts_as_one_of_the_slow_clock_up_to_two_minutes_ahead_of_it(
+    age: timedelta, corrected: datetime
+) -> None:
+    found = correct_observation(fault(observed_at=NOON - age), record(NOON - SLOW), SLOW)
+    assert found.observed_at == corrected
+    assert ("time_claimed" in found.attributes) is (corrected == NOON)
+
+
+def test_a_fault_whose_time_is_not_corrected_is_unchanged() -> None:
+    observed: Fault = fault(observed_at=after(minutes=-1))
+    assert correct_observation(observed, record(NOON - SLOW), SLOW) is observed
+
+
+def test_a_record_that_waited_longer_than_the_clock_is_behind_is_moved_to_its_receipt() -> None:
+    waited = SLOW + timedelta(hours=1)
+    found = correct_observation(fault(observed_at=NOON - waited - SECOND), record(NOON - waited), SLOW)
+    assert found.observed_at == NOON - SECOND
