@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cluster.jobs import RESUME_WITHIN
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.ledger import job_timeline
@@ -15,7 +16,7 @@ from faultbridge.ledger.recover import RecoverTable
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.pipeline import entry_builder
 from faultbridge.simulation.fakes.objects import FakeVault
-from tests.jobs.test_resume import break_and_end, started
+from tests.jobs.test_resume import break_and_end, jobs, started
 from tests.scenarios.world import CLUSTER, World
 
 QUERY = TimelineQuery(CLUSTER, job="1")
@@ -79,6 +80,43 @@ def test_entries_up_to_five_minutes_after_the_job_may_resume_are_part_of_it() ->
         world.clock.advance(timedelta(milliseconds=1))
     texts = [line.event["data"].get("text") for line in Timeline(world.table).entries(QUERY)]
     assert (len(texts), texts[-1]) == (before + 1, "still part of it")
+
+
+def test_a_job_that_cannot_resume_shows_its_nodes_until_a_week_and_five_minutes_after_its_end() -> None:
+    world = started(1)
+    break_and_end(world, outcome="succeeded")
+    world.clock.advance(RESUME_WITHIN + SKEW)
+    for text in ("still part of it", "too late"):
+        note(world, text)
+        world.clock.advance(timedelta(milliseconds=1))
+    assert note_texts(world) == ["still part of it"]
+
+
+def test_the_entries_of_an_affected_node_have_no_end_while_the_job_runs() -> None:
+    world = started(1)
+    world.fault(1)
+    world.process_entries()
+    world.clock.advance(2 * RESUME_WITHIN)
+    note(world, "still running")
+    assert note_texts(world) == ["still running"]
+
+
+def test_entries_from_five_minutes_before_the_start_of_the_job_are_part_of_it() -> None:
+    world = World(nodes=2)
+    for text in ("too early", "part of it"):
+        world.clock.advance(timedelta(milliseconds=1))
+        note(world, text)
+    world.clock.advance(job_timeline.BEFORE_START)
+    jobs(world).start(CLUSTER, "1", [world.key(1).node])
+    world.fault(1)
+    world.process_entries()
+    assert note_texts(world) == ["part of it"]
+
+
+def note_texts(world: World) -> list[str]:
+    """Return the texts of the notes in the timeline of job 1."""
+    data = [line.event["data"] for line in Timeline(world.table).entries(QUERY)]
+    return [one["text"] for one in data if "text" in one]
 
 
 def note(world: World, text: str) -> None:

@@ -25,6 +25,10 @@ def test_a_token_of_another_request_or_installation_is_refused(scope: str, secre
         Tokens(lambda: secret).read(scope, token)
 
 
+def test_a_token_that_an_earlier_release_signed_stays_valid() -> None:
+    assert TOKENS.read("scope", "XItceGG0WxyWuWMGN1zn8HBvc2l0aW9u") == "position"
+
+
 def test_the_end_of_a_scope_is_not_taken_for_the_start_of_a_position() -> None:
     assert TOKENS.sign("ab", "c")[:TAG_BYTES] != TOKENS.sign("a", "bc")[:TAG_BYTES]
 

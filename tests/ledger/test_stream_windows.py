@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from faultbridge.domain.nodes import Head, NodeKey
+from faultbridge.ledger.queries import end_before, last_before, node_head
 from faultbridge.ledger.timeline import Timeline
 from faultbridge.simulation.fakes import FakeTable, ManualClock
+from faultbridge.storage import keys
 from faultbridge.storage.writes import Put
 from tests.builders import NOON
 from tests.ledger.bulk import CLUSTER, rows
 
 NODE = "n-0000"
+PARTITION = keys.node_partition(NodeKey(CLUSTER, NODE))
 
 
-def timeline_of(entries: int) -> tuple[Timeline, object]:
+def timeline_of(entries: int) -> tuple[Timeline, Head]:
     """Return a timeline of one node with one entry a minute from noon on, and the head of its stream."""
     table = FakeTable(ManualClock(NOON))
     for row in rows(entries, 1, 1):
         table.write(Put(row))
-    from faultbridge.domain.nodes import NodeKey
-    from faultbridge.ledger.queries import node_head
-
     return Timeline(table), node_head(table, NodeKey(CLUSTER, NODE))
 
 
@@ -33,11 +35,12 @@ TIMELINE, HEAD = timeline_of(60)
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(-5, 65), st.integers(-5, 65), st.integers(1, 70))
+@example(-5, -5, 1)
 def test_a_window_holds_the_newest_entries_of_its_span_and_states_whether_there_are_older_ones(
     since: int, until: int, limit: int
 ) -> None:
     span = NOON + timedelta(minutes=since), NOON + timedelta(minutes=until)
-    lines, older = TIMELINE.window(CLUSTER, NODE, HEAD, span, limit)  # type: ignore[arg-type]
+    lines, older = TIMELINE.window(CLUSTER, NODE, HEAD, span, limit)
     expected = [number + 1 for number in range(60) if since <= number < until]
     assert [line.event["metadata"]["sequence"] for line in lines] == expected[-limit:]
     assert older is (len(expected) > limit)
@@ -45,6 +48,25 @@ def test_a_window_holds_the_newest_entries_of_its_span_and_states_whether_there_
 
 @pytest.mark.parametrize("span", [(None, None), (NOON - timedelta(days=1), None)])
 def test_a_window_without_limits_ends_with_the_last_entry(span: tuple[datetime | None, datetime | None]) -> None:
-    lines, older = TIMELINE.window(CLUSTER, NODE, HEAD, span, 10)  # type: ignore[arg-type]
+    lines, older = TIMELINE.window(CLUSTER, NODE, HEAD, span, 10)
     assert [line.event["metadata"]["sequence"] for line in lines] == list(range(51, 61))
     assert older
+
+
+def test_the_last_entry_before_any_time_is_found() -> None:
+    found = [last_before(TIMELINE.table, PARTITION, HEAD, NOON + timedelta(minutes=minute)) for minute in range(63)]
+    sequences = [*range(1, 61), 60, 60]
+    assert found == [None, *(keys.entry(PARTITION, 1, sequence).sk for sequence in sequences)]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "sequence", "minute", "end"),
+    [(1, 60, 0, None), (1, 60, 1, (1, 1)), (2, 0, 0, (2, 0)), (2, 3, 0, (2, 3))],
+    ids=["no entry is earlier", "one is", "only those of earlier epochs are", "all are, and have expired"],
+)
+def test_the_end_of_a_window_is_in_an_earlier_epoch_only_if_the_current_one_begins_later(
+    epoch: int, sequence: int, minute: int, end: tuple[int, int] | None
+) -> None:
+    head = replace(HEAD, epoch=epoch, sequence=sequence)
+    found = end_before(TIMELINE.table, PARTITION, head, NOON + timedelta(minutes=minute))
+    assert found == (end and keys.entry(PARTITION, *end).sk)

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.times import from_text
+from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Rejected
 from faultbridge.ledger import timeline as module
 from faultbridge.ledger.follow import follow
 from faultbridge.ledger.timeline import Line, Timeline, TimelineQuery, is_late, sort_by_occurrence
+from tests.builders import NOON
 from tests.ingest.world import LedgerFixture
 
 
@@ -190,6 +191,21 @@ def test_a_late_entry_is_marked_and_sorted_by_occurrence() -> None:
     lines = sort_by_occurrence(list(Timeline(world.table).entries(TimelineQuery("train-a", "n-1"))))
     assert texts(lines) == ["Node Status Change", "long ago", "first"]
     assert [is_late(line.event) for line in lines] == [False, True, False]
+
+
+@pytest.mark.parametrize(("milliseconds", "late"), [(120_000, False), (120_001, True)])
+def test_an_entry_is_late_if_it_was_recorded_more_than_two_minutes_after_it_happened(
+    milliseconds: int, late: bool
+) -> None:
+    times = {"occurred_at": to_text(NOON), "recorded_at": to_text(NOON + timedelta(milliseconds=milliseconds))}
+    assert is_late({"metadata": times}) is late
+
+
+def test_a_stream_is_read_from_an_entry_on_up_to_a_limit() -> None:
+    world, timeline = timeline_of_six_nodes()
+    world.rollup("train-a")
+    assert texts(timeline.stream("train-a", "n-3", (1, 2), 2)) == ["n-3 1", "n-3 2"]
+    assert texts(timeline.stream("train-a", None, (1, 0), 2)) == ["Cluster Status Change"]
 
 
 def test_follow_yields_each_entry_once_although_the_index_lags() -> None:

@@ -44,6 +44,14 @@ def test_entries_with_only_the_uuid_belong_to_the_device_too() -> None:
     assert list(dict.fromkeys(node for node, _ in entries_of(Timeline(world.table), device=UUID))) == ["n-1", "n-2"]
 
 
+def test_entries_with_only_the_serial_number_belong_to_the_uuid_that_has_it() -> None:
+    world = LedgerFixture()
+    for node, component in (("n-1", gpu(uuid=UUID, serial=SERIAL)), ("n-2", gpu(serial=SERIAL))):
+        world.observe_faults(world.register_node(node), fault(component=component))
+        world.pass_time(minutes=1)
+    assert {node for node, _ in entries_of(Timeline(world.table), device=UUID)} == {"n-1", "n-2"}
+
+
 def test_gpus_that_share_a_serial_number_are_distinguished_by_uuid() -> None:
     world = LedgerFixture()
     world.observe_faults(world.register_node("n-1"), fault(component=gpu(uuid=UUID, serial=SERIAL)))

@@ -11,7 +11,7 @@ from faultbridge.domain.entries import EntryType
 from faultbridge.domain.faults import Component, ComponentType
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
-from faultbridge.ledger.verify import Break, BreakKind, Verify
+from faultbridge.ledger.verify import AnchoredHashes, Break, BreakKind, Verify
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete, Key, Put, Update
 from tests.builders import change_stored_head, fault
@@ -194,41 +194,6 @@ def test_a_node_in_the_node_list_without_a_state_is_a_break() -> None:
     assert [one.object for one in verify("train-a").breaks] == ["NODE#train-a#n-1 STATE"]
 
 
-def test_entries_recorded_during_the_verification_are_not_breaks() -> None:
-    world, verify = recorded_history()
-    pending = iter([True])
-
-    def note_before_the_head(call: Any) -> None:
-        if call.argument != keys.node_state(N1) or not next(pending, False):
-            return
-        world.note(N1, "before the head was read")
-        world.table.seam.after = note_after_the_head
-
-    def note_after_the_head(_call: Any) -> None:
-        world.table.seam.after = lambda _: None
-        world.note(N1, "after it was read")
-
-    world.table.seam.before = note_before_the_head
-    verified = verify("train-a", "n-1")
-    assert (verified.breaks, next(pending, None)) == ([], None)
-
-
-@pytest.mark.parametrize(("moment", "entries"), [("before", 6), ("after", 5)])
-def test_entries_recorded_before_or_after_the_head_was_read_are_not_breaks(moment: str, entries: int) -> None:
-    world, verify = recorded_history()
-    reads = iter(range(10))
-
-    def note(call: Any) -> None:
-        # The first read of the state is for its shard, before the entries are read; the second one is for the head.
-        if call.argument == keys.node_state(N1) and next(reads) == 1:
-            setattr(world.table.seam, moment, lambda _: None)
-            world.note(N1, "after the entries were read")
-
-    setattr(world.table.seam, moment, note)
-    verified = verify("train-a", "n-1")
-    assert (verified.breaks, verified.entries, next(reads)) == ([], entries, 2)
-
-
 def test_a_state_that_cannot_be_read_is_one_break_without_a_position() -> None:
     world, verify = recorded_history()
     key = keys.node_state(N1)
@@ -248,3 +213,44 @@ def test_an_unknown_cluster_or_node_cannot_be_verified(cluster: str, node: str |
     _, verify = recorded_history()
     with pytest.raises(Rejected, match=f"unknown_{reason}"):
         verify(cluster, node)
+
+
+@pytest.mark.parametrize(
+    ("key", "change"),
+    [
+        (keys.cluster_config("train-a"), {("version",): 7}),
+        (keys.stream_anchor(keys.node_partition(N1)), {("expires_to",): "damaged"}),
+    ],
+    ids=["registration", "seal"],
+)
+def test_a_damaged_registration_or_seal_is_one_break_that_names_it(key: Key, change: dict[Any, Any]) -> None:
+    world, verify = recorded_history()
+    world.table.write(Update(key, set=change))
+    (found,) = verify("train-a").breaks
+    assert (found.kind, found.object) == (BreakKind.ROW, f"{key.pk} {key.sk}")
+
+
+def test_a_row_of_a_node_whose_state_cannot_be_read_is_a_break() -> None:
+    world, verify = recorded_history()
+    world.observe_faults(N1)
+    row = keys.unhealthy_node("train-a", 0, "n-1")
+    world.table.write(Update(keys.node_state(N1), set={("state",): "damaged"}))
+    assert f"{row.pk} {row.sk}" in [one.object for one in verify("train-a").breaks]
+
+
+def test_a_seal_before_the_first_entry_is_found_with_anchors() -> None:
+    world, verify = recorded_history()
+    anchor, place = keys.stream_anchor(keys.node_partition(N1)), "0000#000000000001"
+    seal = {"epoch": 0, "seq": 1, "hash": "", "expires_to": place, "place": place}
+    world.table.write(Put({"pk": anchor.pk, "sk": anchor.sk, "schema": 1, **seal}))
+    (found,) = verify("train-a", "n-1", AnchoredHashes()).breaks
+    assert (found.epoch, found.sequence, found.kind) == (0, 1, BreakKind.ANCHOR)
+
+
+def test_the_stream_of_a_cluster_can_be_verified_alone() -> None:
+    world, verify = recorded_history()
+    world.table.write(Delete(entry_key(3)))
+    verified = verify.cluster_stream("train-a")
+    assert (verified.streams, verified.entries, verified.whole) == (1, 1, True)
+    world.table.write(Delete(keys.entry(keys.cluster_partition("train-a"), 1, 1)))
+    assert [(one.stream, one.kind) for one in verify.cluster_stream("train-a").breaks] == [("train-a", BreakKind.HEAD)]

@@ -156,6 +156,16 @@ def test_one_fault_of_one_card_is_no_offender() -> None:
     assert fleet.offenders() == []
 
 
+def test_a_slot_in_which_a_card_was_seen_without_faults_counts_for_the_card() -> None:
+    fleet = Fleet(nodes=2)
+    fleet.show(2, card("1"))
+    fleet.show(1, card("1"))
+    for code in ("xid.48", "xid.79"):
+        fleet.advance_minutes()
+        fleet.fault(1, component=Component(ComponentType.GPU, pci="0000:c1:00"), code=code)
+    assert [found[:3] for found in fleet.offenders()] == [("1", (1, 0), (0, 0))]
+
+
 def test_sightings_whose_entries_have_expired_are_erased_with_their_cluster() -> None:
     fleet = Fleet()
     fleet.show(1, card("1"))

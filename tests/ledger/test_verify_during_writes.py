@@ -1,0 +1,56 @@
+"""Verify reports no break for what is written while it reads: entries, rows of a node, and seals."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.simulation.fakes.seam import Call
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Delete
+from tests.archive.world import ArchiveWorld
+from tests.ledger.test_verify import N1, recorded_history
+
+
+@pytest.mark.parametrize(("moment", "entries"), [("before", 6), ("after", 5)])
+def test_entries_recorded_before_or_after_the_head_was_read_are_not_breaks(moment: str, entries: int) -> None:
+    world, verify = recorded_history()
+    reads = iter(range(10))
+
+    def note(call: Call) -> None:
+        # The first read of the state is for its shard, before the entries are read; the second one is for the head.
+        if call.argument == keys.node_state(N1) and next(reads) == 1:
+            setattr(world.table.seam, moment, lambda _: None)
+            world.note(N1, "after the entries were read")
+
+    setattr(world.table.seam, moment, note)
+    verified = verify("train-a", "n-1")
+    assert (verified.breaks, verified.entries, next(reads)) == ([], entries, 2)
+
+
+def test_rows_that_change_with_their_state_during_the_verification_are_not_breaks() -> None:
+    world, verify = recorded_history()
+
+    def fail_before_the_rows_are_read(call: Call) -> None:
+        if call.name == "table.get_many":
+            world.table.seam.before = lambda _: None
+            world.observe_faults(N1)
+
+    world.table.seam.before = fail_before_the_rows_are_read
+    assert verify("train-a", "n-1").breaks == []
+    assert world.table.get(keys.unhealthy_node("train-a", 0, "n-1")) is not None
+
+
+def test_entries_that_expire_during_the_verification_are_not_breaks() -> None:
+    world = ArchiveWorld()
+    world.record_history()
+
+    def expire_before_the_entries_are_read(call: Call) -> None:
+        if call.argument == (keys.node_partition(N1), None):
+            world.table.seam.before = lambda _: None
+            world.seal_day()
+            for sequence in range(1, 5):
+                world.table.write(Delete(world.entry_key(sequence)))
+
+    world.table.seam.before = expire_before_the_entries_are_read
+    verified = world.verify(node="n-1")
+    assert (verified.breaks, verified.entries) == ([], 1)
