@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.cases import Approval, RepairAction
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import NodeState
-from faultbridge.pipeline.decide.repair_actions import believed, without_claims
-from tests.builders import NOON, after, arrival, fault, folded, node
+from faultbridge.pipeline.decide.repair_actions import believed, unconfirmed, without_claims
+from tests.builders import NOON, OTHER_GPU, POLICY, after, arrival, fault, folded, node
 from tests.pipeline.test_repair_actions import case
 
 
@@ -55,3 +55,43 @@ def test_a_case_believes_claims_about_the_boot_that_failed_its_verification_only
     assert believed(claimed, case(RepairAction.VERIFY, confirmed_at=since)) == claimed
     before = since.replace(year=since.year - 1)
     assert believed(claimed, case(RepairAction.VERIFY, confirmed_at=before)) == without_claims(claimed)
+
+
+def requiring(claimed: Action | None, proven: Action | None) -> NodeState:
+    """Return a node with a claimed and a proven condition that require these actions."""
+    claim = [arrival(fault("xid.48", action=claimed), claimed=True)] if claimed else []
+    return folded(node(), *claim, *([arrival(fault("xid.79", OTHER_GPU, action=proven))] if proven else [])).state
+
+
+def test_a_node_without_its_claims_keeps_its_proven_conditions():
+    both = requiring(Action.REPLACE_NODE, Action.RESET_GPU)
+    assert [one.code for one in without_claims(both).active()] == ["xid.79"]
+    assert without_claims(requiring(Action.REPLACE_NODE, None)).conditions == {}
+    proven = requiring(None, Action.RESET_GPU)
+    assert without_claims(proven) == proven
+
+
+RESET, REBOOT, REPLACE = Action.RESET_GPU, Action.REBOOT_NODE, Action.REPLACE_NODE
+
+
+@pytest.mark.parametrize(
+    ("claimed", "proven", "repair_action", "verified_first"),
+    [
+        (REPLACE, None, RepairAction.REPLACE_NODE, True),
+        (RESET, None, RepairAction.REPLACE_NODE, True),
+        (REPLACE, RESET, RepairAction.REPLACE_NODE, True),
+        (REPLACE, Action.RUN_DIAGNOSTICS, RepairAction.RESET_GPU, True),
+        (REPLACE, RESET, RepairAction.RESET_GPU, False),
+        (RESET, REBOOT, RepairAction.REPLACE_NODE, False),
+        (REPLACE, REPLACE, RepairAction.REPLACE_NODE, False),
+        (None, RESET, RepairAction.REPLACE_NODE, False),
+    ],
+)
+def test_a_repair_action_that_only_claims_require_is_confirmed_by_a_verification_first(
+    claimed, proven, repair_action, verified_first
+):
+    state = requiring(claimed, proven)
+    assert unconfirmed(state, case(repair_action), POLICY) is verified_first
+    approval = Approval(1, repair_action, NOON, after(hours=1), granted=True)
+    assert not unconfirmed(state, case(repair_action, approval=approval), POLICY)
+    assert not unconfirmed(state, case(repair_action, confirmed_at=NOON), POLICY)

@@ -83,6 +83,14 @@ def test_an_isolated_node_does_not_return_to_service_when_its_fault_ends() -> No
     assert recorded(over) == ["Node Fault Cleared"]
 
 
+@pytest.mark.parametrize("status", [NodeStatus.PROVISIONING, NodeStatus.FAILED, NodeStatus.QUARANTINED])
+def test_the_case_of_a_node_out_of_service_stays_when_its_fault_ends(status: NodeStatus) -> None:
+    begun = replace(observed(arrival(fault())).state, status=status)
+    over = observed(arrival(Clear("kernel-log", "xid.79", GPU, "over"), at=after(minutes=1)), state=begun)
+    assert recorded(over) == ["Node Fault Cleared"]
+    assert over.state.case == begun.case
+
+
 @pytest.mark.parametrize(
     "registered",
     [{"mode": Mode.OBSERVE}, {"repair_owner": RepairOwner.OBSERVE}],
@@ -92,9 +100,12 @@ def test_a_cluster_in_observe_mode_gets_no_case(registered) -> None:
     assert recorded(transition) == ["Node Fault Detected", "healthy>degraded"]
 
 
-def test_a_fault_older_than_an_hour_is_recorded_but_opens_no_case() -> None:
-    transition = observed(arrival(fault(), at=after(hours=-2)))
-    assert recorded(transition) == ["Node Fault Detected", "healthy>degraded"]
+@pytest.mark.parametrize(("minutes", "opens"), [(60, True), (61, False), (120, False)])
+def test_a_fault_older_than_an_hour_is_recorded_but_opens_no_case(minutes: int, opens: bool) -> None:
+    transition = observed(arrival(fault(), at=after(minutes=-minutes)))
+    assert recorded(transition)[0] == "Node Fault Detected"
+    assert (transition.state.case is not None) is opens
+    assert transition.state.status is NodeStatus.DEGRADED
 
 
 def test_a_fault_of_unknown_incarnation_degrades_and_never_opens_a_case() -> None:
@@ -110,6 +121,12 @@ def test_a_waiting_case_is_queued_by_a_tick_after_its_waiting_period() -> None:
     early = tick(waiting.state, rules=rules(policy=patient), now=after(seconds=89))
     due = tick(waiting.state, rules=rules(policy=patient), now=after(seconds=90))
     assert (recorded(early), recorded(due)) == ([], ["open>queued"])
+    assert due.drafts[-1].data["reason"] == "waiting period over"
+
+
+def test_a_case_whose_rule_sets_no_waiting_period_states_that_when_it_is_queued() -> None:
+    queued = observed(arrival(fault()))
+    assert [draft.data["reason"] for draft in queued.drafts[1:]] == ["xid.79", "xid.79", "no waiting period applies"]
 
 
 def test_a_rule_overrides_severity_and_action_in_the_entry() -> None:

@@ -4,14 +4,39 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import DEFAULT_RULE, Match, Policy, Rule
-from faultbridge.pipeline.decide.governing_rules import governing_rules, rule_of_case, rule_to_ask, with_governing_rules
-from tests.pipeline.test_repair_actions import FAULTY, case
+from faultbridge.pipeline.decide.governing_rules import (
+    governing_rules,
+    requirement_for,
+    rule_of_case,
+    rule_to_ask,
+    strongest_requirement,
+    with_governing_rules,
+)
+from tests.builders import node
+from tests.pipeline.test_repair_actions import FAULTY, case, condition
 
 REPLACE = RepairAction.REPLACE_NODE
 UNKNOWN = replace(case(REPLACE), rule="former-name")
 EMPTY = replace(FAULTY, conditions={})
+RESET, REBOOT, NONE = Action.RESET_GPU, Action.REBOOT_NODE, Action.NONE
+
+
+def needing(*actions: Action, **others: object) -> NodeState:
+    """Return a node with a condition for each of these actions; the first is fault xid.0."""
+    found = {f"xid.{n}": replace(condition(action), code=f"xid.{n}", **others) for n, action in enumerate(actions)}  # type: ignore[arg-type]
+    return node(conditions=found)
+
+
+def rule_for_each(*names: str, **fields: object) -> Policy:
+    """Return a policy in which each fault has a rule of its own; fault xid.0 has the first one."""
+    rules = [Rule(name, Match(codes=(f"xid.{n}",)), **fields) for n, name in enumerate(names)]  # type: ignore[arg-type]
+    return Policy("p", (*rules, Rule("own")))
 
 
 def test_without_any_condition_a_case_of_an_unknown_rule_asks_for_each_repair() -> None:
@@ -47,3 +72,72 @@ def test_each_rule_counts_once() -> None:
     policy = Policy("p", (Rule("all"),))
     rules = governing_rules(FAULTY, replace(UNKNOWN, rule="all"), policy, RepairAction.RESET_GPU)
     assert [rule.name for rule in rules] == ["all"]
+
+
+@pytest.mark.parametrize(
+    ("actions", "strongest"), [((RESET, REBOOT), "b"), ((REBOOT, RESET), "a"), ((NONE, RESET), "b"), ((NONE,), None)]
+)
+def test_the_strongest_repair_action_counts_before_the_worst_fault(
+    actions: tuple[Action, ...], strongest: str | None
+) -> None:
+    state = needing(*actions)
+    severity = {action: Severity.ERROR if action is REBOOT else Severity.FATAL for action in actions}
+    conditions = {key: replace(one, severity=severity[one.action]) for key, one in state.conditions.items()}
+    found = strongest_requirement(replace(state, conditions=conditions), rule_for_each("a", "b"))
+    assert (found.rule.name if found else None) == strongest
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_of_equally_strong_requirements_one_that_is_no_dry_run_counts_before_the_worst_fault(first: bool) -> None:
+    state = needing(REBOOT, REBOOT)
+    worse, mild = ("xid.0", "xid.1") if first else ("xid.1", "xid.0")
+    conditions = {**state.conditions, mild: replace(state.conditions[mild], severity=Severity.ERROR)}
+    policy = Policy("p", (Rule("real", Match(codes=(mild,))), Rule("reported", Match(codes=(worse,)), dry_run=True)))
+    found = strongest_requirement(replace(state, conditions=conditions), policy)
+    assert found is not None
+    assert found.rule.name == "real"
+
+
+def test_a_fault_that_may_be_of_an_earlier_instance_requires_nothing() -> None:
+    uncertain = needing(REBOOT, known_incarnation=False)
+    assert strongest_requirement(uncertain, rule_for_each("a")) is None
+    attempted = replace(UNKNOWN, rule="own")
+    assert [rule.name for rule in governing_rules(uncertain, attempted, rule_for_each("a"), REPLACE)] == ["own"]
+
+
+def test_a_fault_that_needs_no_case_brings_no_rule() -> None:
+    rules = governing_rules(needing(NONE), replace(UNKNOWN, rule="own"), rule_for_each("a"), REPLACE)
+    assert [rule.name for rule in rules] == ["own"]
+
+
+@pytest.mark.parametrize(
+    ("actions", "required"),
+    [
+        ((), []),
+        ((REBOOT,), ["verify", "reset_gpu", "reboot_node"]),
+        ((RESET, Action.REPLACE_NODE), ["verify", "reset_gpu", "reboot_node", "replace_node"]),
+        ((Action.RUN_DIAGNOSTICS,), ["verify"]),
+    ],
+)
+def test_a_requirement_covers_its_repair_action_and_each_weaker_one(
+    actions: tuple[Action, ...], required: list[str]
+) -> None:
+    state, policy = needing(*actions), rule_for_each("a", "b")
+    covered = [action.value for action in RepairAction if requirement_for(state, policy, action) is not None]
+    assert covered == required
+
+
+@pytest.mark.parametrize(
+    ("action", "governing"),
+    [
+        (RepairAction.RESET_GPU, ["own", "resets", "reboots"]),
+        (RepairAction.REBOOT_NODE, ["own", "reboots"]),
+        (RepairAction.REPLACE_NODE, ["own", "resets", "reboots", "asks"]),
+    ],
+)
+def test_the_rules_of_faults_that_require_an_action_govern_it_and_else_those_of_all_faults(
+    action: RepairAction, governing: list[str]
+) -> None:
+    state = needing(RESET, REBOOT, Action.CONTACT_SUPPORT)
+    rules = governing_rules(state, replace(UNKNOWN, rule="own"), rule_for_each("resets", "reboots", "asks"), action)
+    assert [rule.name for rule in rules] == governing

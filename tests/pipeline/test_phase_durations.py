@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from faultbridge.domain.cases import RepairAction
+import pytest
+
+from faultbridge.domain.cases import Phase, RepairAction
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.pipeline.decide.phase_durations import durations
+from faultbridge.pipeline.decide.phase_durations import durations, gpu_time_lost
 from tests.builders import after
 from tests.pipeline.test_repair_actions import case
 
@@ -19,3 +21,23 @@ def test_the_phases_of_a_case_follow_each_other_until_the_end() -> None:
     marks = {CaseStatus.QUEUED: after(minutes=2), CaseStatus.OPEN: after(minutes=1)}
     found = durations(replace(case(RepairAction.REPLACE_NODE), marks=marks), after(minutes=5))
     assert list(found.items()) == [(CaseStatus.OPEN, 60_000), (CaseStatus.QUEUED, 180_000)]
+
+
+def test_phases_that_were_reached_at_the_same_time_keep_their_normal_order() -> None:
+    reached = (Phase.DRAINING, "unknown", CaseStatus.IN_PROGRESS, CaseStatus.OPEN, "detected", CaseStatus.QUEUED)
+    found = durations(replace(case(RepairAction.REPLACE_NODE), marks=dict.fromkeys(reached, after())), after(minutes=1))
+    expected = ["detected", CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PROGRESS, Phase.DRAINING, "unknown"]
+    assert list(found) == expected
+    assert sum(found.values()) == found["unknown"] == 60_000
+
+
+@pytest.mark.parametrize(("gpus", "attempted", "lost"), [(8, True, 480_000), (8, False, 0), (None, True, None)])
+def test_gpu_time_is_lost_from_the_opening_of_a_case_whose_repair_started(
+    gpus: int | None, attempted: bool, lost: int | None
+) -> None:
+    marks = {CaseStatus.OPEN: after()} | ({CaseStatus.IN_PROGRESS: after(seconds=30)} if attempted else {})
+    assert gpu_time_lost(case(RepairAction.REPLACE_NODE, gpus=gpus, marks=marks), after(minutes=1)) == lost
+
+
+def test_gpu_time_lost_is_unknown_without_the_number_of_gpus() -> None:
+    assert gpu_time_lost(case(RepairAction.VERIFY), after(minutes=1)) is None

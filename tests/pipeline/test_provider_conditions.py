@@ -55,6 +55,20 @@ def test_conditions_that_need_an_operator_come_first_and_the_others_are_limited(
     assert [one.group for one in found] == [None, *sorted(groups)[: MAX_CONDITIONS - 1]]
 
 
+def test_conditions_are_sorted_by_the_need_of_an_operator_then_by_kind_and_group() -> None:
+    groups = {name: GroupStatus(1, complete=False) for name in ("a", "b")}
+    efa, rival = replace(NO_CAPACITY, kind=ConditionKind.EFA_CHECK), replace(FAILED, kind=ConditionKind.RIVAL_REPAIR)
+    launches = [NO_CAPACITY, replace(efa, group="b"), replace(efa, group="a")]
+    found = open_conditions((), launches, ProviderStatus((replace(rival, group=None), FAILED), groups), NOON)
+    assert [(one.kind, one.group) for one in found] == [
+        (ConditionKind.GROUP_FAILED, "b"),
+        (ConditionKind.RIVAL_REPAIR, None),
+        (ConditionKind.EFA_CHECK, "a"),
+        (ConditionKind.EFA_CHECK, "b"),
+        (ConditionKind.NO_CAPACITY, "a"),
+    ]
+
+
 @pytest.mark.parametrize(("length", "shown"), [(MAX_MESSAGE, MAX_MESSAGE), (MAX_MESSAGE + 1, MAX_MESSAGE)])
 def test_a_long_message_is_cut_and_marked(length: int, shown: int) -> None:
     (opened,) = open_conditions((), [replace(NO_CAPACITY, message="x" * length)], SHORT, NOON)

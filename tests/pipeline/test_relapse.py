@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Action, Family
-from faultbridge.domain.policy import Rule
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import Limits, Rule
 from faultbridge.domain.probation import Probation
-from faultbridge.pipeline.decide.relapse import MAX_PROBATIONS, respond
+from faultbridge.pipeline.decide.relapse import MAX_PROBATIONS, respond, start_probation
 from faultbridge.pipeline.fold.condition_updates import new_condition
 from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, fault, node
+from tests.pipeline.test_repair_actions import case
 
 ORDER = list(RepairAction)
 UNTIL = after(hours=24)
@@ -48,6 +51,7 @@ def test_a_relapse_never_repeats_a_disruptive_action_and_never_weakens_the_requi
 
 
 @given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=3)))
+@example(timedelta(hours=24))
 def test_probation_ends_at_its_time(passed: timedelta) -> None:
     state = node(probations=(probation(RepairAction.RESET_GPU),))
     response = respond(state, condition(), Rule("r"), NOON + passed)
@@ -82,3 +86,45 @@ def test_a_node_keeps_few_probations_and_the_strongest_action_of_them_counts() -
     assert response.repair_action is RepairAction.REPLACE_NODE
     assert "relapse after reboot_node" in response.text
     assert MAX_PROBATIONS == 8
+
+
+def repaired(state: NodeState, family: Family | None = None, **limits: object) -> NodeState:
+    """Return the node after the verified reset of its GPU at noon."""
+    return start_probation(state, case(RepairAction.RESET_GPU), family, Limits(**limits), NOON)  # type: ignore[arg-type]
+
+
+def test_a_repaired_node_is_on_probation_for_the_fault_of_its_case() -> None:
+    (begun,) = repaired(node(), Family.NETWORK, probation=timedelta(hours=6)).probations
+    assert begun == Probation("c-1", "xid.1", GPU, RepairAction.RESET_GPU, 1, after(hours=6), Family.NETWORK)
+
+
+@pytest.mark.parametrize(
+    ("state", "probation"),
+    [(node(), timedelta(0)), (node(incarnation=None), timedelta(hours=6)), (node(incarnation=None), timedelta(0))],
+)
+def test_no_probation_begins_without_its_time_or_without_an_instance(state: NodeState, probation: timedelta) -> None:
+    assert repaired(state, probation=probation) == state
+
+
+@pytest.mark.parametrize(
+    ("before", "kept"),
+    [
+        ({}, True),
+        ({"until": after(milliseconds=1)}, True),
+        ({"until": NOON}, False),
+        ({"instance": 2}, False),
+        ({"code": "xid.1"}, False),
+    ],
+)
+def test_a_probation_ends_with_its_time_its_instance_or_a_new_one_for_its_fault(
+    before: dict[str, object], kept: bool
+) -> None:
+    former = replace(probation(RepairAction.REBOOT_NODE), **before)  # type: ignore[arg-type]
+    probations = repaired(node(probations=(former,))).probations
+    assert [one.repair_action for one in probations] == [*([former.repair_action] if kept else []), "reset_gpu"]
+
+
+def test_the_oldest_of_too_many_probations_is_dropped() -> None:
+    many = tuple(probation(RepairAction.REBOOT_NODE, f"xid.{number}") for number in range(10, 10 + MAX_PROBATIONS))
+    codes = [one.code for one in repaired(node(probations=many)).probations]
+    assert codes == [*(one.code for one in many[1:]), "xid.1"]

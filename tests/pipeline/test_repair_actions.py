@@ -56,7 +56,9 @@ FAULTY = node(conditions={"xid.1@gpu": condition()})
     ],
 )
 def test_a_forbidden_repair_action_is_replaced_by_the_next_permitted_one(requested, permitted, chosen):
-    assert choose_repair_action(FAULTY, case(requested), policy(*permitted)).repair_action is chosen
+    choice = choose_repair_action(FAULTY, case(requested), policy(*permitted))
+    assert choice.repair_action is chosen
+    assert (choice.reason == "") is (chosen is requested)
 
 
 def test_a_recovered_node_is_only_verified_in_its_first_attempt():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.entries import Draft
+from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Policy, Rule
 from faultbridge.pipeline.observe import observe
@@ -92,3 +92,19 @@ def test_a_shadow_policy_changes_nothing_but_the_note(codes, fields) -> None:
     alone, beside = observed(None, *codes), observed(shadow(**fields), *codes)
     assert replace(beside, drafts=tuple(one for one in beside.drafts if one not in notes(beside))) == alone
     assert len(notes(beside)) <= 1
+
+
+def test_a_change_of_a_known_fault_without_a_case_gets_no_note() -> None:
+    quiet = Policy("quiet", (Rule("none", Match(), action=Action.NONE),))
+    state = observed(None, "xid.79", policy=quiet).state
+    other = arrival(fault("xid.79", source="dcgm"), after(minutes=1), "r-2")
+    given = rules(policy=quiet, shadow=POLICY)
+    later = observe(state, [other], rebooted=False, rules=given, catalog=CATALOG, now=after(minutes=1))
+    assert [one.type for one in later.drafts] == [EntryType.FAULT_UPDATED]
+    assert later.state.live_case is None
+
+
+def test_a_wait_for_other_nodes_with_the_same_fault_is_no_waiting_period_of_the_shadow_policy() -> None:
+    (note,) = notes(observed(shadow(repair_actions=()), "net.link_down"))
+    assert note.data["facts"]["wait_seconds"] == 0
+    assert "escalated to an operator; decided: " in note.data["text"]
