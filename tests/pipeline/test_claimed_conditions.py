@@ -7,7 +7,7 @@ import pytest
 from faultbridge.domain.cases import Approval, RepairAction
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import NodeState
-from faultbridge.pipeline.decide.repair_actions import believed, unconfirmed, without_claims
+from faultbridge.pipeline.decide.repair_actions import believed, choose_repair_action, unconfirmed, without_claims
 from tests.builders import NOON, OTHER_GPU, POLICY, after, arrival, fault, folded, node
 from tests.pipeline.test_repair_actions import case
 
@@ -92,6 +92,8 @@ def test_a_repair_action_that_only_claims_require_is_confirmed_by_a_verification
 ):
     state = requiring(claimed, proven)
     assert unconfirmed(state, case(repair_action), POLICY) is verified_first
+    chosen = choose_repair_action(state, case(repair_action), POLICY).repair_action
+    assert chosen is (RepairAction.VERIFY if verified_first else repair_action)
     approval = Approval(1, repair_action, NOON, after(hours=1), granted=True)
     assert not unconfirmed(state, case(repair_action, approval=approval), POLICY)
     assert not unconfirmed(state, case(repair_action, confirmed_at=NOON), POLICY)

@@ -23,6 +23,11 @@ def test_the_phases_of_a_case_follow_each_other_until_the_end() -> None:
     assert list(found.items()) == [(CaseStatus.OPEN, 60_000), (CaseStatus.QUEUED, 180_000)]
 
 
+def test_the_status_that_closes_a_case_is_no_phase() -> None:
+    marks = {CaseStatus.OPEN: after(), CaseStatus.RESOLVED: after(minutes=1)}
+    assert durations(case(RepairAction.VERIFY, marks=marks), after(minutes=1)) == {CaseStatus.OPEN: 60_000}
+
+
 def test_phases_that_were_reached_at_the_same_time_keep_their_normal_order() -> None:
     reached = (Phase.DRAINING, "unknown", CaseStatus.IN_PROGRESS, CaseStatus.OPEN, "detected", CaseStatus.QUEUED)
     found = durations(replace(case(RepairAction.REPLACE_NODE), marks=dict.fromkeys(reached, after())), after(minutes=1))
