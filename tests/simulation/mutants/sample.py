@@ -40,6 +40,7 @@ ROOM_TESTS = {
         "tests/ingest",
         "tests/scenarios",
         "tests/repair/test_admission.py",
+        "tests/repair/test_isolation_backoff.py",
         *(f"tests/decoders/test_{part}.py" for part in ("link_state", "platform_sources")),
     ),
     "repair/": ("tests/repair", "tests/scenarios"),
