@@ -107,11 +107,17 @@ def test_repairs_wait_for_the_grace_period_after_an_update() -> None:
     assert holds((ended,), SHORT, after(hours=1, minutes=15)) == ()
 
 
-def test_the_pause_of_an_ended_update_is_stored_as_long_as_its_group_has_surplus_nodes() -> None:
+@pytest.mark.parametrize(("registered", "hours", "stored"), [(3, 6, True), (3, 6.25, False), (2, 6, False)])
+def test_the_pause_of_an_ended_update_is_stored_until_a_further_deadline_while_its_group_has_surplus_nodes(
+    registered: int, hours: float, stored: bool
+) -> None:
     ended = UpdateHold("a", NOON, after(minutes=15), running=False)
-    assert holds((ended,), SHORT, after(hours=9), registered=3) == (ended,)
-    assert holds((ended,), SHORT, after(hours=9), registered=2) == ()
-    assert holds((ended,), ProviderStatus(), after(hours=9), registered=3) == ()
+    assert holds((ended,), SHORT, after(hours=hours), registered) == ((ended,) if stored else ())
+
+
+def test_the_pause_of_a_group_that_the_provider_no_longer_reports_ends_with_its_grace_period() -> None:
+    ended = UpdateHold("a", NOON, after(minutes=15), running=False)
+    assert holds((ended,), ProviderStatus(), after(minutes=15), registered=3) == ()
 
 
 def test_an_update_in_the_grace_period_of_another_one_begins_anew() -> None:

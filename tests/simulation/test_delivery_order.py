@@ -17,7 +17,7 @@ def snapshot_after(microseconds: int) -> RecordPart:
     at = START + timedelta(microseconds=microseconds)
     body = f"snapshot {microseconds}".encode()
     record = RawRecord("r-1", "nvidia-smi-xml", "watch-b", "worker-1", body, at, at)
-    return RecordPart(Delivery("m-1", "", at), record, None, (Snapshot("nvidia-smi-xml", (), frozenset(), at),))
+    return RecordPart(Delivery("m-1", "", at), record, None, (Snapshot("nvidia-smi-xml", {}, observed_at=at),))
 
 
 @pytest.mark.parametrize(("microseconds", "undefined"), [(54, True), (1_000, False)])

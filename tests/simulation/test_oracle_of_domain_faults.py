@@ -91,9 +91,19 @@ def runs() -> Iterator[tuple[SimulatedSystem, History]]:
         yield system, play_on(system, seed, draw_actions(seed))
 
 
-@pytest.mark.parametrize(("in_rack", "repaired", "broken"), [(4, (), []), (3, (), [GIVEN_UP]), (4, RACK[:1], [])])
+@pytest.mark.parametrize(
+    ("in_rack", "repaired", "node", "broken"),
+    [
+        (4, (), "node-8", []),
+        (4, (), "node-2", [GIVEN_UP]),
+        (3, (), "node-8", [GIVEN_UP]),
+        (4, RACK[:1], "node-8", []),
+        (4, RACK[:1], "node-2", [GIVEN_UP]),
+        (3, RACK[:1], "node-8", [GIVEN_UP]),
+    ],
+)
 def test_a_rack_with_four_of_five_affected_nodes_explains_the_fault_of_its_switch(
-    in_rack: int, repaired: tuple[str, ...], broken: list[str]
+    in_rack: int, repaired: tuple[str, ...], node: str, broken: list[str]
 ) -> None:
     switch, names = Rack(), ("node-1", "node-2", "node-3", "node-4", "node-5", "node-6", "node-7", "node-8")
     affected, end = (*RACK[:in_rack], "node-8"), START + timedelta(hours=3)
@@ -104,7 +114,7 @@ def test_a_rack_with_four_of_five_affected_nodes_explains_the_fault_of_its_switc
         switch.intent(one)
     switch.fault("net.link_down", affected)
     switch.pass_minutes(3)
-    switch.intent("node-8")
+    switch.intent(node)
     assert switch.broken == broken
 
 

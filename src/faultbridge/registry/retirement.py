@@ -62,7 +62,7 @@ class Retirement:
 
         A node whose repair has passed its intent (the point of no return) raises Rejected `past_intent`.
         """
-        text = f"retire: {instance_id} left in an update of its group, which is complete without it"
+        text = f"retire: {instance_id} is gone, and an update completed its group without it"
         return self._retire(
             key,
             lambda now: entry_builder.note(kind="inventory", text=text, at=now),
@@ -128,15 +128,18 @@ def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now
     """Return whether an update of a group has replaced the group's vacant nodes, if there are any, by other nodes.
 
     A vacant node has no serving instance. The result is True if the group has an update hold, the provider reports the
-    group as complete, and each serving instance of the group has a node. A vacant node then gets no new instance. While
-    an instance has no node, the result is False, because the instance may still be attached to a vacant node.
+    group as complete, as its members do, and each serving instance of the group has a node. A vacant node then gets no
+    new instance. While an instance has no node, the result is False, because the instance may still be attached to a
+    vacant node.
 
-    The hold of an ended update counts as long as it is stored, that of an overdue update does not.
+    The hold of an update that ended counts as long as it is stored. That of a running update counts until its deadline.
     """
     reported = status.groups.get(group.name)
     holds = (one for one in config.update_holds if one.group == group.name)
-    updated = any(one.until > now or not one.running for one in holds)
-    return updated and reported is not None and reported.complete and not group.unassigned
+    if reported is None or group.unassigned or not any(one.until > now or not one.running for one in holds):
+        return False
+    # The members were read after the status: one of them may have left in between, and its successor still comes.
+    return reported.complete and sum(member.serving for member in group.members.values()) >= reported.desired
 
 
 @dataclass(frozen=True, slots=True)

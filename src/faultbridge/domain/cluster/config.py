@@ -87,7 +87,7 @@ class ClusterConfig:
 
     Others: Faultbridge repairs no node before `maintenance_until`. `domains` are failure domains that no inventory
     reports. `job_callbacks` are called, in this order, when a job may resume. `update_holds`, set by the inventory
-    sync, are the groups whose repairs wait because their owner updates them.
+    sync, are the holds of groups that their owner updates; `update_hold` returns the one that delays repairs now.
     """
 
     cluster: str

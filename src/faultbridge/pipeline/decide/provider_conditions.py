@@ -81,8 +81,8 @@ def next_holds(
 
     - until the update ends, if the pause ended with its deadline: the same update then starts no second pause, and is
       reported as overdue,
-    - as long as the group has more registered nodes than it should have: the update replaced some of them by others,
-      and they are retired.
+    - for at most `update_deadline` more while the group has more registered nodes than its desired size. In this time,
+      nodes that the update replaced by others are still retired.
     """
     before = {one.group: one for one in stored}
     updates = {name: group.update for name, group in status.groups.items() if group.update is not None}
@@ -129,7 +129,8 @@ def _ended(before: UpdateHold, limits: Limits, now: datetime, *, surplus: bool) 
     """Return the pause of repairs of a group whose update has ended.
 
     The pause lasts until the end of the grace period, which starts when the end of the update is first seen. The result
-    is None after the grace period, unless the group has surplus nodes.
+    is None afterwards, for a group with surplus nodes only after a further `update_deadline`.
     """
     until = now + limits.update_grace if before.running else before.until
-    return replace(before, until=until, running=False) if until > now or surplus else None
+    stored_until = until + limits.update_deadline if surplus else until
+    return replace(before, until=until, running=False) if stored_until > now else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -134,8 +134,7 @@ class DomainFaultChecks:
         """Update since when each domain's fault is known (`_known`) and many links are down (`_many_since`).
 
         The fault of a domain is known once its entries show that enough nodes lost their links. A node counts if its
-        link went down after the fault began and no repair of its instance has begun. A narrower domain may explain the
-        fault with or without the nodes that do not count for this reason.
+        link went down after the fault began and no repair of its instance has begun.
         """
         if self._none_seen is not None and now >= self._none_seen + QUIET:
             self._many_since = None
@@ -145,30 +144,37 @@ class DomainFaultChecks:
         belongs = self._many_since is not None and any(since >= self._many_since - 2 * QUIET for since in down.values())
         self._none_since = None if belongs else self._none_since or now
         self._none_seen = None if belongs else self._none_seen
-        for domain in sorted(self._domains()):
+        known: set[str | None] = set()
+        for domain in self._domains():
             lost = [one for one in self.lost if one.domain == domain and one.start <= now < one.end]
             shown = [one for one in lost if one.node in down and down[one.node] >= one.start]
-            counted = (one for one in shown if self._counts(one))
-            if not any(self._has_shared_cause(domain, _lost_together(first, shown)) for first in counted):
-                self._known.pop(domain, None)
-            elif domain not in self._known:
-                self._known[domain] = now
-                self.reached.update(self._nodes[one.node].status for one in lost if one.node in self._nodes)
+            least = max(MIN_NODES * 100, MIN_PERCENT * max((one.nodes for one in lost), default=0))
+            starts = (one for one in shown if self._counts(one))
+            known |= {self._cause_of(domain, first.followed_by(shown, WINDOW), least) for first in starts}
+        before, self._known = self._known, {one: self._known.get(one, now) for one in sorted(filter(None, known))}
+        cut_off = {one.node for one in self.lost if one.start <= now < one.end} & self._nodes.keys()
+        for domain in self._known.keys() - before.keys():
+            self.reached.update(self._nodes[name].status for name in cut_off & self._members(domain))
 
     def _counts(self, lost: LostLinks) -> bool:
         return (lost.node, lost.instance) not in self._begun
 
-    def _has_shared_cause(self, domain: str, failed: Sequence[LostLinks]) -> bool:
-        """Return whether enough of these nodes, which failed together, count, and no narrower domain explains them."""
-        counted = {one.node for one in failed if self._counts(one)}
-        least = max(MIN_NODES * 100, MIN_PERCENT * max(one.nodes for one in failed))
-        explained = (self._is_explained_within(domain, one) for one in (counted, {one.node for one in failed}))
-        return len(counted) * 100 >= least and not any(explained)
+    def _cause_of(self, domain: str, failed: Sequence[LostLinks], least: int) -> str | None:
+        """Return the domain that explains why these nodes of `domain` failed together; None if too few count.
 
-    def _is_explained_within(self, domain: str, known: set[str]) -> bool:
-        """Return whether a smaller domain has at least 80 % of the nodes that failed together, and so explains them."""
-        size, enough = len(self._members(domain)), EXPLAINS * len(known)
-        return any(len(known & one) * 100 >= enough and len(one) < size for one in self.members.values())
+        It is the given domain, or a narrower one with at least 80 % of the nodes. That share may include or leave out
+        the nodes that do not count.
+        """
+        counted = {one.node for one in failed if self._counts(one)}
+        if len(counted) * 100 < least:
+            return None
+        narrower = (self._narrower(domain, one) for one in (counted, {one.node for one in failed}))
+        return next(filter(None, narrower), domain)
+
+    def _narrower(self, domain: str, failed: set[str]) -> str | None:
+        size, enough = len(self._members(domain)), EXPLAINS * len(failed)
+        found = (name for name, one in self.members.items() if len(failed & one) * 100 >= enough and len(one) < size)
+        return min(found, default=None)
 
     def _check_intent(self, name: str, data: dict[str, Any], now: datetime) -> None:
         """Report a repair that begins although the fault of a failure domain explains the node's lost links.
@@ -199,11 +205,11 @@ class DomainFaultChecks:
             self._journal.add_violation(REPEATED, text)
 
     def _domains_down(self, name: str, instance: str, now: datetime) -> set[str]:
-        return {
-            one.domain
-            for one in self.lost
-            if (one.node, one.instance) == (name, instance) and one.start <= now < one.end
-        }
+        """Return the domains in which this instance lost its links, and the narrower ones of the node within them."""
+        mine = (one for one in self.lost if (one.node, one.instance) == (name, instance) and one.start <= now < one.end)
+        domains = {one.domain for one in mine}
+        narrower = {one for one, nodes in self.members.items() if any(nodes < self._members(wide) for wide in domains)}
+        return domains | {one for one in narrower if name in self.members[one]}
 
     def _follow_case(self, name: str, data: dict[str, Any], now: datetime) -> None:
         """Record since when a case waits for an incident, or report that it waited longer than permitted."""
@@ -233,11 +239,6 @@ class DomainFaultChecks:
         since = max(start for start in starts if start is not None)
         checked, limit = node.has_own_fault or node.repaired_in is not None, since + MAX_AGE + POLICY_TIME
         return checked and self.swept_at is not None and min(now, self.swept_at) > limit
-
-
-def _lost_together(first: LostLinks, lost: Iterable[LostLinks]) -> list[LostLinks]:
-    """Return the links that were lost within `WINDOW` from the start of `first` on."""
-    return [one for one in lost if first.start <= one.start <= first.start + WINDOW]
 
 
 def _waiting(view: SystemView) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 LINK_FAULTS = frozenset({"net.link_down", "net.link_absent"})
 SILENT = "host.silent"
@@ -23,6 +24,10 @@ class LostLinks:
     start: datetime
     end: datetime
     shared: bool = True
+
+    def followed_by(self, others: Iterable[LostLinks], window: timedelta) -> list[LostLinks]:
+        """Return those of the lost links that began at most `window` after this one, and none that began before it."""
+        return [one for one in others if self.start <= one.start <= self.start + window]
 
 
 @dataclass(slots=True)
