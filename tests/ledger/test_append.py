@@ -104,7 +104,7 @@ def test_after_a_conflict_the_transition_is_computed_again_from_the_new_state(ca
     assert (retried.cluster, retried.node, retried.actor, retried.attempt) == (*KEY, "ingest", 1)
 
 
-def test_the_first_try_uses_the_given_state_and_each_other_try_reads_it():
+def test_the_first_try_uses_the_given_state_and_each_retry_reads_it_again():
     setup = AppendOnFakes()
     setup.register()
     given = setup.append.read(KEY)

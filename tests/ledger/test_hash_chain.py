@@ -33,7 +33,7 @@ def test_the_first_entry_that_is_missing_before_a_known_one_is_named() -> None:
     assert [*breaks, *scan.check_known()] == [Break(STREAM.name, 1, 4, BreakKind.ANCHOR, detail)]
 
 
-def test_an_entry_is_missing_in_the_last_epoch_although_an_earlier_one_is_known() -> None:
+def test_in_a_recovered_epoch_only_known_entries_of_that_epoch_can_be_missing() -> None:
     known = {(1, 5): KnownHash("h", "anchor-1"), (2, 3): KnownHash("h", "anchor-2")}
     scan, breaks, _ = scanned(2, 2, known=known, recovered=frozenset({2}))
     detail = "anchor-2 recorded 2/3, which is missing"

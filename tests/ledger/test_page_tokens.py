@@ -25,7 +25,7 @@ def test_a_token_of_another_request_or_installation_is_refused(scope: str, secre
         Tokens(lambda: secret).read(scope, token)
 
 
-def test_a_token_that_an_earlier_release_signed_stays_valid() -> None:
+def test_a_token_that_was_signed_before_stays_valid() -> None:
     assert TOKENS.read("scope", "XItceGG0WxyWuWMGN1zn8HBvc2l0aW9u") == "position"
 
 

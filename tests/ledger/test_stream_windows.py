@@ -62,7 +62,7 @@ def test_the_last_entry_before_any_time_is_found() -> None:
 @pytest.mark.parametrize(
     ("epoch", "sequence", "minute", "end"),
     [(1, 60, 0, None), (1, 60, 1, (1, 1)), (2, 0, 0, (2, 0)), (2, 3, 0, (2, 3))],
-    ids=["no entry is earlier", "one is", "only those of earlier epochs are", "all are, and have expired"],
+    ids=["no earlier entry", "one earlier entry", "entries of earlier epochs", "expired entries"],
 )
 def test_the_end_of_a_window_is_in_an_earlier_epoch_only_if_the_current_one_begins_later(
     epoch: int, sequence: int, minute: int, end: tuple[int, int] | None

@@ -128,7 +128,7 @@ def test_a_body_that_is_not_an_event_is_reported_only_for_its_own_entry() -> Non
     assert breaks(verify) == [(2, BreakKind.HASH), (2, BreakKind.PLACE)]
 
 
-def test_a_body_whose_component_has_no_attributes_is_not_an_event() -> None:
+def test_a_body_whose_component_is_a_text_is_not_an_event() -> None:
     world, verify = recorded_history()
     change_body(world, 3, component="gpu")
     assert breaks(verify) == [(3, BreakKind.HASH), (3, BreakKind.PLACE)]
@@ -238,7 +238,7 @@ def test_a_row_of_a_node_whose_state_cannot_be_read_is_a_break() -> None:
     assert f"{row.pk} {row.sk}" in [one.object for one in verify("train-a").breaks]
 
 
-def test_a_seal_before_the_first_entry_is_found_with_anchors() -> None:
+def test_a_seal_before_the_first_entry_is_a_break_if_the_hashes_are_anchored() -> None:
     world, verify = recorded_history()
     anchor, place = keys.stream_anchor(keys.node_partition(N1)), "0000#000000000001"
     seal = {"epoch": 0, "seq": 1, "hash": "", "expires_to": place, "place": place}

@@ -291,3 +291,6 @@ def test_attributes_that_fill_the_limit_exactly_are_kept() -> None:
     attributes = {"a": "x" * 100, "b": "y" * 1000}
     assert limit_attributes(attributes, short + marker) == {"a": "x" * 100, DROPPED: "1"}
     assert limit_attributes(attributes, short + marker - 1) == {DROPPED: "2"}
+    only = {"a": "x" * 100}
+    assert limit_attributes(only, short) == only
+    assert limit_attributes(only, short - 1) != only

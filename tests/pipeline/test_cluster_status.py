@@ -6,7 +6,7 @@ import pytest
 
 from faultbridge.domain.cluster.state import ClusterStatus
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.pipeline.decide.cluster_status import RECOVERING, Thresholds, cluster_status, nodes_by_status
+from faultbridge.pipeline.decide.cluster_status import Thresholds, cluster_status, nodes_by_status
 
 N, C = NodeStatus, ClusterStatus
 
@@ -24,7 +24,11 @@ N, C = NodeStatus, ClusterStatus
         ({N.REPLACING: 2}, 10, C.CRITICAL),
         ({N.PROVISIONING: 9}, 10, C.RECOVERING),
         ({N.VALIDATING: 3, N.DEGRADED: 1}, 10, C.DEGRADED),
-        (dict.fromkeys(RECOVERING, 1), 100, C.RECOVERING),
+        (
+            {N.PROVISIONING: 1, N.VALIDATING: 1, N.DRAINING: 1, N.REPAIRING: 1, N.REPLACING: 1},
+            100,
+            C.RECOVERING,
+        ),
         ({N.QUARANTINED: 20}, 101, C.DEGRADED),
     ],
 )

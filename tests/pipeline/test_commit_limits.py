@@ -17,12 +17,10 @@ from faultbridge.pipeline.fold.capacity import (
     RESERVED_BYTES,
     condition_bytes,
     evict_tombstones,
-    limit_attributes,
     oversized_conditions,
     weight,
 )
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
-from faultbridge.pipeline.fold.daily_notes import MAX_NOTED, Note, take_note
 from faultbridge.pipeline.fold.fold import fold
 from tests.builders import CATALOG, GPU, NOON, after, arrival, fault, folded, node
 
@@ -154,17 +152,3 @@ def test_the_oldest_tombstones_above_40_kb_are_removed(count: int, kept: int) ->
     floor = evict_tombstones(tombstones, None)
     assert list(tombstones) == keys[count - kept :]
     assert floor == (None if count == kept else NOON)
-
-
-def test_attributes_exactly_at_the_limit_are_all_kept() -> None:
-    attributes = {"a": "x" * 100}  # 113 bytes with four quotes, and eight for the field
-    assert limit_attributes(attributes, 113) == attributes
-    assert limit_attributes(attributes, 112) != attributes
-
-
-@pytest.mark.parametrize(("stored", "kept"), [(MAX_NOTED - 1, MAX_NOTED - 1), (MAX_NOTED, MAX_NOTED - 1)])
-def test_the_oldest_note_above_the_limit_is_forgotten(stored: int, kept: int) -> None:
-    old = {f"xid.{1000 + number}": f"2025-0{1 + number // 28}-{1 + number % 28:02}" for number in range(stored)}
-    noted = dict(old)
-    assert take_note(noted, "xid.31", NOON) is Note.FAULT
-    assert noted == {**dict(list(old.items())[stored - kept :]), "xid.31": "2026-02-03"}

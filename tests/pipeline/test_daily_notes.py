@@ -13,7 +13,16 @@ from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.entry_builder import fault_change
 from faultbridge.pipeline.fold.changes import Arrival, Change
-from faultbridge.pipeline.fold.daily_notes import INFORMATION, LATE, MAX_NOTED, MAX_PER_DAY, UNREGISTERED, summary_text
+from faultbridge.pipeline.fold.daily_notes import (
+    INFORMATION,
+    LATE,
+    MAX_NOTED,
+    MAX_PER_DAY,
+    UNREGISTERED,
+    Note,
+    summary_text,
+    take_note,
+)
 from faultbridge.pipeline.fold.fold import fold
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 from tests.builders import CATALOG, NOON, OTHER_GPU, POLICY, arrival, fault, folded, node
@@ -122,3 +131,11 @@ def test_the_text_of_a_note_is_its_reason_else_the_message_of_the_fault(noted: A
     state, (change,) = changes(node(), noted)
     draft = fault_change(change, state, CATALOG.version, POLICY)
     assert (draft.type, draft.data["text"]) == (EntryType.NOTE, text)
+
+
+@pytest.mark.parametrize(("stored", "kept"), [(MAX_NOTED - 1, MAX_NOTED - 1), (MAX_NOTED, MAX_NOTED - 1)])
+def test_the_oldest_note_above_the_limit_is_forgotten(stored: int, kept: int) -> None:
+    old = {f"xid.{1000 + number}": f"2025-0{1 + number // 28}-{1 + number % 28:02}" for number in range(stored)}
+    noted = dict(old)
+    assert take_note(noted, "xid.31", NOON) is Note.FAULT
+    assert noted == {**dict(list(old.items())[stored - kept :]), "xid.31": "2026-02-03"}

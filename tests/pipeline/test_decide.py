@@ -83,8 +83,8 @@ def test_an_isolated_node_does_not_return_to_service_when_its_fault_ends() -> No
     assert recorded(over) == ["Node Fault Cleared"]
 
 
-@pytest.mark.parametrize("status", [NodeStatus.PROVISIONING, NodeStatus.FAILED, NodeStatus.QUARANTINED])
-def test_the_case_of_a_node_out_of_service_stays_when_its_fault_ends(status: NodeStatus) -> None:
+@pytest.mark.parametrize("status", [NodeStatus.PROVISIONING, NodeStatus.FAILED])
+def test_the_case_of_a_node_out_of_service_stays_open_when_its_fault_ends(status: NodeStatus) -> None:
     begun = replace(observed(arrival(fault())).state, status=status)
     over = observed(arrival(Clear("kernel-log", "xid.79", GPU, "over"), at=after(minutes=1)), state=begun)
     assert recorded(over) == ["Node Fault Cleared"]

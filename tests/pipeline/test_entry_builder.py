@@ -223,4 +223,4 @@ def test_the_entry_of_a_step_has_its_outcome_reason_and_facts() -> None:
 def test_a_list_of_nodes_has_the_number_of_all_nodes_and_the_first_names() -> None:
     names = [f"n-{number:02}" for number in range(MAX_LISTED + 1)]
     assert node_list(list(reversed(names))) == {"count": MAX_LISTED + 1, "listed": names[:MAX_LISTED]}
-    assert node_list(["n-1"], 0) == {"count": 0, "listed": ["n-1"]}
+    assert node_list(["n-1"], 7) == {"count": 7, "listed": ["n-1"]}

@@ -40,6 +40,18 @@ def faulty(condition: Condition, **others: object) -> NodeState:
         (RepairAction.REBOOT_NODE, active(Action.NONE, Scope.BOOT), False, True),
         (RepairAction.RESET_GPU, active(Action.NONE, Scope.BOOT), False, False),
         (RepairAction.REPLACE_NODE, active(Action.NONE), False, True),
+        (RepairAction.REPLACE_NODE, active(), True, True),
+        (RepairAction.REPLACE_NODE, active(Action.CONTACT_SUPPORT, Scope.INSTANCE), True, True),
+        (RepairAction.REPLACE_NODE, active(scope=Scope.INSTANCE), False, True),
+        (RepairAction.VERIFY, active(), True, False),
+        (RepairAction.VERIFY, active(scope=Scope.PROCESS), True, True),
+        (RepairAction.VERIFY, active(Action.RUN_DIAGNOSTICS), True, True),
+        (RepairAction.VERIFY, active(Action.RUN_DIAGNOSTICS), False, False),
+        (RepairAction.VERIFY, active(ends_on=("verified",)), True, True),
+        (RepairAction.VERIFY, active(ends_on=("verified",)), False, False),
+        (RepairAction.REBOOT_NODE, active(scope=Scope.DEVICE), True, False),
+        (RepairAction.RESET_GPU, active(Action.RUN_DIAGNOSTICS), False, False),
+        (RepairAction.RESET_GPU, active(ends_on=("reset_gpu",)), False, True),
     ],
 )
 def test_a_passed_verification_ends_what_the_action_fixed_and_what_the_verification_proves(

@@ -92,14 +92,13 @@ def test_the_id_of_a_case_comes_from_the_position_of_the_first_entry_of_its_tran
     assert opened(state).id == case_id(STACK_ID, KEY.cluster, KEY.node, state.head.epoch, state.head.sequence + 1)
 
 
-def test_a_case_waits_for_nothing_until_admission_unless_its_rule_sets_a_waiting_period() -> None:
-    patient = Policy("p", (Rule("r", wait_seconds=90),))
-    waits = [
-        [
-            one.data["waiting_for"]
-            for one in observed(arrival(fault()), policy=policy).drafts
-            if "waiting_for" in one.data
-        ]
-        for policy in (Policy("p"), patient)
-    ]
-    assert waits == [[None, "admission"], ["wait"]]
+@pytest.mark.parametrize(
+    ("policy", "waits"),
+    [(Policy("p"), [None, "admission"]), (Policy("p", (Rule("r", wait_seconds=90),)), ["wait"])],
+    ids=["no waiting period", "a waiting period"],
+)
+def test_a_case_waits_for_admission_at_once_unless_its_rule_sets_a_waiting_period(
+    policy: Policy, waits: list[str | None]
+) -> None:
+    drafts = observed(arrival(fault()), policy=policy).drafts
+    assert [one.data["waiting_for"] for one in drafts if "waiting_for" in one.data] == waits

@@ -67,8 +67,12 @@ def test_the_main_part_has_more_than_half_of_the_rise_and_a_new_component_rises_
     before = Baseline(NOON, "1/1", 30, parts={"first": 10, "second": 20})
     after = Baseline(NOON + timedelta(hours=1), "1/1", sum(parts.values()), parts=parts)
     assert main_part(before, after) == expected
-    assert main_part(None, after) is None
-    assert main_part(Baseline(NOON, "1/1", 0), after) is None
+
+
+@pytest.mark.parametrize("before", [None, Baseline(NOON, "1/1", 0)])
+def test_without_earlier_totals_of_the_components_there_is_no_main_part(before: Baseline | None) -> None:
+    after = Baseline(NOON + timedelta(hours=1), "1/1", 30, parts={"first": 30})
+    assert main_part(before, after) is None
 
 
 def test_each_detector_finds_every_gray_node_of_a_replay_with_few_false_findings() -> None:

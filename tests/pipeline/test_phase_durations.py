@@ -42,7 +42,3 @@ def test_gpu_time_is_lost_from_the_opening_of_a_case_whose_repair_started(
 ) -> None:
     marks = {CaseStatus.OPEN: after()} | ({CaseStatus.IN_PROGRESS: after(seconds=30)} if attempted else {})
     assert gpu_time_lost(case(RepairAction.REPLACE_NODE, gpus=gpus, marks=marks), after(minutes=1)) == lost
-
-
-def test_gpu_time_lost_is_unknown_without_the_number_of_gpus() -> None:
-    assert gpu_time_lost(case(RepairAction.VERIFY), after(minutes=1)) is None

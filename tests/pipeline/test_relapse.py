@@ -100,7 +100,7 @@ def test_a_repaired_node_is_on_probation_for_the_fault_of_its_case() -> None:
 
 @pytest.mark.parametrize(
     ("state", "probation"),
-    [(node(), timedelta(0)), (node(incarnation=None), timedelta(hours=6)), (node(incarnation=None), timedelta(0))],
+    [(node(), timedelta(0)), (node(incarnation=None), timedelta(hours=6))],
 )
 def test_no_probation_begins_without_its_time_or_without_an_instance(state: NodeState, probation: timedelta) -> None:
     assert repaired(state, probation=probation) == state

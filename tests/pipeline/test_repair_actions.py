@@ -1,8 +1,6 @@
-"""The repair action of an attempt, and the conditions that end with a passed verification after it."""
+"""The repair action of an attempt."""
 
 from __future__ import annotations
-
-from datetime import timedelta
 
 import pytest
 
@@ -13,8 +11,7 @@ from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline.decide.repair_actions import choose_repair_action, next_higher
-from faultbridge.pipeline.fold.expire import end_verified
-from tests.builders import GPU, NOON, after, node
+from tests.builders import GPU, NOON, node
 
 
 def condition(action: Action = Action.REPLACE_NODE, scope: Scope = Scope.DEVICE, ends_on: tuple[str, ...] = ()):
@@ -82,40 +79,3 @@ def test_no_repair_action_follows_the_replacement():
         RepairAction.REPLACE_NODE,
         None,
     ]
-
-
-@pytest.mark.parametrize(
-    ("repair_action", "given", "ended"),
-    [
-        (RepairAction.REPLACE_NODE, condition(), True),
-        (RepairAction.REPLACE_NODE, condition(scope=Scope.INSTANCE), True),
-        (RepairAction.VERIFY, condition(), False),
-        (RepairAction.VERIFY, condition(scope=Scope.PROCESS), True),
-        (RepairAction.VERIFY, condition(ends_on=("verified",)), True),
-        (RepairAction.VERIFY, condition(Action.RUN_DIAGNOSTICS), True),
-        (RepairAction.REBOOT_NODE, condition(scope=Scope.BOOT), True),
-        (RepairAction.REBOOT_NODE, condition(scope=Scope.DEVICE), False),
-        (RepairAction.REPLACE_NODE, condition(Action.CONTACT_SUPPORT, scope=Scope.INSTANCE), True),
-    ],
-)
-def test_a_passed_verification_ends_the_conditions_that_the_repair_action_fixes(repair_action, given, ended):
-    folded = end_verified(node(conditions={"one": given}), repair_action, at=after(hours=1), covers=lambda _: True)
-    assert bool(folded.changes) is ended
-    assert ("one" not in folded.state.conditions) is ended
-    assert not ended or folded.changes[0].at == NOON + timedelta(hours=1)
-
-
-@pytest.mark.parametrize(
-    ("repair_action", "given", "ended"),
-    [
-        (RepairAction.VERIFY, condition(Action.RUN_DIAGNOSTICS), False),
-        (RepairAction.VERIFY, condition(ends_on=("verified",)), False),
-        (RepairAction.RESET_GPU, condition(Action.RUN_DIAGNOSTICS, scope=Scope.DEVICE), False),
-        (RepairAction.REBOOT_NODE, condition(scope=Scope.BOOT), True),
-        (RepairAction.RESET_GPU, condition(ends_on=("reset_gpu",)), True),
-        (RepairAction.REPLACE_NODE, condition(scope=Scope.INSTANCE), True),
-    ],
-)
-def test_without_coverage_only_what_the_repair_action_itself_fixes_ends(repair_action, given, ended):
-    folded = end_verified(node(conditions={"one": given}), repair_action, at=after(hours=1), covers=lambda _: False)
-    assert bool(folded.changes) is ended

@@ -116,9 +116,12 @@ def test_a_named_instance_decides_before_that_of_the_alias_and_both_before_the_t
     assert match_incarnation(state, record(instance_id=named), by_alias, NOON) is expected
 
 
-def test_an_observation_of_a_retired_node_is_about_an_earlier_instance_and_of_one_without_instance_unknown() -> None:
+def test_an_observation_of_a_retired_node_is_about_an_earlier_instance() -> None:
     retired = replace(backed_by(), status=NodeStatus.RETIRED)
     assert match_incarnation(retired, record(boot_id="boot-2"), None, NOON) is IncarnationMatch.EARLIER
+
+
+def test_which_instance_an_observation_of_a_node_without_one_is_about_is_unknown() -> None:
     empty = replace(node(), incarnation=None)
     assert match_incarnation(empty, record(instance_id="i-1"), None, NOON) is IncarnationMatch.UNKNOWN
 

@@ -67,7 +67,7 @@ def test_an_incident_of_another_family_does_not_explain_the_faults_of_a_rack() -
     assert summary(run([*power, *network], [opened(power)])) == [("opened", "r-0", 8)]
 
 
-def test_a_smaller_group_of_later_faults_is_an_incident_although_another_family_has_one_of_its_nodes() -> None:
+def test_a_smaller_group_of_later_faults_is_an_incident_although_an_incident_of_another_family_has_its_nodes() -> None:
     later = [*(number for number in range(40) if number % 8 >= 5), *range(40, 76, 4)]
     first = [affected(number) for number in range(40) if number % 8 < 5]
     power = replace(incident_of("power", CLUSTER, 0, later), family=Family.POWER)
@@ -125,15 +125,20 @@ def test_a_late_record_of_a_fault_joins_an_incident_if_the_fault_began_at_most_a
         (domains_of(40)[1], 60, set()),
         (domains_of(8)[0], 60, set()),
     ],
+    ids=["same domain, early", "same domain", "wider domain, early", "wider domain", "another zone", "another rack"],
 )
-def test_no_node_joins_an_incident_after_one_of_its_domain_or_a_wider_one_opened_in_the_second_half_of_its_maximum_age(
+def test_an_incident_is_superseded_by_one_of_its_domain_or_a_wider_one_in_the_second_half_of_its_maximum_age(
     domain: FailureDomain, minutes: int, superseded: set[str]
 ) -> None:
     earlier, later = incident_of("earlier", RACK, 0, range(4)), incident_of("later", domain, minutes, range(40, 44))
     nodes = [affected(number) for number in (*range(4), *range(40, 44))]
     assert superseded_incidents(snapshot(nodes), [earlier, later], LIMITS) == superseded
+
+
+def test_an_incident_of_another_family_supersedes_none() -> None:
+    earlier, later = incident_of("earlier", RACK, 0, range(4)), incident_of("later", RACK, 60, range(4))
     power = replace(later, family=Family.POWER)
-    assert superseded_incidents(snapshot(nodes), [earlier, power], LIMITS) == set()
+    assert superseded_incidents(snapshot(affected(number) for number in range(4)), [earlier, power], LIMITS) == set()
 
 
 def test_an_incident_whose_nodes_recovered_is_followed_by_one_of_its_own_domain_only() -> None:

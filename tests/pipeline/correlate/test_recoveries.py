@@ -63,7 +63,7 @@ def test_a_recovery_that_a_late_run_noticed_counts_from_its_own_time() -> None:
     assert {one.kind for one in run(later, [recovering.after], again)} == {KINDS.CLOSED, KINDS.OPENED}
 
 
-def test_a_fault_that_began_when_another_ended_is_no_recovery_of_its_node() -> None:
+def test_a_fault_that_begins_when_the_previous_one_ends_leaves_no_recovery_between_them() -> None:
     (recovering,) = run([], [opened(affected(number) for number in RACK)], after(minutes=30))
     again = after(minutes=31 + QUIET)
     later = [replace(affected(number, again), ended=again) for number in RACK]
