@@ -81,13 +81,12 @@ class FakeFleet:
             self._launch_pending()
 
     def remove(self, instance_id: str) -> None:
-        """Terminate an instance without launching a successor, for example because an update has launched one."""
+        """Terminate an instance without a successor, for example because an update has launched one."""
         self.instances[instance_id] = replace(self.instances[instance_id], alive=False)
 
     def is_alive(self, instance_id: str) -> bool:
         """Return whether the instance exists and is not terminated."""
-        found = self.instances.get(instance_id)
-        return found is not None and found.alive
+        return instance_id in self.instances and self.instances[instance_id].alive
 
     def set_capacity(self, capacity_left: int | None) -> None:
         """Set how many successors can still launch, and launch the pending successors."""
@@ -104,6 +103,11 @@ class FakeFleet:
         for instance in self.instances.values():
             if instance.group == group and instance.alive and instance.launched_at <= now:
                 yield instance
+
+    def launching(self, group: str) -> int:
+        """Return how many instances of a group do not run yet: they launch later, or wait for capacity."""
+        members = sum(one.group == group and one.alive for one in self.instances.values())
+        return members - len([*self.running(group)]) + self.pending_groups.count(group)
 
     def _launch_pending(self) -> None:
         """Launch pending successors while there is capacity."""

@@ -29,7 +29,7 @@ class FakeInventory:
     - `has_topology`: False means that network nodes cannot be read.
     - `conditions`: the conditions that the provider reports.
     - `updates`: the running updates by group. `reported_updates` has the groups whose update was returned.
-    - `desired`: the desired size of each group that is incomplete.
+    - `desired`: the desired size of each group for which it is not the number of its serving and launching instances.
     - `provider_repairs`: whether the provider repairs nodes itself; None means that this is not known.
 
     `calls` counts the API calls.
@@ -148,6 +148,7 @@ class FakeInventory:
 
     def _group_status(self, group: str) -> GroupStatus:
         serving = [one for one in self.fleet.running(group) if one.instance_id not in self.standby]
-        desired, update = self.desired.get(group, len(serving)), self.updates.get(group)
+        desired = self.desired.get(group, len(serving) + self.fleet.launching(group))
+        update = self.updates.get(group)
         self.reported_updates |= {group} if update else set()
         return GroupStatus(desired, len(serving) >= desired, update)
