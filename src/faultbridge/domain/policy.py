@@ -138,7 +138,8 @@ class Limits:
     - `probation` is how long a repaired node is on probation. A relapse is verified at `relapse_verify_level` or
       higher.
     - While the owner of a group updates it, repairs of its nodes wait, for at most `update_deadline` from the start of
-      the update. After the update ended, they wait for `update_grace`.
+      the update. After the update ended, they wait for `update_grace`. Until a further `update_deadline` later, nodes
+      that the update replaced by others are retired.
     - The findings of a detector count as faults if its recorded precision is at least `finding_precision` percent. With
       None, findings never count as faults.
     """

@@ -128,9 +128,9 @@ def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now
     """Return whether an update of a group has replaced the group's vacant nodes, if there are any, by other nodes.
 
     A vacant node has no serving instance. The result is True if the group has an update hold, the provider reports the
-    group as complete, as its members do, and each serving instance of the group has a node. A vacant node then gets no
-    new instance. While an instance has no node, the result is False, because the instance may still be attached to a
-    vacant node.
+    group as complete, enough of its members serve, and each of these has a node. A vacant node then gets no new
+    instance. While an instance has no node, the result is False, because the instance may still be attached to a vacant
+    node.
 
     The hold of an update that ended counts as long as it is stored. That of a running update counts until its deadline.
     """

@@ -514,7 +514,7 @@ UPDATE_GUARDS: tuple[PlantedBug, ...] = (
         "False",
     ),
 )
-"""The guards of updates, each left out; `tests/scenarios/provider/test_group_updates.py` notices each of them."""
+"""The guards of updates, each left out; the tests of group updates and of the retirement notice each of them."""
 
 _OWNER, _DETECTION = "registry/repair_owner.py", "registry/replacement_detection.py"
 RIVAL_GUARDS: tuple[PlantedBug, ...] = (

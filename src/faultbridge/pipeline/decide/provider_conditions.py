@@ -76,6 +76,8 @@ def next_holds(
 ) -> tuple[UpdateHold, ...]:
     """Return the next pauses of repairs, at most one for each group, from the provider's report.
 
+    `registered` has the number of registered nodes of each group.
+
     A pause starts with the update of a group, and ends with the grace period after the update. An ended pause delays no
     more repairs, but it stays stored in two cases:
 

@@ -162,8 +162,8 @@ class DomainFaultChecks:
     def _cause_of(self, domain: str, failed: Sequence[LostLinks], least: int) -> str | None:
         """Return the domain that explains why these nodes of `domain` failed together; None if too few count.
 
-        It is the given domain, or a narrower one with at least 80 % of the nodes. That share may include or leave out
-        the nodes that do not count.
+        It is the given domain, or a narrower one with at least 80 % of the nodes. The share is computed with and
+        without the nodes that do not count; one of the two is enough.
         """
         counted = {one.node for one in failed if self._counts(one)}
         if len(counted) * 100 < least:
@@ -208,8 +208,8 @@ class DomainFaultChecks:
         """Return the domains in which this instance lost its links, and the narrower ones of the node within them."""
         mine = (one for one in self.lost if (one.node, one.instance) == (name, instance) and one.start <= now < one.end)
         domains = {one.domain for one in mine}
-        narrower = {one for one, nodes in self.members.items() if any(nodes < self._members(wide) for wide in domains)}
-        return domains | {one for one in narrower if name in self.members[one]}
+        around = {one: nodes for one, nodes in self.members.items() if name in nodes}
+        return domains | {one for one, nodes in around.items() if any(nodes < self._members(wide) for wide in domains)}
 
     def _follow_case(self, name: str, data: dict[str, Any], now: datetime) -> None:
         """Record since when a case waits for an incident, or report that it waited longer than permitted."""
