@@ -16,6 +16,7 @@ from faultbridge.simulation.exhaustive import (
     WATCHED_FAULT,
     Scenario,
 )
+from faultbridge.simulation.fault_injection import FaultKind
 from faultbridge.simulation.scripted_orders import Order
 from tests.simulation.parallel import explore_part, parallel_map
 
@@ -55,6 +56,12 @@ def test_a_case_survives_any_single_fault(scenario: Scenario) -> None:
 @pytest.mark.parametrize("scenario", [ORDERED_REPAIR, APPROVAL], ids=lambda scenario: scenario.name)
 def test_an_operator_may_interfere_at_the_start_of_a_repair(scenario: Scenario) -> None:
     assert play(scenario, points=12, faults=1)[1] == 12 * len((*KINDS, *Order))
+
+
+def test_a_run_waits_for_the_end_of_an_exclusion_that_an_operator_orders_late() -> None:
+    injector, broken = APPROVAL.play(((3, FaultKind.TRANSIENT), (7, Order.IGNORE)))
+    assert injector.injected == 2
+    assert broken == []
 
 
 @pytest.mark.nightly

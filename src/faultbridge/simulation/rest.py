@@ -107,8 +107,8 @@ def _close_latched_breakers(system: SimulatedSystem) -> None:
 def _is_at_rest(system: SimulatedSystem) -> bool:
     """Return whether the system is idle, so that nothing can change without a new external action.
 
-    In an idle system the spare pool is full, all live cases are escalated, no work is queued or due, and no incident or
-    update is unfinished.
+    In an idle system the spare pool is full, all live cases are escalated, no work is queued or due, no incident or
+    update is unfinished, and no node is excluded from repairs until a later time.
     """
     if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
         return False
@@ -122,10 +122,11 @@ def _is_at_rest(system: SimulatedSystem) -> bool:
     if quiet_until is not None and now < quiet_until + INVENTORY_RUNS:
         return False
     due = any(state.due_at is not None and state.due_at <= now for state in view.nodes)
+    excluded = any(state.ignored is not None and now < (state.ignored.until or now) for state in view.nodes)
     pool = [spare.status for spare in read_spares(system.ports.table, REPAIRED)]
     if sum(status in {SpareStatus.READY, SpareStatus.TAKEN} for status in pool) != system.spares:
         return False
-    return not due and all(case.status is CaseStatus.ESCALATED for case in live)
+    return not (due or excluded) and all(case.status is CaseStatus.ESCALATED for case in live)
 
 
 def end_cases(system: SimulatedSystem) -> Iterator[str]:
