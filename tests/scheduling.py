@@ -45,6 +45,7 @@ SLOW_TESTS = (
     "tests/decoders/test_line_filter.py::test_learned_words_never_change_the_lines_found",
     "tests/decoders/test_nccl_peer_pair.py",
     "tests/decoders/test_no_silent_loss.py::test_a_record_survives_a_seeded_slice_of_all_combinations",
+    "tests/decoders/test_peer_checks.py",
     "tests/decoders/test_registry.py::test_a_damaged_sample_is_decoded_or_rejected",
     "tests/decoders/test_registry.py::test_any_text_is_decoded_or_rejected",
     "tests/events/test_gate.py",
@@ -59,22 +60,11 @@ SLOW_TESTS = (
     "tests/lab/test_repair_queue.py",
     "tests/packaging/test_artifacts.py",
     "tests/pipeline/test_capacity.py::test_no_reachable_node_has_more_than_200_kb_and_no_commit_more_than_90_writes",
-    "tests/scenarios/admission/test_breaker.py",
-    "tests/scenarios/admission/test_many_faulty_nodes.py",
-    "tests/scenarios/incidents/test_failed_repairs.py",
-    "tests/scenarios/incidents/test_families.py",
-    "tests/scenarios/incidents/test_flapping_links.py",
-    "tests/scenarios/incidents/test_incidents.py",
-    "tests/scenarios/incidents/test_missing_heartbeats.py",
-    "tests/scenarios/incidents/test_one_page.py",
-    "tests/scenarios/operators/test_every_state_has_a_way_out.py",
-    "tests/scenarios/operators/test_pages.py",
-    "tests/scenarios/orchestrator/test_unreachable_orchestrator.py",
-    "tests/scenarios/repair/test_crashes.py",
+    "tests/scenarios/",
     "tests/tuning/test_search.py",
 )
 """Tests that take more than two seconds of a core, all parameters of one together, files of them that take more than
-five, and tests that wait; `make test-fast` leaves them out. Each is a start of a node id."""
+five, tests that wait, and all scenarios; `make test-fast` leaves them out. Each is a start of a node id."""
 
 
 class ScopeByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type annotations
