@@ -65,7 +65,10 @@ KINDS: dict[str, tuple[Rule, ...]] = {
 LINK = "net.link_down"
 REBOOT = {"severity": Severity.ERROR, "action": Action.REBOOT_NODE}
 SUPPORT = {"severity": Severity.ERROR, "action": Action.CONTACT_SUPPORT}
-MAX_COMMANDS, MAX_STEPS = 6, 20
+MAX_COMMANDS = 6
+MAX_WAIT = timedelta(hours=12)
+"""Within this time two nodes that wait for an incident, and then for each other's repair, are in service."""
+
 PAIR = "pair"
 """The kind of cluster of which two nodes of a rack are explored together, with its budget, breaker and incidents."""
 
@@ -356,7 +359,8 @@ def check_way_out(world: Explored) -> list[str]:
     _end_outages(world)
     commands: list[str] = []
     while len(commands) <= MAX_COMMANDS * len(world.explored):
-        for _ in range(MAX_STEPS * len(world.explored)):
+        until = world.clock.now() + MAX_WAIT
+        while world.clock.now() < until:
             if all(_is_final(world, node) for node in world.explored):
                 return commands
             if _required(world) is not None:
