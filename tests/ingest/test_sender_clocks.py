@@ -132,6 +132,17 @@ def test_the_heartbeat_of_the_same_batch_shows_the_slow_clock_too(world: World) 
     assert world.node().live_case is not None
 
 
+@pytest.mark.parametrize("delay", [timedelta(minutes=4), timedelta(minutes=14)])
+def test_a_fault_beside_or_after_a_delayed_heartbeat_of_a_slow_clock_is_of_today(
+    world: World, delay: timedelta
+) -> None:
+    slow = timedelta(days=5)
+    world.outcomes(heartbeat(world, world.now - slow - delay))
+    world.outcomes(own(world, slow))
+    (condition,) = (one for one in world.node().conditions.values() if one.code == "xid.79")
+    assert condition.last_at == world.now
+
+
 def test_a_node_with_a_slow_clock_sends_a_counted_fault_that_waited_with_its_order_kept(world: World) -> None:
     slow, waited = timedelta(hours=2), timedelta(minutes=10)
     world.outcomes(heartbeat(world, world.now - slow))

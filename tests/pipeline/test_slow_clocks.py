@@ -12,6 +12,7 @@ from faultbridge.domain.faults import NODE_COMPONENT, Fault, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import RawRecord, SentValues
 from faultbridge.pipeline.normalize.timestamp import (
+    MAX_HEARTBEAT_DELAY,
     TOLERANCE,
     clock_has_moved,
     correct_observation,
@@ -28,6 +29,12 @@ SECOND = timedelta(seconds=1)
 def reported(source: str, code: str = "host.clock") -> Snapshot:
     """Return a health snapshot with a clock that is two hours behind."""
     return Snapshot(source, {}, (fault(code, NODE_COMPONENT, source=source, attributes={"seconds_off": "-7200"}),))
+
+
+def heartbeat(seconds_off: int) -> Snapshot:
+    """Return a heartbeat of a clock that is off by so many seconds, negative if it is behind."""
+    (found,) = reported("heartbeat").present
+    return Snapshot("heartbeat", {}, (replace(found, attributes={"seconds_off": str(seconds_off)}),))
 
 
 def known(source: str, code: str = "host.clock") -> NodeState:
@@ -54,9 +61,11 @@ def test_only_heartbeats_that_report_a_wrong_clock_show_that_it_is_behind(
 
 
 def test_a_heartbeat_that_is_being_processed_decides_before_the_state_of_the_node() -> None:
-    (found,) = reported("heartbeat").present
-    newer = Snapshot("heartbeat", {}, (replace(found, attributes={"seconds_off": "-600"}),))
-    assert slow_by(known("heartbeat"), [newer]) == timedelta(minutes=10)
+    assert slow_by(known("heartbeat"), [heartbeat(-600)]) == timedelta(minutes=10)
+
+
+def test_of_several_heartbeats_the_least_delayed_shows_how_far_a_clock_is_behind() -> None:
+    assert slow_by(node(), [heartbeat(-7428), heartbeat(-7200), heartbeat(300)]) == SLOW
 
 
 @pytest.mark.parametrize(("seconds", "moved"), [(120, False), (121, True)])
@@ -80,15 +89,26 @@ def test_a_record_of_another_clock_is_not_corrected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("age", "corrected"),
-    [(SLOW - TOLERANCE, NOON), (SLOW - TOLERANCE - SECOND, NOON - SLOW + TOLERANCE + SECOND)],
+    ("slow", "tolerance"),
+    [
+        (timedelta(minutes=5), TOLERANCE),
+        (timedelta(minutes=16), TOLERANCE),
+        (timedelta(minutes=40), timedelta(minutes=5)),
+        (SLOW, MAX_HEARTBEAT_DELAY),
+        (timedelta(days=5), MAX_HEARTBEAT_DELAY),
+    ],
 )
-def test_a_time_counts_as_one_of_the_slow_clock_up_to_two_minutes_ahead_of_it(
-    age: timedelta, corrected: datetime
+def test_a_time_counts_as_one_of_the_slow_clock_up_to_the_delay_that_its_heartbeat_may_have(
+    slow: timedelta, tolerance: timedelta
 ) -> None:
-    found = correct_observation(fault(observed_at=NOON - age), record(NOON - SLOW), SLOW)
-    assert found.observed_at == corrected
-    assert ("time_claimed" in found.attributes) is (corrected == NOON)
+    def corrected(age: timedelta) -> Fault:
+        return correct_observation(fault(observed_at=NOON - age), record(NOON - slow), slow)
+
+    of_the_clock, of_another = slow - tolerance, slow - tolerance - SECOND
+    assert corrected(of_the_clock).observed_at == NOON
+    assert "time_claimed" in corrected(of_the_clock).attributes
+    assert corrected(of_another).observed_at == NOON - of_another
+    assert "time_claimed" not in corrected(of_another).attributes
 
 
 def test_a_fault_whose_time_is_not_corrected_is_unchanged() -> None:

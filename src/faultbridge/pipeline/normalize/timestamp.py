@@ -44,6 +44,13 @@ SECONDS_OFF = "seconds_off"
 TOLERANCE = timedelta(minutes=2)
 """A clock that is wrong by less is not reported, and the difference varies with the way of a heartbeat."""
 
+MAX_HEARTBEAT_DELAY = timedelta(minutes=15)
+"""A slow call may delay a heartbeat by this time, which then reports that the clock is further behind than it is."""
+
+_PART_OF_DELAY = 8
+"""An eighth of what a heartbeat reports may be its own delay, which matters only if the clock is far behind: then an
+uncorrected fault would be too old to act on. If it is not, an observation of another clock is the greater concern."""
+
 
 def bounded_sent_at(sent_at: datetime, received_at: datetime) -> datetime:
     """Return the sending time if it is at most `MAX_DELAY` before the receipt and not after it, else the receipt."""
@@ -133,12 +140,13 @@ def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timed
 
     `observations` come from the records that are being processed. If a heartbeat among them reports a wrong clock, this
     heartbeat decides, because it is newer than the node's state. Otherwise, the node's active `host.clock` conditions
-    that have a heartbeat as reporter decide.
+    that have a heartbeat as reporter decide. Of several reports of a slow clock, the smallest counts, because a
+    heartbeat that was delayed reports more.
     """
     snapshots = (one for one in observations if isinstance(one, Snapshot) and one.source == HEARTBEAT)
     reports = [fault.attributes for one in snapshots for fault in one.present if fault.code == CLOCK]
     reports = reports or [one.attributes for one in state.active() if one.code == CLOCK and HEARTBEAT in one.sources]
-    return max((_behind(attributes.get(SECONDS_OFF, "0")) for attributes in reports), default=_NO_SKEW)
+    return min(filter(None, (_behind(one.get(SECONDS_OFF, "0")) for one in reports)), default=_NO_SKEW)
 
 
 def clock_has_moved(known: Mapping[str, str], reported: Mapping[str, str]) -> bool:
@@ -198,10 +206,12 @@ def _corrected(at: datetime, record: RawRecord, slow: timedelta) -> datetime:
 
     - `slow` is the delay that heartbeats report. If `slow` is zero, `at` is not changed.
     - If the record was received more than `slow` after its sending time, `at` is moved by that longer time instead.
-    - At the receipt, the slow clock shows the time of receipt minus `slow`. If `at` is later than that by more than
-      `TOLERANCE`, `at` comes from another clock and is not changed.
+    - At the receipt, the slow clock shows the time of receipt minus `slow`. If `at` is later than that by more than a
+      tolerance, `at` comes from another clock and is not changed. The tolerance is an eighth of `slow`, at least
+      `TOLERANCE` and at most `MAX_HEARTBEAT_DELAY`.
     """
     age = record.received_at - at
-    if not slow or age < slow - TOLERANCE:
+    tolerance = max(TOLERANCE, min(slow / _PART_OF_DELAY, MAX_HEARTBEAT_DELAY))
+    if not slow or age < slow - tolerance:
         return at
     return at + min(max(slow, record.received_at - record.sent_at), age)
