@@ -25,6 +25,10 @@ def test_seeds_whose_operators_once_left_cases_without_a_way_out_violate_no_inva
     assert violations_of(seed) == []
 
 
+def test_a_run_waits_for_the_next_try_of_an_isolation() -> None:
+    assert violations_of(100_010_039) == []
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(6 * 3600)
 def test_twenty_thousand_seeds_violate_no_invariant(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.composition.installation import Installation
@@ -11,7 +11,8 @@ from faultbridge.data.policies import default_policy
 from faultbridge.domain.cluster.spares import SpareStatus
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.times import latest
 from faultbridge.errors import Rejected
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import read_spares
@@ -107,8 +108,8 @@ def _close_latched_breakers(system: SimulatedSystem) -> None:
 def _is_at_rest(system: SimulatedSystem) -> bool:
     """Return whether the system is idle, so that nothing can change without a new external action.
 
-    In an idle system the spare pool is full, all live cases are escalated, no work is queued or due, no incident or
-    update is unfinished, and no node is excluded from repairs until a later time.
+    In an idle system the spare pool is full, all live cases are escalated, no work is queued or due, and no incident or
+    update is unfinished. No node waits for the end of an exclusion from repairs or for another try of its isolation.
     """
     if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
         return False
@@ -122,11 +123,19 @@ def _is_at_rest(system: SimulatedSystem) -> bool:
     if quiet_until is not None and now < quiet_until + INVENTORY_RUNS:
         return False
     due = any(state.due_at is not None and state.due_at <= now for state in view.nodes)
-    excluded = any(state.ignored is not None and now < (state.ignored.until or now) for state in view.nodes)
+    waits = any(now < (_waits_until(state) or now) for state in view.nodes)
     pool = [spare.status for spare in read_spares(system.ports.table, REPAIRED)]
     if sum(status in {SpareStatus.READY, SpareStatus.TAKEN} for status in pool) != system.spares:
         return False
-    return not (due or excluded) and all(case.status is CaseStatus.ESCALATED for case in live)
+    return not (due or waits) and all(case.status is CaseStatus.ESCALATED for case in live)
+
+
+def _waits_until(state: NodeState) -> datetime | None:
+    """Return when a node's exclusion from repairs ends and its isolation is tried again, the later of both.
+
+    The time `due_at` of a node contains neither. The result is None if the node waits for neither.
+    """
+    return latest(state.ignored.until if state.ignored else None, state.isolation_again_at)
 
 
 def end_cases(system: SimulatedSystem) -> Iterator[str]:
