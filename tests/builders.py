@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from faultbridge import data
+from faultbridge.domain.cases import Case, RepairAction
 from faultbridge.domain.catalog import Catalog, Row, Scope
 from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.conditions import Condition, Reporter
+from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity
 from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Placement
 from faultbridge.domain.policy import Limits, Policy, Rule
@@ -120,3 +122,21 @@ def folded(state: NodeState, *arrivals: Arrival, now: datetime = NOON) -> Folded
         step = fold(result.state, result.remaining, now=now, catalog=CATALOG, limits=Limits())
         result = replace(step, changes=result.changes + step.changes, outcomes={**result.outcomes, **step.outcomes})
     return result
+
+
+def condition(
+    action: Action = Action.REPLACE_NODE, scope: Scope = Scope.DEVICE, ends_on: tuple[str, ...] = ()
+) -> Condition:
+    """Build an active condition of one GPU that the kernel log reported at noon."""
+    reporters = {"kernel-log": Reporter(True, NOON)}
+    return Condition("xid.1", GPU, Severity.FATAL, action, scope, ends_on, NOON, NOON, "a fault", reporters=reporters)
+
+
+def case(repair_action: RepairAction = RepairAction.REPLACE_NODE, **others: Any) -> Case:
+    """Build a queued case of the fault of `condition`, opened at noon."""
+    given = {"status": CaseStatus.QUEUED, "code": "xid.1", "rule": "rule", "policy": "p"} | others
+    fatal = {"component": GPU, "severity": Severity.FATAL, "action": Action.REPLACE_NODE}
+    return Case(id="c-1", opened_at=NOON, repair_action=repair_action, **fatal, **given)
+
+
+ESCALATED = case(status=CaseStatus.ESCALATED, code="xid.79", rule="default", policy="default@1")

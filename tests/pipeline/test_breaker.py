@@ -16,8 +16,7 @@ from faultbridge.pipeline.decide.breaker import (
     evaluate_breakers,
     failing_node,
 )
-from tests.builders import NOON, after, node
-from tests.pipeline.test_due_at import ESCALATED
+from tests.builders import ESCALATED, NOON, after, node
 
 LIMIT = BreakerLimit(nodes=3, percent=20, quiet=timedelta(minutes=10))
 OPEN, HALF_OPEN, CLOSED = BreakerState.OPEN, BreakerState.HALF_OPEN, BreakerState.CLOSED

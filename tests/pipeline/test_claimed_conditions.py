@@ -8,8 +8,7 @@ from faultbridge.domain.cases import Approval, RepairAction
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.decide.repair_actions import believed, choose_repair_action, unconfirmed, without_claims
-from tests.builders import NOON, OTHER_GPU, POLICY, after, arrival, fault, folded, node
-from tests.pipeline.test_repair_actions import case
+from tests.builders import NOON, OTHER_GPU, POLICY, after, arrival, case, fault, folded, node
 
 
 def only(state: NodeState):

@@ -11,24 +11,11 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Approval, Case, RepairAction, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import EntryType
-from faultbridge.domain.faults import Action, Severity
 from faultbridge.pipeline.decide.approval_timeout import expire_approval
 from faultbridge.pipeline.decide.case_moves import continue_alone, drop_approval, due_at, escalate_case, move_case
 from faultbridge.pipeline.decide.opt_out import FOREVER
-from tests.builders import GPU, NOON, after, arrival, fault, folded, node
+from tests.builders import ESCALATED, NOON, after, arrival, fault, folded, node
 
-ESCALATED = Case(
-    "c-1",
-    CaseStatus.ESCALATED,
-    NOON,
-    "xid.79",
-    GPU,
-    Severity.FATAL,
-    Action.REPLACE_NODE,
-    RepairAction.REPLACE_NODE,
-    "default",
-    "default@1",
-)
 REQUEST = Approval(1, RepairAction.REPLACE_NODE, NOON, after(hours=1))
 ASKED = replace(ESCALATED, status=CaseStatus.QUEUED, approval=REQUEST)
 AWAITING = replace(

@@ -15,8 +15,7 @@ from faultbridge.domain.nodes import Incarnation
 from faultbridge.pipeline.entry_builder import case_change, component_data, fault_change, note, status_change, step
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
 from faultbridge.pipeline.node_list import MAX_LISTED, node_list
-from tests.builders import CATALOG, GPU, NOON, POLICY, after, fault, node
-from tests.pipeline.test_repair_actions import case, condition
+from tests.builders import CATALOG, GPU, NOON, POLICY, after, case, condition, fault, node
 
 NOON_TEXT = "2026-02-03T12:00:00.000Z"
 CASE = case(RepairAction.REPLACE_NODE)

@@ -11,8 +11,7 @@ from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action
 from faultbridge.pipeline.decide.escalation import raise_repair_action
-from tests.builders import NOON, POLICY, after, arrival, fault, folded, node
-from tests.pipeline.test_due_at import ESCALATED
+from tests.builders import ESCALATED, NOON, POLICY, after, arrival, fault, folded, node
 
 WAITING = replace(ESCALATED, status=CaseStatus.QUEUED, repair_action=RepairAction.REBOOT_NODE, relapse_of="c-0")
 

@@ -13,9 +13,8 @@ from faultbridge.domain.conditions import Condition, Reporter
 from faultbridge.domain.faults import Action
 from faultbridge.domain.nodes import Incarnation, NodeState
 from faultbridge.pipeline.fold.expire import end_claims, end_former, end_orders, end_verified
-from tests.builders import NOON, after, node
-from tests.pipeline.test_repair_actions import case
-from tests.pipeline.test_repair_actions import condition as active
+from tests.builders import NOON, after, case, node
+from tests.builders import condition as active
 
 KEY = "xid.1@gpu/pci=0000:c1:00"
 AT = after(minutes=5)

@@ -18,8 +18,8 @@ from faultbridge.pipeline.decide.governing_rules import (
     strongest_requirement,
     with_governing_rules,
 )
-from tests.builders import node
-from tests.pipeline.test_repair_actions import FAULTY, case, condition
+from tests.builders import case, condition, node
+from tests.pipeline.test_repair_actions import FAULTY
 
 REPLACE = RepairAction.REPLACE_NODE
 UNKNOWN = replace(case(REPLACE), rule="former-name")

@@ -19,8 +19,7 @@ from faultbridge.pipeline.decide.instance_pairing import (
     pair,
     waits_for_provider,
 )
-from tests.builders import NOON, node
-from tests.pipeline.test_due_at import ESCALATED
+from tests.builders import ESCALATED, NOON, node
 
 
 def unassigned(number: int, **others: str) -> list[Instance]:

@@ -9,8 +9,7 @@ import pytest
 from faultbridge.domain.cases import Phase, RepairAction
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.pipeline.decide.phase_durations import durations, gpu_time_lost
-from tests.builders import after
-from tests.pipeline.test_repair_actions import case
+from tests.builders import after, case
 
 
 def test_a_case_without_marks_has_no_phases() -> None:

@@ -17,8 +17,7 @@ from faultbridge.domain.policy import Limits, Rule
 from faultbridge.domain.probation import Probation
 from faultbridge.pipeline.decide.relapse import MAX_PROBATIONS, respond, start_probation
 from faultbridge.pipeline.fold.condition_updates import new_condition
-from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, fault, node
-from tests.pipeline.test_repair_actions import case
+from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, case, fault, node
 
 ORDER = list(RepairAction)
 UNTIL = after(hours=24)

@@ -4,35 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.cases import Case, RepairAction
-from faultbridge.domain.catalog import Scope
-from faultbridge.domain.conditions import Condition, Reporter
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline.decide.repair_actions import choose_repair_action, next_higher
-from tests.builders import GPU, NOON, node
-
-
-def condition(action: Action = Action.REPLACE_NODE, scope: Scope = Scope.DEVICE, ends_on: tuple[str, ...] = ()):
-    reporters = {"kernel-log": Reporter(True, NOON)}
-    return Condition("xid.1", GPU, Severity.FATAL, action, scope, ends_on, NOON, NOON, "a fault", reporters=reporters)
-
-
-def case(repair_action: RepairAction, **others) -> Case:
-    return Case(
-        "c-1",
-        CaseStatus.QUEUED,
-        NOON,
-        "xid.1",
-        GPU,
-        Severity.FATAL,
-        Action.REPLACE_NODE,
-        repair_action,
-        "rule",
-        "p",
-        **others,
-    )
+from tests.builders import case, condition, node
 
 
 def policy(*repair_actions: RepairAction) -> Policy:

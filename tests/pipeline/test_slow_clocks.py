@@ -19,8 +19,7 @@ from faultbridge.pipeline.normalize.timestamp import (
     correct_record,
     slow_by,
 )
-from tests.builders import NOON, after, fault, node
-from tests.pipeline.test_repair_actions import condition
+from tests.builders import NOON, after, condition, fault, node
 
 SLOW = timedelta(hours=2)
 SECOND = timedelta(seconds=1)
