@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 import socket
 import time
+from contextlib import ExitStack, suppress
 from functools import partial
+from threading import Thread
 
 import pytest
 
-from faultbridge.agent import resource_limits
-from faultbridge.agent.child_processes import MAX_OUTPUT_BYTES, ChildProcess, Outcome, ProbeResult, start_process
+from faultbridge.agent import probe_commands, resource_limits
+from faultbridge.agent.child_processes import (
+    MAX_OUTPUT_BYTES,
+    BackgroundRead,
+    ChildProcess,
+    Outcome,
+    ProbeResult,
+    RunningProbe,
+    start_process,
+)
 from faultbridge.agent.probe_commands import NVIDIA_SMI_ERRORS, port_counters, scrape
 from faultbridge.agent.probes import REPEAT_FAULT_SECONDS, Probe, ProbeScheduler, probe_fault
 from faultbridge.data import load_catalog
@@ -19,7 +29,7 @@ from tests.agent.fakes import NOON, ManualClock, script
 from tests.waiting import BUSY_FACTOR
 
 
-def result_of(child: ChildProcess, seconds: float = 10) -> ProbeResult:
+def result_of(child: RunningProbe, seconds: float = 10) -> ProbeResult:
     deadline = time.monotonic() + seconds * BUSY_FACTOR
     while time.monotonic() < deadline:
         found = child.poll()
@@ -204,6 +214,37 @@ def test_an_exporter_that_does_not_run_on_this_host_is_absent(host):
         url = f"http://{host}:{unused.getsockname()[1]}/metrics"
         with pytest.raises(FileNotFoundError):
             scrape(url)
+
+
+@pytest.fixture
+def exporter():
+    """Start an exporter on this host that answers a connection with the given bytes, and then leaves it open."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ExitStack() as connections:
+
+        def answer(content: bytes) -> None:
+            connection, _ = server.accept()
+            connections.enter_context(connection)
+            with suppress(OSError):
+                connection.sendall(content)
+
+        def start(content: bytes) -> str:
+            Thread(target=answer, args=(content,), daemon=True).start()
+            return f"http://127.0.0.1:{server.getsockname()[1]}/metrics"
+
+        yield start
+
+
+def test_a_page_of_an_exporter_above_two_megabytes_is_too_large(exporter):
+    url = exporter(b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * (MAX_OUTPUT_BYTES + 1))
+    found = result_of(BackgroundRead(partial(scrape, url)))
+    assert (found.outcome, len(found.output)) == (Outcome.OVERSIZED, MAX_OUTPUT_BYTES)
+
+
+@pytest.mark.parametrize("content", [b"", b"HTTP/1.0 200 OK\r\n\r\nDCGM_FI_DEV_XID_ERRORS 79\n"])
+def test_an_exporter_whose_page_does_not_end_hangs(exporter, monkeypatch, content):
+    monkeypatch.setattr(probe_commands, "EXPORTER_TIMEOUT_SECONDS", 0.1)
+    found = result_of(BackgroundRead(partial(scrape, exporter(content))))
+    assert (found.outcome, found.output) == (Outcome.HUNG, b"")
 
 
 def test_the_cpu_budget_pauses_until_the_average_is_below_its_share():

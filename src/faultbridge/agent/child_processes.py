@@ -150,6 +150,8 @@ class BackgroundRead:
             output = function()
         except FileNotFoundError:
             self._result = ProbeResult(Outcome.ABSENT)
+        except TimeoutError as error:
+            self._result = ProbeResult(Outcome.HUNG, error_text=str(error)[:MAX_ERROR_BYTES])
         except (OSError, ValueError) as error:
             self._result = ProbeResult(Outcome.FAILED, error_text=str(error)[:MAX_ERROR_BYTES])
         else:

@@ -22,7 +22,7 @@ from faultbridge.agent.probes import Probe
 from faultbridge.agent.settings import AgentSettings
 from faultbridge.data.counters import counters_of
 
-EXPORTER_TIMEOUT_SECONDS = 5.0
+EXPORTER_TIMEOUT_SECONDS = 5
 MAX_FILES = 4000
 MAX_INTERFACES = 32
 _THIS_HOST = ("127.0.0.1", "localhost", "::1")
@@ -62,7 +62,7 @@ def node_probes(settings: AgentSettings) -> tuple[Probe, ...]:
         ),
         Probe("dcgmi health", "dcgm-health", dcgm_health, settings.health_seconds, timeout, b"{"),
         Probe("ip link", "link-state", ip_link, settings.link_seconds, timeout, b"["),
-        Probe("exporter", "dcgm-metrics", exporter, settings.exporter_seconds, timeout),
+        Probe("exporter", "dcgm-metrics", exporter, settings.exporter_seconds, min(timeout, EXPORTER_TIMEOUT_SECONDS)),
         Probe(
             "rdma counters",
             "rdma-counters",
@@ -94,9 +94,9 @@ def _start_scrape(url: str) -> RunningProbe:
 
 
 def scrape(url: str) -> bytes:
-    """Read the metrics page of an exporter on this host, within 5 s and up to 2 MiB.
+    """Read the metrics page of an exporter on this host, within 5 s. The rest of a page above 2 MiB is not read.
 
-    Raises FileNotFoundError if no exporter listens at the URL, TimeoutError if a limit is exceeded, and ValueError if
+    Raises FileNotFoundError if no exporter listens at the URL, TimeoutError if the page takes longer, and ValueError if
     the URL has another host.
     """
     if not _is_on_this_host(url):
@@ -105,13 +105,15 @@ def scrape(url: str) -> bytes:
     page = bytearray()
     try:
         with urllib.request.urlopen(url, timeout=EXPORTER_TIMEOUT_SECONDS) as response:  # noqa: S310 - of this host
-            while chunk := response.read1(65536):
+            while len(page) <= MAX_OUTPUT_BYTES and (chunk := response.read1(65536)):
                 page += chunk
-                if len(page) > MAX_OUTPUT_BYTES or time.monotonic() > deadline:
-                    raise TimeoutError(f"the page is larger than 2 MiB or takes longer than 5 s: {url}")
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"the page takes longer than {EXPORTER_TIMEOUT_SECONDS} s: {url}")
     except urllib.error.URLError as error:
         if isinstance(error.reason, ConnectionRefusedError):
             raise FileNotFoundError(url) from None
+        if isinstance(error.reason, TimeoutError):
+            raise error.reason from None
         raise
     return bytes(page)
 

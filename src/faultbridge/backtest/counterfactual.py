@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from faultbridge.backtest.course import Course, Durations, Replayed, Track
+from faultbridge.backtest.course import FIRST_PAUSE, Course, Durations, Replayed, Track
 from faultbridge.backtest.in_step import InStep
 from faultbridge.backtest.record import Commit
 from faultbridge.backtest.recorded_case import with_request
@@ -19,8 +19,8 @@ from faultbridge.pipeline.decide.approval_timeout import expire_approval
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.relapse import start_probation
 
-FIRST_PAUSE, MAX_PAUSE = timedelta(minutes=5), timedelta(hours=6)
-"""Pause before a waiting case is tried again while nothing is recorded: the first one, and the longest."""
+MAX_PAUSE = timedelta(hours=6)
+"""The longest pause before a waiting case is tried again while nothing is recorded; the first is `FIRST_PAUSE`."""
 
 _BY_REPAIR = frozenset({Actor.STEP, Actor.CLOSE})
 

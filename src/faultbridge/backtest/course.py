@@ -10,6 +10,9 @@ from faultbridge.backtest.record import Trail
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.nodes import NodeState
 
+FIRST_PAUSE = timedelta(minutes=5)
+"""The first pause before a waiting case is tried again while nothing is recorded."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -82,7 +85,7 @@ class Track:
     course: Course | None = None
     attempt_ends: datetime | None = None
     retry_at: datetime | None = None
-    retry_pause: timedelta = timedelta(minutes=5)
+    retry_pause: timedelta = FIRST_PAUSE
 
 
 @dataclass(slots=True)

@@ -69,7 +69,8 @@ class Facts:
 
     def fleet(self, clusters: Iterable[str] | None) -> tuple[FleetFacts, ...]:
         """Read the clusters of the given names with their nodes, or all clusters if `clusters` is None."""
-        found = [view for view in self.views.clusters() if clusters is None or view.config.cluster in set(clusters)]
+        wanted = None if clusters is None else set(clusters)
+        found = [view for view in self.views.clusters() if wanted is None or view.config.cluster in wanted]
         facts = []
         for view in found:
             rows = unhealthy_rows(self.views.table, view.config)
