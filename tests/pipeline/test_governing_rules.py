@@ -9,7 +9,7 @@ import pytest
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import DEFAULT_RULE, Match, Policy, Rule
+from faultbridge.domain.policy import DEFAULT_RULE, INVENTORY_RULE, Match, Policy, Rule
 from faultbridge.pipeline.decide.governing_rules import (
     governing_rules,
     requirement_for,
@@ -59,6 +59,17 @@ def test_without_any_condition_the_rules_of_the_attempt_before_govern_the_next_o
     removed = rule_to_ask(EMPTY, replace(attempted, governed_by=("own", "gone")), policy, REPLACE, 1)
     assert removed is not None
     assert removed.name == "gone"
+
+
+def test_after_its_fault_ended_a_case_asks_what_the_current_policy_requires_for_that_fault() -> None:
+    current = Policy("p", (Rule("careful", Match(codes=("xid.1",)), approval=(REPLACE,)), Rule("own")))
+    of_former = replace(UNKNOWN, rule="own")
+    for state in (FAULTY, EMPTY):
+        assert [rule.name for rule in governing_rules(state, of_former, current, REPLACE)] == ["own", "careful"]
+    of_another_fault = needing(Action.REPLACE_NODE)
+    assert [rule.name for rule in governing_rules(of_another_fault, of_former, current, REPLACE)] == ["own"]
+    added = replace(UNKNOWN, rule=INVENTORY_RULE)
+    assert [rule.name for rule in governing_rules(EMPTY, added, current, REPLACE)] == [INVENTORY_RULE]
 
 
 def test_the_rules_of_the_attempts_before_govern_beside_those_of_active_conditions() -> None:

@@ -134,6 +134,12 @@ def test_a_request_for_an_approval_names_the_rule_that_requires_it(rule: str | N
     assert [draft.data["facts"]["rule"] for draft in moved.drafts] == [named]
 
 
+def test_a_canceled_case_asks_only_about_a_verification() -> None:
+    for action in (RepairAction.REPLACE_NODE, RepairAction.VERIFY):
+        moved = ask_operator(queued(cancelled=True), action, "may be replaced", NOON, after(hours=1))
+        assert bool(moved.drafts) is (action is RepairAction.VERIFY)
+
+
 def test_a_request_for_an_approval_names_the_instance() -> None:
     moved = ask_operator(queued(), RepairAction.REPLACE_NODE, "may be replaced", NOON, after(hours=1))
     assert [draft.data["facts"]["instance_id"] for draft in moved.drafts] == ["i-0aaaaaaaaaaaaaaa1"]

@@ -51,6 +51,18 @@ def test_a_volume_without_its_tag_does_not_move() -> None:
     assert "detach_volumes" not in story
 
 
+def test_a_volume_that_stayed_on_its_instance_and_lost_its_tag_later_does_not_move() -> None:
+    refused = ExternalAction(60.0, "volume_failure", "", 4, 0.1)
+    returned = ExternalAction(3000.0, "return", "", 0, 0.5)
+    tag_lost = ExternalAction(3600.0, "volume_tag_lost", "", 0, 0.1)
+    found = replaced(refused, REPLACE, APPROVE, APPROVE, returned, tag_lost)
+    assert found.broken == ()
+    story = "\n".join(found.journal.story())
+    assert "detach_volumes refused" in story
+    assert "attach_volumes attached" in story
+    assert "release_instance released" in story
+
+
 def test_an_instance_whose_volume_lost_its_tag_while_it_left_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def lose_tag(context: Any, instance_id: str) -> Any:
         for one in context.state.moving_volumes:

@@ -163,9 +163,11 @@ def ask_operator(
     - `by_rule`: False if no policy rule requires the approval, but the attempt found no evidence of EC2 capacity.
     - `rule`: the name of the policy rule that requires the approval; None means the rule of the case. The rule is added
       to the rules that govern the case, so that it applies to later attempts even if its fault has ended.
+
+    A canceled case asks only about a verification, because its next attempt does nothing else.
     """
     case = state.live_case
-    if case is None:
+    if case is None or (case.cancelled and repair_action is not RepairAction.VERIFY):
         return Transition(state)
     approval = Approval(case.attempts + 1, repair_action, now, answer_by, by_rule=by_rule)
     incarnation = state.incarnation

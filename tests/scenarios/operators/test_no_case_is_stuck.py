@@ -7,14 +7,16 @@ from datetime import timedelta
 
 import pytest
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.pipeline.decide.admit import Refused
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import CallResult, ClusterNode, ProviderFailure
+from faultbridge.repair.attempt.progress import update_attempt
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.queued_cases import QueuedCases
 from tests.scenarios.provider.test_external_replacement import ExternalReplacement
@@ -50,6 +52,20 @@ def test_canceling_a_case_in_its_waiting_period_returns_the_isolated_node_to_ser
     assert (world.case().resolution, world.released_instances()) == (Resolution.CANCELLED, [])
     assert world.status().in_service
     assert world.orchestrator.cordoned == set()
+
+
+def test_a_canceled_case_whose_execution_was_lost_needs_no_approval() -> None:
+    asking = Rule("asking", Match(codes=("xid.79",)), approval=(REPLACE,))
+    world = World(orchestrated=True, rules=(asking, Rule("free", release_without_capacity=True)))
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=30)
+    world.fault_and_react(code="xid.48")
+    world.workflow.abort(f"{world.case().id}-1")
+    between_steps = {"step": None, "task_token": None, "tries": 0, "probe_at": world.clock.now()}
+    world.append(world.key(), lambda state, _: Transition(update_attempt(state, **between_steps)), actor=Actor.STEP)
+    world.orders.cancel(world.case().id, ADA)
+    world.fault_and_react(code="xid.79")
+    world.until(world.case_is(CaseStatus.RESOLVED), minutes=90)
+    assert (world.case().resolution, approvals(world), world.released_instances()) == (Resolution.CANCELLED, [], [])
 
 
 def test_canceling_a_case_that_waits_for_approval_withdraws_the_request() -> None:

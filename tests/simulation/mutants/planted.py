@@ -224,6 +224,27 @@ PLANTED: tuple[PlantedBug, ...] = (
         "case",
     ),
     planted(
+        "repair/attempt/failed_attempts.py",
+        "requeue_case",
+        "a canceled case that is queued again keeps its repair action",
+        "RepairAction.VERIFY if case.cancelled else repair_action or case.repair_action",
+        "repair_action or case.repair_action",
+    ),
+    planted(
+        "repair/admission.py",
+        "ask_operator",
+        "a canceled case asks for an approval of a repair",
+        "if case is None or (case.cancelled and repair_action is not RepairAction.VERIFY):",
+        "if case is None:",
+    ),
+    planted(
+        "pipeline/decide/governing_rules.py",
+        "governing_rules",
+        "a changed policy does not govern the repair of a fault that has ended",
+        "if not found and case.rule != INVENTORY_RULE:",
+        "if False:",
+    ),
+    planted(
         "pipeline/decide/governing_rules.py",
         "governing_rules",
         "only the rule of the case is asked",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import Case, RepairAction
+from faultbridge.domain.catalog import Scope
 from faultbridge.domain.conditions import Condition, condition_key
 from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import NodeState
@@ -95,6 +96,8 @@ def governing_rules(state: NodeState, case: Case, policy: Policy, action: Repair
     """Return the rules whose approvals and maintenance windows apply to this repair action of the case.
 
     - The rule of the case.
+    - The current rule of the fault of the case, if no condition is left that needs a case. The rule of the case may be
+      that of an earlier policy.
     - The rules of the conditions that require this repair action or a stronger one. If no condition does, for example
       because an attempt failed and the next action is stronger, the rules of all conditions.
     - The rules of earlier attempts, even if their conditions have ended.
@@ -104,9 +107,19 @@ def governing_rules(state: NodeState, case: Case, policy: Policy, action: Repair
     requiring = [
         one.rule for one in found if one.repair_action is not None and _ORDER.index(one.repair_action) >= least
     ]
+    if not found and case.rule != INVENTORY_RULE:
+        requiring = [policy.rule_for(_fault_of_case(case), state.key.cluster, state.placement.instance_type)]
     former = [policy.rule_named(one) if _is_known(one, policy) else _asking_rule(one) for one in case.governed_by]
     rules = (rule_of_case(state, case, policy), *(requiring or [one.rule for one in found]), *former)
     return tuple({rule.name: rule for rule in rules}.values())
+
+
+def _fault_of_case(case: Case) -> Condition:
+    """Return the ended fault of a case as a condition, as far as the case stores it: without sources and counts."""
+    begun = case.opened_at
+    return Condition(
+        case.code, case.component, case.severity, case.action, Scope.INSTANCE, (), begun, begun, message=""
+    )
 
 
 def with_governing_rules(state: NodeState, case: Case, policy: Policy) -> Case:

@@ -65,7 +65,8 @@ def requeue_case(
 
     If `BECOME_QUARANTINED` lists the status of the node, the node becomes `quarantined` again.
 
-    - `repair_action`: the repair action of the next attempt; None keeps that of the case.
+    - `repair_action`: the repair action of the next attempt; None keeps that of the case. The next attempt of a
+      canceled case only verifies the node.
     - `requirement`: the condition that requires a stronger repair action, or None. The policy rule of this condition
       becomes the rule of the case.
     - `not_before`: the earliest time of the next attempt; None if it may start at once.
@@ -78,7 +79,7 @@ def requeue_case(
         with_requirement(case, requirement) if requirement else case,
         status=CaseStatus.QUEUED,
         attempt=None,
-        repair_action=repair_action or case.repair_action,
+        repair_action=RepairAction.VERIFY if case.cancelled else repair_action or case.repair_action,
         waiting_for=waiting_for,
         not_before=not_before,
         reason=reason,

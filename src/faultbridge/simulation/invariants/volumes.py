@@ -21,12 +21,12 @@ def _named(view: SystemView) -> Iterator[FakeVolume]:
 
 
 def _lost(view: SystemView) -> Iterator[str]:
-    recorded = _recorded(view)
+    unfinished = _recorded(view).keys() - _kept(view)
     for one in _named(view):
         if one.deleted_with is None or one.deleted_with in view.system.externally_terminated:
             continue
-        # A volume without its tag is not one that the policy names, unless its move had begun before.
-        if not one.lost_tag or (one.volume_id, one.deleted_with) in recorded:
+        # A volume without its tag is not one that the policy names, unless its move had begun and was not given up.
+        if not one.lost_tag or (one.volume_id, one.deleted_with) in unfinished:
             yield f"{one.volume_id} was deleted with {one.deleted_with}"
 
 
@@ -46,6 +46,18 @@ def _recorded(view: SystemView) -> dict[tuple[str, str], datetime]:
                 for one in data["facts"]["volumes"]:
                     found.setdefault((one["volume"], one["from"]), at)
     return found
+
+
+def _kept(view: SystemView) -> set[tuple[str, str]]:
+    """Return the volumes that stayed on an instance, by volume and instance, because their move was given up."""
+    return {
+        (one["volume"], one["from"])
+        for entries in view.bodies.values()
+        for body in entries
+        if (body["data"].get("step"), body["data"].get("outcome")) == ("attach_volumes", "attached")
+        for one in body["data"]["facts"]["volumes"]
+        if one["from"] == body["data"]["new_instance"]
+    }
 
 
 def _unrecorded(view: SystemView) -> Iterator[str]:
