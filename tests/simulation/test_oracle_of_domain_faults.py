@@ -218,6 +218,20 @@ def test_what_too_few_records_show_is_no_known_fault_of_a_rack(rack: Rack, recor
     assert rack.broken == []
 
 
+@pytest.mark.parametrize(("instance", "broken"), [("i-node-3", []), ("i-new", [GIVEN_UP])])
+def test_lost_links_of_a_node_under_repair_show_a_fault_only_if_its_new_instance_lost_them(
+    rack: Rack, instance: str, broken: list[str]
+) -> None:
+    rack.checks.lost.append(replace(rack.checks.lost[2], instance="i-new"))
+    rack.intent("node-3")
+    rack.fault("net.link_down", ("node-1", "node-2"))
+    rack.add("node-3", "Node Fault Detected", code="net.link_down", component=None, action="reboot_node",
+             incarnation={"instance_id": instance})  # fmt: skip
+    rack.pass_minutes(5)
+    rack.intent("node-1")
+    assert rack.broken == broken
+
+
 def test_nodes_that_lose_their_links_long_after_each_other_are_no_known_fault_of_a_rack(rack: Rack) -> None:
     late = timedelta(minutes=11)
     rack.checks.lost[2:] = [replace(one, start=one.start + late) for one in rack.checks.lost[2:]]

@@ -128,13 +128,14 @@ class DomainFaultChecks:
             if is_new and fault[0] == SILENT and sum(one.is_silent for one in self._nodes.values()) >= MIN_NODES:
                 self._last_of_many_silent = now
         if fault[0] in LINK_FAULTS:
+            node.reporter = (data.get("incarnation") or {}).get("instance_id")
             self._follow_links(now)
 
     def _follow_links(self, now: datetime) -> None:
         """Update since when each domain's fault is known (`_known`) and many links are down (`_many_since`).
 
-        The fault of a domain is known once its entries show that enough nodes lost their links. A node counts if its
-        link went down after the fault began and no repair of its instance has begun.
+        The fault of a domain is known once its entries show that enough nodes lost their links. A node counts if the
+        link of its instance went down after the fault began and no repair of this instance has begun.
         """
         if self._none_seen is not None and now >= self._none_seen + QUIET:
             self._many_since = None
@@ -148,6 +149,7 @@ class DomainFaultChecks:
         for domain in self._domains():
             lost = [one for one in self.lost if one.domain == domain and one.start <= now < one.end]
             shown = [one for one in lost if one.node in down and down[one.node] >= one.start]
+            shown = [one for one in shown if self._nodes[one.node].reporter in (None, one.instance)]
             least = max(MIN_NODES * 100, MIN_PERCENT * max((one.nodes for one in lost), default=0))
             starts = (one for one in shown if self._counts(one))
             known |= {self._cause_of(domain, first.followed_by(shown, WINDOW), least) for first in starts}

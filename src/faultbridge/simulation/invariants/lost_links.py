@@ -34,11 +34,13 @@ class LostLinks:
 class FaultyNode:
     """The state of one node, by its entries; `faults` maps a fault (code, component) to repair action and start.
 
+    `reporter` is the instance whose links the last entry was about, None if that is unknown.
     `absorbed_at` is when its case began to wait for an incident. `repaired_in` is the case of its last repair intent.
     """
 
     faults: dict[tuple[str, str], tuple[str, datetime]] = field(default_factory=dict)
     status: str = ""
+    reporter: str | None = None
     absorbed_at: datetime | None = None
     repaired_in: str | None = None
 
