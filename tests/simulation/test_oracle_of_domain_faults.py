@@ -232,15 +232,20 @@ def test_lost_links_of_a_node_under_repair_show_a_fault_only_if_its_new_instance
     assert rack.broken == broken
 
 
-def test_nodes_that_lose_their_links_long_after_each_other_are_no_known_fault_of_a_rack(rack: Rack) -> None:
-    late = timedelta(minutes=11)
+@pytest.mark.parametrize(
+    ("lost_after", "shown_after", "broken"), [(11, 11, []), (0, 11, []), (11, 10, []), (0, 10, [GIVEN_UP])]
+)
+def test_nodes_that_lose_their_links_long_after_each_other_are_no_known_fault_of_a_rack(
+    rack: Rack, lost_after: int, shown_after: int, broken: list[str]
+) -> None:
+    late = timedelta(minutes=lost_after)
     rack.checks.lost[2:] = [replace(one, start=one.start + late) for one in rack.checks.lost[2:]]
     rack.fault("net.link_down", RACK[:2])
-    rack.pass_minutes(11)
+    rack.pass_minutes(shown_after)
     rack.fault("net.link_down", RACK[2:])
     rack.pass_minutes(4)
     rack.intent("node-1")
-    assert rack.broken == []
+    assert rack.broken == broken
 
 
 def test_after_the_maximum_age_repairs_continue(rack: Rack) -> None:

@@ -152,7 +152,7 @@ class DomainFaultChecks:
             shown = [one for one in shown if self._nodes[one.node].reporter in (None, one.instance)]
             least = max(MIN_NODES * 100, MIN_PERCENT * max((one.nodes for one in lost), default=0))
             starts = (one for one in shown if self._counts(one))
-            known |= {self._cause_of(domain, first.followed_by(shown, WINDOW), least) for first in starts}
+            known |= {self._cause_of(domain, first.followed_by(shown, WINDOW, down), least) for first in starts}
         before, self._known = self._known, {one: self._known.get(one, now) for one in sorted(filter(None, known))}
         cut_off = {one.node for one in self.lost if one.start <= now < one.end} & self._nodes.keys()
         for domain in self._known.keys() - before.keys():

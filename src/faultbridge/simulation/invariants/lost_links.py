@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -25,9 +25,20 @@ class LostLinks:
     end: datetime
     shared: bool = True
 
-    def followed_by(self, others: Iterable[LostLinks], window: timedelta) -> list[LostLinks]:
-        """Return those of the lost links that began at most `window` after this one, and none that began before it."""
-        return [one for one in others if self.start <= one.start <= self.start + window]
+    def followed_by(
+        self, others: Iterable[LostLinks], window: timedelta, shown: Mapping[str, datetime]
+    ) -> list[LostLinks]:
+        """Return those of the lost links that began at most `window` after this one, and none that began before it.
+
+        The entries must show this too: `shown` has the times of the last loss of each node by its entries. A fault that
+        lasts long may interrupt the same links again at other times, together with a further fault.
+        """
+        first = shown[self.node]
+        return [
+            one
+            for one in others
+            if self.start <= one.start <= self.start + window and first <= shown[one.node] <= first + window
+        ]
 
 
 @dataclass(slots=True)
