@@ -12,6 +12,8 @@ from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Rule
+from faultbridge.errors import Misconfigured
+from faultbridge.simulation.fakes import Call
 from tests.scenarios.world import World
 
 RESOLVED = CaseStatus.RESOLVED
@@ -148,6 +150,21 @@ def test_an_execution_lost_after_the_termination_was_noticed_is_continued() -> N
     world.workflow.abort(f"{world.case().id}-1")
     world.until(world.case_is(RESOLVED))
     assert (world.released_instances(), world.case().attempts) == ([], 2)
+
+
+def test_a_successor_whose_verification_cannot_begin_is_verified_again_and_not_repaired() -> None:
+    def refuse(call: Call) -> None:
+        if call.name == "verifier.start":
+            world.seam.before = lambda _: None
+            raise Misconfigured("the document does not exist")
+
+    world = busy_world()
+    world.fault_and_react(code="xid.48")
+    world.fleet.terminate(FIRST)
+    world.seam.before = refuse
+    world.until(world.case_is(RESOLVED))
+    assert (world.restarter.restarted, world.released_instances()) == ([], [])
+    assert (world.case().resolution, world.case().attempts) == (Resolution.EXTERNAL, 2)
 
 
 def test_an_unknown_probe_does_not_count_as_terminated() -> None:

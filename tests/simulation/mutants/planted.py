@@ -231,6 +231,13 @@ PLANTED: tuple[PlantedBug, ...] = (
         "repair_action or case.repair_action",
     ),
     planted(
+        "repair/attempt/failed_attempts.py",
+        "requeue_case",
+        "the instance of another controller gets the repair of the former one",
+        "if repair_action is None and state.status is NodeStatus.VALIDATING and attempt.intent is None:",
+        "if False:",
+    ),
+    planted(
         "repair/admission.py",
         "ask_operator",
         "a canceled case asks for an approval of a repair",

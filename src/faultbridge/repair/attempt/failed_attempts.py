@@ -65,16 +65,19 @@ def requeue_case(
 
     If `BECOME_QUARANTINED` lists the status of the node, the node becomes `quarantined` again.
 
-    - `repair_action`: the repair action of the next attempt; None keeps that of the case. The next attempt of a
-      canceled case only verifies the node.
+    - `repair_action`: the repair action of the next attempt; None keeps that of the case, or only verifies the node if
+      this attempt was verifying it without an intent, because another controller may have replaced the instance. The
+      next attempt of a canceled case only verifies the node.
     - `requirement`: the condition that requires a stronger repair action, or None. The policy rule of this condition
       becomes the rule of the case.
     - `not_before`: the earliest time of the next attempt; None if it may start at once.
     """
+    case, attempt = live_attempt(state)
+    if repair_action is None and state.status is NodeStatus.VALIDATING and attempt.intent is None:
+        repair_action = RepairAction.VERIFY
     if state.status in BECOME_QUARANTINED:
         state, draft = move_node(state, NodeStatus.QUARANTINED, now, reason)
         drafts = (*drafts, draft)
-    case, _ = live_attempt(state)
     queued = replace(
         with_requirement(case, requirement) if requirement else case,
         status=CaseStatus.QUEUED,
