@@ -66,6 +66,9 @@ def test_after_its_fault_ended_a_case_asks_what_the_current_policy_requires_for_
     of_former = replace(UNKNOWN, rule="own")
     for state in (FAULTY, EMPTY):
         assert [rule.name for rule in governing_rules(state, of_former, current, REPLACE)] == ["own", "careful"]
+    of_former_match = Rule("own", Match(codes=("xid.1",), sources=("kernel-log",), count=2))
+    unchanged = Policy("p", (of_former_match, Rule("careful", approval=(REPLACE,))))
+    assert [rule.name for rule in governing_rules(EMPTY, of_former, unchanged, REPLACE)] == ["own"]
     of_another_fault = needing(Action.REPLACE_NODE)
     assert [rule.name for rule in governing_rules(of_another_fault, of_former, current, REPLACE)] == ["own"]
     added = replace(UNKNOWN, rule=INVENTORY_RULE)

@@ -108,18 +108,25 @@ def governing_rules(state: NodeState, case: Case, policy: Policy, action: Repair
         one.rule for one in found if one.repair_action is not None and _ORDER.index(one.repair_action) >= least
     ]
     if not found and case.rule != INVENTORY_RULE:
-        requiring = [policy.rule_for(_fault_of_case(case), state.key.cluster, state.placement.instance_type)]
+        requiring = [_current_rule(state, case, policy)]
     former = [policy.rule_named(one) if _is_known(one, policy) else _asking_rule(one) for one in case.governed_by]
     rules = (rule_of_case(state, case, policy), *(requiring or [one.rule for one in found]), *former)
     return tuple({rule.name: rule for rule in rules}.values())
 
 
-def _fault_of_case(case: Case) -> Condition:
-    """Return the ended fault of a case as a condition, as far as the case stores it: without sources and counts."""
-    begun = case.opened_at
-    return Condition(
-        case.code, case.component, case.severity, case.action, Scope.INSTANCE, (), begun, begun, message=""
-    )
+def _current_rule(state: NodeState, case: Case, policy: Policy) -> Rule:
+    """Return the rule that the policy has for the ended fault of a case; that of the case if no rule matches.
+
+    The case does not store the sources and the count of its fault. So the rule of the case matches whatever sources or
+    count it names, and any other rule that names some does not match.
+    """
+    begun, placement = case.opened_at, state.placement
+    fault = Condition(case.code, case.component, case.severity, case.action, Scope.INSTANCE, (), begun, begun, "")
+    for rule in policy.rules:
+        match = replace(rule.match, sources=(), count=1) if rule.name == case.rule else rule.match
+        if match.covers(fault, state.key.cluster, placement.instance_type):
+            return rule
+    return rule_of_case(state, case, policy)
 
 
 def with_governing_rules(state: NodeState, case: Case, policy: Policy) -> Case:
