@@ -63,15 +63,17 @@ def test_without_any_condition_the_rules_of_the_attempt_before_govern_the_next_o
 
 def test_after_its_fault_ended_a_case_asks_what_the_current_policy_requires_for_that_fault() -> None:
     current = Policy("p", (Rule("careful", Match(codes=("xid.1",)), approval=(REPLACE,)), Rule("own")))
-    of_former = replace(UNKNOWN, rule="own")
+    of_former = replace(UNKNOWN, rule="own", policy="former")
     for state in (FAULTY, EMPTY):
         assert [rule.name for rule in governing_rules(state, of_former, current, REPLACE)] == ["own", "careful"]
     of_former_match = Rule("own", Match(codes=("xid.1",), sources=("kernel-log",), count=2))
     unchanged = Policy("p", (of_former_match, Rule("careful", approval=(REPLACE,))))
     assert [rule.name for rule in governing_rules(EMPTY, of_former, unchanged, REPLACE)] == ["own"]
+    opened_now = replace(of_former, policy=current.version)
+    assert [rule.name for rule in governing_rules(EMPTY, opened_now, current, REPLACE)] == ["own"]
     of_another_fault = needing(Action.REPLACE_NODE)
     assert [rule.name for rule in governing_rules(of_another_fault, of_former, current, REPLACE)] == ["own"]
-    added = replace(UNKNOWN, rule=INVENTORY_RULE)
+    added = replace(UNKNOWN, rule=INVENTORY_RULE, policy="former")
     assert [rule.name for rule in governing_rules(EMPTY, added, current, REPLACE)] == [INVENTORY_RULE]
 
 

@@ -248,7 +248,7 @@ PLANTED: tuple[PlantedBug, ...] = (
         "pipeline/decide/governing_rules.py",
         "governing_rules",
         "a changed policy does not govern the repair of a fault that has ended",
-        "if not found and case.rule != INVENTORY_RULE:",
+        "if not found and case.rule != INVENTORY_RULE and case.policy != policy.version:",
         "if False:",
     ),
     planted(

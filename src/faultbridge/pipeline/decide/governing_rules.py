@@ -96,8 +96,8 @@ def governing_rules(state: NodeState, case: Case, policy: Policy, action: Repair
     """Return the rules whose approvals and maintenance windows apply to this repair action of the case.
 
     - The rule of the case.
-    - The current rule of the fault of the case, if no condition is left that needs a case. The rule of the case may be
-      that of an earlier policy.
+    - The current rule of the fault of the case, if the policy changed since the case was opened, and no condition that
+      needs a case is left.
     - The rules of the conditions that require this repair action or a stronger one. If no condition does, for example
       because an attempt failed and the next action is stronger, the rules of all conditions.
     - The rules of earlier attempts, even if their conditions have ended.
@@ -107,7 +107,7 @@ def governing_rules(state: NodeState, case: Case, policy: Policy, action: Repair
     requiring = [
         one.rule for one in found if one.repair_action is not None and _ORDER.index(one.repair_action) >= least
     ]
-    if not found and case.rule != INVENTORY_RULE:
+    if not found and case.rule != INVENTORY_RULE and case.policy != policy.version:
         requiring = [_current_rule(state, case, policy)]
     former = [policy.rule_named(one) if _is_known(one, policy) else _asking_rule(one) for one in case.governed_by]
     rules = (rule_of_case(state, case, policy), *(requiring or [one.rule for one in found]), *former)
