@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.cases import Case, RepairAction
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import DEFAULT_RULE, INVENTORY_RULE, Match, Policy, Rule
@@ -61,20 +62,42 @@ def test_without_any_condition_the_rules_of_the_attempt_before_govern_the_next_o
     assert removed.name == "gone"
 
 
-def test_after_its_fault_ended_a_case_asks_what_the_current_policy_requires_for_that_fault() -> None:
-    current = Policy("p", (Rule("careful", Match(codes=("xid.1",)), approval=(REPLACE,)), Rule("own")))
-    of_former = replace(UNKNOWN, rule="own", policy="former")
-    for state in (FAULTY, EMPTY):
-        assert [rule.name for rule in governing_rules(state, of_former, current, REPLACE)] == ["own", "careful"]
-    of_former_match = Rule("own", Match(codes=("xid.1",), sources=("kernel-log",), count=2))
-    unchanged = Policy("p", (of_former_match, Rule("careful", approval=(REPLACE,))))
-    assert [rule.name for rule in governing_rules(EMPTY, of_former, unchanged, REPLACE)] == ["own"]
-    opened_now = replace(of_former, policy=current.version)
-    assert [rule.name for rule in governing_rules(EMPTY, opened_now, current, REPLACE)] == ["own"]
-    of_another_fault = needing(Action.REPLACE_NODE)
-    assert [rule.name for rule in governing_rules(of_another_fault, of_former, current, REPLACE)] == ["own"]
-    added = replace(UNKNOWN, rule=INVENTORY_RULE, policy="former")
-    assert [rule.name for rule in governing_rules(EMPTY, added, current, REPLACE)] == [INVENTORY_RULE]
+CAREFUL = Rule("careful", Match(codes=("xid.1",)), approval=(REPLACE,))
+FORMER = replace(UNKNOWN, rule="own", policy="former")
+"""A case of fault xid.1 that was opened under another policy."""
+
+
+def governing(state: NodeState, one: Case, *rules: Rule) -> list[str]:
+    """Return the names of the rules that govern a replacement."""
+    return [rule.name for rule in governing_rules(state, one, Policy("current", rules), REPLACE)]
+
+
+@pytest.mark.parametrize("state", [FAULTY, EMPTY, needing(NONE), needing(Action.RUN_DIAGNOSTICS), needing(REBOOT)])
+def test_a_policy_that_changed_since_the_case_was_opened_governs_its_fault_although_it_has_ended(
+    state: NodeState,
+) -> None:
+    assert "careful" in governing(state, FORMER, CAREFUL, Rule("own"))
+
+
+@pytest.mark.parametrize(
+    "unstored",
+    [{"sources": ("dcgm",)}, {"count": 3}, {"severities": (Severity.ERROR,)}, {"actions": (REBOOT,)}],
+    ids=str,
+)
+def test_each_rule_that_may_match_an_ended_fault_governs_it_up_to_the_first_that_certainly_does(
+    unstored: dict[str, Any],
+) -> None:
+    maybe, other = replace(CAREFUL, name="maybe", match=Match(**unstored)), Rule("other", Match(codes=("net.*",)))
+    second = replace(maybe, name="second")
+    assert governing(EMPTY, FORMER, maybe, other, second, CAREFUL, Rule("own")) == ["own", "maybe", "second", "careful"]
+    of_case = Rule("own", Match(**unstored))
+    assert governing(EMPTY, FORMER, of_case, CAREFUL) == ["own"]
+    assert governing(EMPTY, FORMER, other, Rule("own", other.match)) == ["own"]
+
+
+def test_an_unchanged_policy_or_a_case_of_the_inventory_brings_no_further_rule() -> None:
+    assert governing(EMPTY, replace(FORMER, policy="current"), CAREFUL, Rule("own")) == ["own"]
+    assert governing(EMPTY, replace(FORMER, rule=INVENTORY_RULE), CAREFUL) == [INVENTORY_RULE]
 
 
 def test_the_rules_of_the_attempts_before_govern_beside_those_of_active_conditions() -> None:

@@ -127,6 +127,27 @@ def test_a_replacement_needs_the_approval_of_a_joined_fault_that_the_reboot_befo
     world.until(lambda: len(world.released_instances()) == 1)
 
 
+@pytest.mark.parametrize("mild", [False, True], ids=["alone", "beside a mild fault"])
+@pytest.mark.parametrize("source", [(), ("kernel-log",)], ids=["any source", "one source"])
+def test_a_replacement_needs_the_approval_that_a_changed_policy_requires_for_the_ended_fault(
+    source: tuple[str, ...], mild: bool
+) -> None:
+    world = with_rules(MILD)
+    world.verifier.result = Verification(Verdict.FAILED, ("memory: fail",))
+    reboot(world)
+    world.until(lambda: bool(world.restarter.restarted))
+    world.advance_minutes(1)
+    world.clear(code="xid.48")
+    if mild:
+        world.fault(code="net.link_down", source="link-state", severity=Severity.WARNING, action=Action.RUN_DIAGNOSTICS)
+    asks = replace(CAREFUL, name="asks-now", match=Match(codes=("xid.48",), sources=source))
+    world.policy = replace(world.policy, version="changed", rules=(asks, MILD))
+    world.advance_minutes(180)
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+    world.orders.approve(world.case().id, ADA, action=REPLACE)
+    world.until(lambda: len(world.released_instances()) == 1)
+
+
 def test_a_milder_fault_beside_it_does_not_make_a_repair_ask() -> None:
     asks = Rule("asks-later", Match(codes=("xid.48",)), approval=(REPLACE,))
     world = with_rules(asks, replace(CAREFUL, approval=()))

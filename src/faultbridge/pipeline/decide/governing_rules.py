@@ -7,6 +7,8 @@ because a reboot can end a condition although the node may still fail its verifi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import Case, RepairAction
 from faultbridge.domain.catalog import Scope
@@ -96,10 +98,10 @@ def governing_rules(state: NodeState, case: Case, policy: Policy, action: Repair
     """Return the rules whose approvals and maintenance windows apply to this repair action of the case.
 
     - The rule of the case.
-    - The current rule of the fault of the case, if the policy changed since the case was opened, and no condition that
-      needs a case is left.
     - The rules of the conditions that require this repair action or a stronger one. If no condition does, for example
       because an attempt failed and the next action is stronger, the rules of all conditions.
+    - If the policy changed since the case was opened and the fault that opened it has ended: the rules that this policy
+      may have for that fault.
     - The rules of earlier attempts, even if their conditions have ended.
     """
     found = requirements(state, policy)
@@ -107,26 +109,31 @@ def governing_rules(state: NodeState, case: Case, policy: Policy, action: Repair
     requiring = [
         one.rule for one in found if one.repair_action is not None and _ORDER.index(one.repair_action) >= least
     ]
-    if not found and case.rule != INVENTORY_RULE and case.policy != policy.version:
-        requiring = [_current_rule(state, case, policy)]
     former = [policy.rule_named(one) if _is_known(one, policy) else _asking_rule(one) for one in case.governed_by]
-    rules = (rule_of_case(state, case, policy), *(requiring or [one.rule for one in found]), *former)
+    active = requiring or [one.rule for one in found]
+    has_ended = all((one.condition.code, one.condition.component) != (case.code, case.component) for one in found)
+    changed = _rules_of_ended_fault(state, case, policy) if has_ended and case.policy != policy.version else ()
+    rules = (rule_of_case(state, case, policy), *active, *changed, *former)
     return tuple({rule.name: rule for rule in rules}.values())
 
 
-def _current_rule(state: NodeState, case: Case, policy: Policy) -> Rule:
-    """Return the rule that the policy has for the ended fault of a case; that of the case if no rule matches.
+def _rules_of_ended_fault(state: NodeState, case: Case, policy: Policy) -> Iterator[Rule]:
+    """Yield the rules that a changed policy may have for the ended fault that opened a case.
 
-    The case does not store the sources and the count of its fault. So the rule of the case matches whatever sources or
-    count it names, and any other rule that names some does not match.
+    The case does not store all that a rule can match. A rule that names something else may match. All such rules
+    govern, up to the first rule that certainly matches: a rule that names nothing else, or the rule of the case. For an
+    instance that was added, there is no such rule.
     """
+    if case.rule == INVENTORY_RULE:
+        return
     begun, placement = case.opened_at, state.placement
     fault = Condition(case.code, case.component, case.severity, case.action, Scope.INSTANCE, (), begun, begun, "")
     for rule in policy.rules:
-        match = replace(rule.match, sources=(), count=1) if rule.name == case.rule else rule.match
-        if match.covers(fault, state.key.cluster, placement.instance_type):
-            return rule
-    return rule_of_case(state, case, policy)
+        stored = replace(rule.match, severities=(), actions=(), sources=(), count=1)
+        if stored.covers(fault, state.key.cluster, placement.instance_type):
+            yield rule
+            if rule.name == case.rule or rule.match == stored:
+                return
 
 
 def with_governing_rules(state: NodeState, case: Case, policy: Policy) -> Case:

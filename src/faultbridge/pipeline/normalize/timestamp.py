@@ -8,13 +8,13 @@ No other stage changes times. The rules are:
   becomes the time of receipt. Without this rule, one node with a clock in 2038 would make every later observation
   stale.
 - A sending time more than 14 days before the receipt means that the sender's clock was not set. The times are shifted
-  forward by the delay of that clock. Without this rule, all faults of the sender would be stale.
+  forward by the lag of that clock. Without this rule, all faults of the sender would be stale.
 - Other times in the past are kept, unless the node's heartbeats show that its clock is behind. They are then shifted
   forward, at most to the receipt. Without this rule, a fault of the node could be too old to act on, or older than the
   node's last repair.
 
 Only heartbeats show that a clock is behind by less than 14 days. They are never stored before they are sent, so a late
-receipt is caused by the clock. Any other record may have waited.
+receipt is caused by the clock, except for the time of a slow call. Any other record may have waited.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ TOLERANCE = timedelta(minutes=2)
 MAX_HEARTBEAT_DELAY = timedelta(minutes=15)
 """A slow call may delay a heartbeat by this time, which then reports that the clock is further behind than it is."""
 
-_PART_OF_DELAY = 8
-"""An eighth of what a heartbeat reports may be its own delay, which matters only if the clock is far behind: then an
-uncorrected fault would be too old to act on. If it is not, an observation of another clock is the greater concern."""
+_LAG_PER_TOLERANCE = 8
+"""The tolerance is an eighth of the lag. With a large lag, an uncorrected fault would be too old to act on. With a
+small lag, a time of another clock must not be corrected."""
 
 
 def bounded_sent_at(sent_at: datetime, received_at: datetime) -> datetime:
@@ -136,12 +136,12 @@ class _Clock:
 
 
 def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timedelta:
-    """Return by how much the node's heartbeats report its clock to be behind; zero if they report no delay.
+    """Return by how much the node's heartbeats report its clock to be behind (its lag); zero if they report none.
 
     `observations` come from the records that are being processed. If a heartbeat among them reports a wrong clock, this
     heartbeat decides, because it is newer than the node's state. Otherwise, the node's active `host.clock` conditions
-    that have a heartbeat as reporter decide. Of several reports of a slow clock, the smallest counts, because a
-    heartbeat that was delayed reports more.
+    that have a heartbeat as reporter decide. Of several reports the smallest lag counts, because a delayed heartbeat
+    reports a larger one.
     """
     snapshots = (one for one in observations if isinstance(one, Snapshot) and one.source == HEARTBEAT)
     reports = [fault.attributes for one in snapshots for fault in one.present if fault.code == CLOCK]
@@ -204,14 +204,14 @@ def correct_observation(observation: _AnyObservation, record: RawRecord, slow: t
 def _corrected(at: datetime, record: RawRecord, slow: timedelta) -> datetime:
     """Return `at`, a time of the node's slow clock, moved forward by the clock's delay, but not past the receipt.
 
-    - `slow` is the delay that heartbeats report. If `slow` is zero, `at` is not changed.
+    - `slow` is the lag that heartbeats report. If `slow` is zero, `at` is not changed.
     - If the record was received more than `slow` after its sending time, `at` is moved by that longer time instead.
     - At the receipt, the slow clock shows the time of receipt minus `slow`. If `at` is later than that by more than a
       tolerance, `at` comes from another clock and is not changed. The tolerance is an eighth of `slow`, at least
       `TOLERANCE` and at most `MAX_HEARTBEAT_DELAY`.
     """
     age = record.received_at - at
-    tolerance = max(TOLERANCE, min(slow / _PART_OF_DELAY, MAX_HEARTBEAT_DELAY))
+    tolerance = max(TOLERANCE, min(slow / _LAG_PER_TOLERANCE, MAX_HEARTBEAT_DELAY))
     if not slow or age < slow - tolerance:
         return at
     return at + min(max(slow, record.received_at - record.sent_at), age)

@@ -65,15 +65,16 @@ def requeue_case(
 
     If `BECOME_QUARANTINED` lists the status of the node, the node becomes `quarantined` again.
 
-    - `repair_action`: the repair action of the next attempt; None keeps that of the case, or only verifies the node if
-      this attempt was verifying it without an intent, because another controller may have replaced the instance. The
-      next attempt of a canceled case only verifies the node.
+    - `repair_action`: the repair action of the next attempt. With None it is that of the case. If this attempt was
+      verifying the node without an intent, the next one verifies it again: another controller may have replaced the
+      instance. The next attempt of a canceled case always verifies only.
     - `requirement`: the condition that requires a stronger repair action, or None. The policy rule of this condition
       becomes the rule of the case.
     - `not_before`: the earliest time of the next attempt; None if it may start at once.
     """
     case, attempt = live_attempt(state)
-    if repair_action is None and state.status is NodeStatus.VALIDATING and attempt.intent is None:
+    verifying = state.status is NodeStatus.VALIDATING and attempt.intent is None
+    if case.cancelled or (verifying and repair_action is None):
         repair_action = RepairAction.VERIFY
     if state.status in BECOME_QUARANTINED:
         state, draft = move_node(state, NodeStatus.QUARANTINED, now, reason)
@@ -82,7 +83,7 @@ def requeue_case(
         with_requirement(case, requirement) if requirement else case,
         status=CaseStatus.QUEUED,
         attempt=None,
-        repair_action=RepairAction.VERIFY if case.cancelled else repair_action or case.repair_action,
+        repair_action=repair_action or case.repair_action,
         waiting_for=waiting_for,
         not_before=not_before,
         reason=reason,
