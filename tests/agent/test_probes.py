@@ -8,6 +8,7 @@ import time
 from contextlib import ExitStack, suppress
 from functools import partial
 from threading import Thread
+from urllib.error import URLError
 
 import pytest
 
@@ -21,8 +22,9 @@ from faultbridge.agent.child_processes import (
     RunningProbe,
     start_process,
 )
-from faultbridge.agent.probe_commands import NVIDIA_SMI_ERRORS, port_counters, scrape
+from faultbridge.agent.probe_commands import NVIDIA_SMI_ERRORS, node_probes, port_counters, scrape
 from faultbridge.agent.probes import REPEAT_FAULT_SECONDS, Probe, ProbeScheduler, probe_fault
+from faultbridge.agent.settings import AgentSettings
 from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
 from tests.agent.fakes import NOON, ManualClock, script
@@ -216,6 +218,16 @@ def test_an_exporter_that_does_not_run_on_this_host_is_absent(host):
             scrape(url)
 
 
+class ManualTime:
+    """A monotonic clock with given times; the last one repeats."""
+
+    def __init__(self, *times: float) -> None:
+        self.times = list(times)
+
+    def monotonic(self) -> float:
+        return self.times.pop(0) if len(self.times) > 1 else self.times[0]
+
+
 @pytest.fixture
 def exporter():
     """Start an exporter on this host that answers a connection with the given bytes, and then leaves it open."""
@@ -245,6 +257,29 @@ def test_an_exporter_whose_page_does_not_end_hangs(exporter, monkeypatch, conten
     monkeypatch.setattr(probe_commands, "EXPORTER_TIMEOUT_SECONDS", 0.1)
     found = result_of(BackgroundRead(partial(scrape, exporter(content))))
     assert (found.outcome, found.output) == (Outcome.HUNG, b"")
+
+
+def test_an_exporter_that_sends_its_page_slowly_hangs(exporter, monkeypatch):
+    monkeypatch.setattr(probe_commands, "time", ManualTime(0, probe_commands.EXPORTER_TIMEOUT_SECONDS + 1))
+    found = result_of(BackgroundRead(partial(scrape, exporter(b"HTTP/1.0 200 OK\r\n\r\nDCGM"))))
+    assert found.outcome is Outcome.HUNG
+    assert found.error_text.startswith("the page is not complete after 5 s")
+
+
+def test_an_exporter_to_which_no_connection_is_made_in_time_hangs(monkeypatch):
+    def time_out(*_: object, **__: object) -> None:
+        raise URLError(TimeoutError("timed out"))
+
+    monkeypatch.setattr(probe_commands.urllib.request, "urlopen", time_out)
+    found = result_of(BackgroundRead(partial(scrape, "http://127.0.0.1:9400/metrics")))
+    assert (found.outcome, found.error_text) == (Outcome.HUNG, "timed out")
+
+
+@pytest.mark.parametrize(("probes", "exporter"), [(30, 5), (2, 2)])
+def test_an_exporter_has_no_more_than_five_seconds(probes, exporter):
+    settings = AgentSettings(cluster="train-a", queue_url="https://sqs", probe_timeout_seconds=probes)
+    timeouts = {probe.name: probe.timeout_seconds for probe in node_probes(settings)}
+    assert (timeouts["exporter"], timeouts["ip link"]) == (exporter, probes)
 
 
 def test_the_cpu_budget_pauses_until_the_average_is_below_its_share():

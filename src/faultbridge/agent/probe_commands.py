@@ -94,10 +94,10 @@ def _start_scrape(url: str) -> RunningProbe:
 
 
 def scrape(url: str) -> bytes:
-    """Read the metrics page of an exporter on this host, within 5 s. The rest of a page above 2 MiB is not read.
+    """Read the metrics page of an exporter on this host. Reading stops when the page exceeds 2 MiB.
 
-    Raises FileNotFoundError if no exporter listens at the URL, TimeoutError if the page takes longer, and ValueError if
-    the URL has another host.
+    Raises FileNotFoundError if no exporter listens at the URL, TimeoutError if it sends nothing for 5 s or only a part
+    of the page within 5 s, and ValueError if the URL has another host.
     """
     if not _is_on_this_host(url):
         raise ValueError(f"the exporter is not on this host: {url}; allowed are http URLs of {', '.join(_THIS_HOST)}")
@@ -108,7 +108,7 @@ def scrape(url: str) -> bytes:
             while len(page) <= MAX_OUTPUT_BYTES and (chunk := response.read1(65536)):
                 page += chunk
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"the page takes longer than {EXPORTER_TIMEOUT_SECONDS} s: {url}")
+                    raise TimeoutError(f"the page is not complete after {EXPORTER_TIMEOUT_SECONDS} s: {url}")
     except urllib.error.URLError as error:
         if isinstance(error.reason, ConnectionRefusedError):
             raise FileNotFoundError(url) from None

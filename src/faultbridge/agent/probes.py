@@ -108,7 +108,7 @@ class ProbeScheduler:
         if result is None and self.clock.monotonic() - self._started_at > self._current.timeout_seconds:
             state = self._states[self._current.name]
             state.not_killed = None if self._running.kill() else self._running
-            result = ProbeResult(Outcome.HUNG, error_text="the process cannot be killed" if state.not_killed else "")
+            result = ProbeResult(Outcome.HUNG, error_text="it cannot be stopped" if state.not_killed else "")
         if result is not None:
             yield from self._finish(self._current, result)
 
@@ -129,7 +129,7 @@ class ProbeScheduler:
         state = self._states[probe.name]
         if state.not_killed is not None:
             if not state.not_killed.kill():  # never start a second process while the first cannot be killed
-                result = ProbeResult(Outcome.HUNG, error_text="the process cannot be killed")
+                result = ProbeResult(Outcome.HUNG, error_text="it cannot be stopped")
                 yield from self._finish(probe, result)
                 return
             state.not_killed = None
