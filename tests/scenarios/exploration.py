@@ -66,8 +66,8 @@ LINK = "net.link_down"
 REBOOT = {"severity": Severity.ERROR, "action": Action.REBOOT_NODE}
 SUPPORT = {"severity": Severity.ERROR, "action": Action.CONTACT_SUPPORT}
 MAX_COMMANDS = 6
-MAX_WAIT = timedelta(hours=12)
-"""Within this time two nodes that wait for an incident, and then for each other's repair, are in service."""
+MAX_WAIT = timedelta(hours=6)
+"""Two nodes that wait for an incident, and then for each other's repair, need up to four hours."""
 
 PAIR = "pair"
 """The kind of cluster of which two nodes of a rack are explored together, with its budget, breaker and incidents."""

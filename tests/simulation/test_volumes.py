@@ -76,6 +76,19 @@ def test_an_instance_whose_volume_lost_its_tag_while_it_left_is_kept(monkeypatch
     assert "lost the tag faultbridge:volume while it was attached to" in "\n".join(found.journal.story())
 
 
+def test_a_release_of_an_instance_whose_volume_lost_its_tag_while_it_left_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def lose_tag(context: Any, _: str) -> Any:
+        for one in context.state.moving_volumes:
+            context.volumes.remove_tag(one.volume_id)
+        return context, None
+
+    monkeypatch.setattr(release_instance.detach, "_detach", lose_tag)
+    lost = "no volume that the policy names is deleted with an instance that Faultbridge released"
+    assert lost in violated_invariants(replaced())
+
+
 def test_a_release_with_the_volumes_on_the_instance_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(release_instance.detach, "detach_volumes", lambda context, *_: (context, None))
     lost = "no volume that the policy names is deleted with an instance that Faultbridge released"

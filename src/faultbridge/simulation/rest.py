@@ -12,7 +12,6 @@ from faultbridge.domain.cluster.spares import SpareStatus
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.domain.times import latest
 from faultbridge.errors import Rejected
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import read_spares
@@ -123,19 +122,20 @@ def _is_at_rest(system: SimulatedSystem) -> bool:
     if quiet_until is not None and now < quiet_until + INVENTORY_RUNS:
         return False
     due = any(state.due_at is not None and state.due_at <= now for state in view.nodes)
-    waits = any(now < (_waits_until(state) or now) for state in view.nodes)
+    waits = any(_is_waiting(state, now) for state in view.nodes)
     pool = [spare.status for spare in read_spares(system.ports.table, REPAIRED)]
     if sum(status in {SpareStatus.READY, SpareStatus.TAKEN} for status in pool) != system.spares:
         return False
     return not (due or waits) and all(case.status is CaseStatus.ESCALATED for case in live)
 
 
-def _waits_until(state: NodeState) -> datetime | None:
-    """Return when a node's exclusion from repairs ends and its isolation is tried again, the later of both.
+def _is_waiting(state: NodeState, now: datetime) -> bool:
+    """Return whether a node waits for the end of its exclusion from repairs or for the next try of its isolation.
 
-    The time `due_at` of a node contains neither. The result is None if the node waits for neither.
+    `due_at` covers neither.
     """
-    return latest(state.ignored.until if state.ignored else None, state.isolation_again_at)
+    waits = state.ignored.until if state.ignored else None, state.isolation_again_at
+    return any(until is not None and until > now for until in waits)
 
 
 def end_cases(system: SimulatedSystem) -> Iterator[str]:

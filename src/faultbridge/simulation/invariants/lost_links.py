@@ -30,8 +30,8 @@ class LostLinks:
     ) -> list[LostLinks]:
         """Return those of the lost links that began at most `window` after this one, and none that began before it.
 
-        The entries must show this too: `shown` has the times of the last loss of each node by its entries. A fault that
-        lasts long may interrupt the same links again at other times, together with a further fault.
+        The same must hold for the times in `shown`, when the entries of each node last showed a lost link. While a long
+        fault lasts, links may recover and be lost again by another fault.
         """
         first = shown[self.node]
         return [

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.times import from_text
@@ -12,6 +12,9 @@ from faultbridge.simulation.invariants.view import Invariant, SystemView
 
 if TYPE_CHECKING:
     from faultbridge.simulation.fakes.volumes import FakeVolume
+
+Move = tuple[str, str]
+"""A volume, and the instance from which it moves."""
 
 
 def _named(view: SystemView) -> Iterator[FakeVolume]:
@@ -21,43 +24,42 @@ def _named(view: SystemView) -> Iterator[FakeVolume]:
 
 
 def _lost(view: SystemView) -> Iterator[str]:
-    unfinished = _recorded(view).keys() - _kept(view)
+    moving = _moving(view)
     for one in _named(view):
         if one.deleted_with is None or one.deleted_with in view.system.externally_terminated:
             continue
-        # A volume without its tag is not one that the policy names, unless its move had begun and was not given up.
-        if not one.lost_tag or (one.volume_id, one.deleted_with) in unfinished:
+        # A volume without its tag is not one that the policy names, unless its move had begun.
+        if not one.lost_tag or (one.volume_id, one.deleted_with) in moving:
             yield f"{one.volume_id} was deleted with {one.deleted_with}"
 
 
-def _recorded(view: SystemView) -> dict[tuple[str, str], datetime]:
-    """Return when a repair first recorded each move of a volume, by volume and instance.
-
-    The instance is the one from which the volume is detached.
-    """
-    found: dict[tuple[str, str], datetime] = {}
-    for entries in view.bodies.values():
-        for body in entries:
-            data = body["data"]
-            if (data.get("step"), data.get("outcome")) != ("detach_volumes", "begun"):
-                continue
-            if data["repair_action"] == RepairAction.REPLACE_NODE:
-                at = from_text(body["metadata"]["recorded_at"])
-                for one in data["facts"]["volumes"]:
-                    found.setdefault((one["volume"], one["from"]), at)
+def _moving(view: SystemView) -> set[Move]:
+    """Return the moves that began and were not given up: the volume was not attached to its instance again."""
+    found: set[Move] = set()
+    for body in (body for entries in view.bodies.values() for body in entries):
+        found |= _moves(body, "detach_volumes", "begun")
+        kept = _moves(body, "attach_volumes", "attached")
+        found -= {(volume, instance) for volume, instance in kept if instance == body["data"]["new_instance"]}
     return found
 
 
-def _kept(view: SystemView) -> set[tuple[str, str]]:
-    """Return the volumes that stayed on an instance, by volume and instance, because their move was given up."""
-    return {
-        (one["volume"], one["from"])
-        for entries in view.bodies.values()
-        for body in entries
-        if (body["data"].get("step"), body["data"].get("outcome")) == ("attach_volumes", "attached")
-        for one in body["data"]["facts"]["volumes"]
-        if one["from"] == body["data"]["new_instance"]
-    }
+def _moves(body: Mapping[str, Any], step: str, outcome: str) -> set[Move]:
+    """Return the moves that an entry names; none if it does not record this outcome of this step."""
+    data = body["data"]
+    if (data.get("step"), data.get("outcome")) != (step, outcome):
+        return set()
+    return {(one["volume"], one["from"]) for one in data["facts"]["volumes"]}
+
+
+def _recorded(view: SystemView) -> dict[Move, datetime]:
+    """Return when a replacement first recorded each move of a volume."""
+    found: dict[Move, datetime] = {}
+    for body in (body for entries in view.bodies.values() for body in entries):
+        if body["data"].get("repair_action") == RepairAction.REPLACE_NODE:
+            at = from_text(body["metadata"]["recorded_at"])
+            for move in _moves(body, "detach_volumes", "begun"):
+                found.setdefault(move, at)
+    return found
 
 
 def _unrecorded(view: SystemView) -> Iterator[str]:
