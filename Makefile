@@ -91,7 +91,7 @@ test: setup machines ## run all tests except the nightly ones, in three processe
 	@$(BIN)/pytest -n 3 --no-loadscope-reorder
 
 .PHONY: test-fast
-test-fast: setup machines ## run the fast tests: no embedded stack, no browser, no servers, no scenarios or simulated histories
+test-fast: setup machines ## run the fast tests: no embedded stack, browser, servers, scenarios or simulated histories
 	@$(BIN)/pytest -n 3 --no-loadscope-reorder -m "not (nightly or embedded or slow)"
 
 # In this order two at a time, because the first two take most of the time and one core each.
