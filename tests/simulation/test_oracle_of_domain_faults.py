@@ -317,6 +317,20 @@ def test_only_many_nodes_that_become_silent_later_let_a_case_wait_longer(
     assert rack.broken == broken
 
 
+@pytest.mark.parametrize(("down", "broken"), [(RACK[:3], [TOO_LONG]), (RACK, [])])
+def test_only_links_that_recover_while_many_others_are_down_let_a_case_wait_longer(
+    rack: Rack, down: tuple[str, ...], broken: list[str]
+) -> None:
+    rack.fault("net.link_down", down)
+    rack.fault("xid.79", ("node-1",))
+    rack.wait("node-1")
+    rack.pass_minutes(60)
+    rack.fault("net.link_down", ("node-1",), "Cleared")
+    rack.pass_minutes(140)
+    rack.wait("node-1", "queued")
+    assert rack.broken == broken
+
+
 def test_the_laws_notice_that_correlation_opens_no_incident(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openings, "find_shared_causes", lambda *_: ())
     assert any(violated_invariants(history) & {GIVEN_UP, AT_MOST_ONE} for _, history in runs())

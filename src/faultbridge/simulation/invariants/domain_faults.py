@@ -66,7 +66,8 @@ class DomainFaultChecks:
         self._repairs: Counter[tuple[str, datetime]] = Counter()
         self._begun: set[tuple[str, str]] = set()
         self._node_of: dict[str, str] = {}
-        self._last_of_many_silent: datetime | None = None
+        self._down: set[str] = set()
+        self._last_regrouped: datetime | None = None
         self.swept_at: datetime | None = None
 
     def entry_added(self, item: Item) -> None:
@@ -126,7 +127,7 @@ class DomainFaultChecks:
             is_new = fault not in node.faults
             node.faults[fault] = data["action"], node.faults.get(fault, (None, now))[1]
             if is_new and fault[0] == SILENT and sum(one.is_silent for one in self._nodes.values()) >= MIN_NODES:
-                self._last_of_many_silent = now
+                self._last_regrouped = now
         if fault[0] in LINK_FAULTS:
             node.reporter = (data.get("incarnation") or {}).get("instance_id")
             self._follow_links(now)
@@ -140,6 +141,9 @@ class DomainFaultChecks:
         if self._none_seen is not None and now >= self._none_seen + QUIET:
             self._many_since = None
         down = {name: since for name, node in self._nodes.items() if (since := node.link_down_since())}
+        if self._down - down.keys() and len(down) >= MIN_NODES:
+            self._last_regrouped = now
+        self._down = set(down)
         if self._many_since is None and len(down) >= MIN_NODES:
             self._many_since = now
         belongs = self._many_since is not None and any(since >= self._many_since - 2 * QUIET for since in down.values())
@@ -229,16 +233,12 @@ class DomainFaultChecks:
         """Return whether a case waits for an incident longer than permitted.
 
         Only nodes with a fault other than network faults, or with a failed repair, are checked. The wait counts from
-        the latest of three times: its start, the start of the last domain fault, and the last time when a node became
-        silent while many were silent.
+        the latest of these times: its start, the start of the last domain fault, and the last time when another cause
+        could become known: a node became silent while many were, or links recovered while those of many were down.
         """
         node = self._nodes[name]
-        starts = [
-            node.absorbed_at or now,
-            self._last_of_many_silent,
-            *(one.start for one in self.lost if one.start < now),
-        ]
-        since = max(start for start in starts if start is not None)
+        starts = (one.start for one in self.lost if one.start < now)
+        since = max(filter(None, (node.absorbed_at or now, self._last_regrouped, *starts)))
         checked, limit = node.has_own_fault or node.repaired_in is not None, since + MAX_AGE + POLICY_TIME
         return checked and self.swept_at is not None and min(now, self.swept_at) > limit
 
