@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from faultbridge.log import LOGGER
-from tests.embedded import embedded_stack, recording_proxy, tiny_stack
+from tests.embedded import embedded_stack, recording_proxy, stop_shared_stacks, tiny_stack
 from tests.scheduling import Priority, ScopeByFile, is_slow, needs_stack, start_order
 from tests.waiting import STACK_TIMEOUT
 
@@ -54,6 +54,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leave the processors first to embedded stacks and to tests that wait."""
     PRIORITY.lower(item.nodeid)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Stop the shared stacks after the last test that needs one."""
+    if nextitem is None or not needs_stack(nextitem.nodeid):
+        stop_shared_stacks()
 
 
 @pytest.hookimpl(optionalhook=True)
