@@ -7,15 +7,18 @@ from collections.abc import Iterable
 
 import pytest
 
+from faultbridge.ports import BusEvent
 from faultbridge.simulation.environment.action_plan import draw_plan
 from faultbridge.simulation.fakes import START, FakeBus, ManualClock
 from faultbridge.simulation.history import build_system, draw_nodes_in_rack, run
-from faultbridge.simulation.invariants.incidents import IncidentChecks
+from faultbridge.simulation.invariants.incidents import INVARIANTS, IncidentChecks
+from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Journal
 from faultbridge.storage.writes import Item
 
 SEEDS = range(300)
 LAW = "no intent is recorded for a node of an open incident"
+ONE_PAGE = "an incident sends one page"
 
 
 @pytest.fixture
@@ -71,6 +74,33 @@ def test_an_incident_that_will_change_is_unfinished(journal: Journal, last: Item
     checks = IncidentChecks(journal, FakeBus())
     checks.entry_added(last)
     assert checks.unfinished == unfinished
+
+
+@pytest.mark.parametrize(
+    ("changes", "received", "broken"),
+    [
+        (["open"], ["event-1"], True),
+        (["open", "closed"], ["event-1", "event-2"], True),
+        (["open", "closed"], ["event-1", "event-2", "event-1"], True),
+        (["open", "closed"], ["event-2", "event-1"], False),
+        (["open", "expired", "closed"], ["event-2", "event-1", "event-3"], False),
+        (["open", "expired", "open"], ["event-2", "event-1", "event-3"], True),
+        (["open", "closed"], ["event-1"], True),
+    ],
+)
+def test_only_an_incident_whose_end_the_pager_received_first_needs_no_page(
+    changes: list[str], received: list[str], broken: bool
+) -> None:
+    system = build_system(1)
+    checks = IncidentChecks(system.journal, system.ports.bus)
+    system.checks.incidents = checks
+    for number, status in enumerate(changes, 1):
+        event = f"event-{number}"
+        system.ports.bus.accepted.append(BusEvent(event, "Cluster Incident Change", "{}"))
+        checks.entry_added(incident(status) | {"event_id": event})
+    system.rule.handled += received
+    law = next(one for one in INVARIANTS if one.name == ONE_PAGE)
+    assert bool([*law.violations(SystemView(system))]) is broken
 
 
 def test_a_fifth_of_the_seeds_has_two_racks_of_four_or_five_nodes() -> None:

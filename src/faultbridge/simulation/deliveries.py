@@ -178,12 +178,14 @@ class StreamMapping:
 class BusRule:
     """Delivers events of the bus to the pager if their types match the rule.
 
-    A delivery is retried until the handler accepts the event.
+    A delivery is retried until the handler accepts the event. `handled` are the ids of the accepted events in the order
+    of their acceptance, including duplicates.
     """
 
     context: DeliveryContext
     handler: Callable[[dict[str, Any]], None]
     seen: int = 0
+    handled: list[str] = field(default_factory=list)
 
     def deliver_new_events(self) -> None:
         """Schedule the delivery of the events that the bus has accepted since the previous call."""
@@ -200,6 +202,7 @@ class BusRule:
     def _deliver(self, detail: dict[str, Any], tries: int) -> None:
         try:
             self.handler(detail)
+            self.handled.append(detail["metadata"]["event_id"])
         except (Crash, Exception) as error:  # noqa: BLE001 - after any error the event is delivered again
             self.context.journal.add(Kind.STEP, f"pager ended: {type(error).__name__}")
             pause = min(FIRST_RETRY_SECONDS * 2**tries, MAX_RETRY_SECONDS)

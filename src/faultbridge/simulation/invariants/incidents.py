@@ -27,13 +27,15 @@ class SeenIncident:
     """An incident after its last change: its cluster, status and affected nodes.
 
     `cleared` are the nodes with a fault that has ended since that change. `opening` is the id of its first event.
-    `ended_unpublished` is True if the incident ended before its first event was published.
+    `ending` is the id of the event since which it holds no repair, and empty while it does. `ended_unpublished` is True
+    if the incident ended before its first event was published.
     """
 
     cluster: str
     status: str
     nodes: frozenset[str]
     opening: str
+    ending: str = ""
     ended_unpublished: bool = False
     cleared: frozenset[str] = frozenset()
 
@@ -64,11 +66,12 @@ class IncidentChecks:
         cluster, node = str(item["cluster"]), str(item["node"])
         data = json.loads(str(item["body"]))["data"]
         if item["type"] == INCIDENT:
-            known = self.last.get(data["incident_id"])
-            opening = known.opening if known else str(item["event_id"])
-            unpublished = data["to"] not in HOLDING and opening not in self._bus.ids
+            known, event = self.last.get(data["incident_id"]), str(item["event_id"])
+            opening, ending = (known.opening, known.ending or event) if known else (event, event)
+            ending = "" if data["to"] in HOLDING else ending
+            unpublished = bool(ending) and opening not in self._bus.ids
             nodes = frozenset(data["nodes"]["listed"])
-            self.last[data["incident_id"]] = SeenIncident(cluster, data["to"], nodes, opening, unpublished)
+            self.last[data["incident_id"]] = SeenIncident(cluster, data["to"], nodes, opening, ending, unpublished)
         elif item["type"] == CLEARED:
             for name, one in self.last.items():
                 if one.cluster == cluster:
@@ -103,14 +106,19 @@ def _held(view: SystemView) -> Iterator[str]:
 def _pages(view: SystemView) -> Iterator[str]:
     """Find incidents without a page of their own, and incidents with more than one page.
 
-    An incident needs no page if it ended before its first event was published, or if the pager refused the page until
-    the incident ended. After a refusal, the resolve is sent nevertheless, because the refused page may have arrived.
+    An incident needs no page if it ended before its first event was published, if the pager received the event of its
+    end before the first one, or if the pager refused the page until the incident ended. After a refusal, the resolve is
+    sent nevertheless, because the refused page may have arrived.
     """
+    order = view.system.rule.handled
+    received = {event: place for place, event in reversed([*enumerate(order)])}
     sent = {(page.key, page.attributes["state"]) for page in view.ports.pager.sent}
     counted = Counter((key.rpartition(":")[2], state) for key, state in sent if ":incident:" in key)
     summarized = any(":summary:" in key for key, state in sent if state == "triggered")
     for name, one in view.system.checks.incidents.last.items():
-        triggered, ended_unsent = counted[name, "triggered"], one.ended_unpublished or counted[name, "resolved"]
+        triggered = counted[name, "triggered"]
+        ended_first = received.get(one.ending, len(order)) < received.get(one.opening, len(order))
+        ended_unsent = one.ended_unpublished or ended_first or counted[name, "resolved"]
         if triggered > 1 or (triggered == 0 and not summarized and not ended_unsent):
             yield f"{name} of {one.cluster} sent {triggered} pages"
 
