@@ -10,10 +10,11 @@ from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ledger.queries import cluster_config
 from faultbridge.ops.sweep import Sweep
+from faultbridge.ops.sweep_plan import list_clusters, narrowed
 from faultbridge.ports import ProviderFailure
 from faultbridge.storage import keys
 from faultbridge.storage.items import config_item, item
-from faultbridge.storage.writes import NUMBERS, Key, Put, Work
+from faultbridge.storage.writes import Key, Put, Work
 from tests.jobs.test_callbacks import repaired
 from tests.jobs.test_resume import changes
 from tests.scenarios.world import CLUSTER, World
@@ -138,13 +139,18 @@ def test_slow_publication_leaves_every_other_part_its_share_of_time():
     assert (swept.ticked, swept.clusters) == (24, 1)
 
 
-def test_under_overload_every_shard_of_rejects_is_processed_eventually():
+def test_under_overload_every_partition_of_retries_is_processed_eventually():
     world = World()
-    large = replace(cluster_config(world.table, CLUSTER), shards=len(NUMBERS))
-    world.table.write(Put(config_item(large, world.clock.now())))
-    for shard in Work.RETRY.partitions():
-        key = keys.reject("-", world.clock.now(), shard)
-        world.table.write(Put(item(key, world.clock.now(), {"gsi4pk": shard, "gsi4sk": "2026-02-03T12:00:00.000Z"})))
+    overloaded(world, 12)
+    for number in range(12):
+        config = replace(cluster_config(world.table, CLUSTER), cluster=f"train-{number}")
+        world.table.write(Put(config_item(config, world.clock.now())))
+    now = world.clock.now().replace(minute=30)
+    used = set(narrowed(list_clusters(world.table, now), world.table, now).partitions(Work.RETRY))
+    assert len(used) > 10
+    for partition in used:
+        key = keys.reject("-", now, partition)
+        world.table.write(Put(item(key, now, {"gsi4pk": partition, "gsi4sk": "2026-02-03T12:00:00.000Z"})))
     retried: set[str] = set()
 
     def slow(key: Key) -> None:
@@ -155,7 +161,7 @@ def test_under_overload_every_shard_of_rejects_is_processed_eventually():
     for _ in range(100):
         assert sweep().rejects <= 3
         world.clock.advance(timedelta(minutes=1))
-    assert len(retried) == len(NUMBERS)
+    assert len(retried) == len(used)
 
 
 def test_rejects_are_retried_after_all_nodes_and_clusters_and_leave_them_their_time():

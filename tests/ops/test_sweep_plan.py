@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from faultbridge.domain.cluster.config import MAX_SHARDS
 from faultbridge.errors import Transient
-from faultbridge.ops.sweep_plan import SweepPlan, list_clusters, narrowed, numbers_to_read
+from faultbridge.ops.sweep_plan import list_clusters, narrowed, numbers_to_read, plan_for
 from faultbridge.simulation.fakes import raise_once
+from faultbridge.storage import rejects
+from faultbridge.storage.rejects import Reject
+from faultbridge.storage.wire.message import Message
 from faultbridge.storage.writes import NUMBERS, Work
 from tests.scenarios.world import CLUSTER, World
 
@@ -21,9 +24,18 @@ names = st.text("abcdefgh-0123456789", min_size=1, max_size=12)
 @given(names, st.integers(1, MAX_SHARDS), st.data(), names)
 def test_a_sweep_reads_the_partition_of_every_row_of_a_registered_cluster(cluster, shards, data, name):
     shard = data.draw(st.integers(0, shards - 1))
-    plan = SweepPlan((cluster,), numbers_to_read({cluster: shards}, QUARTER_PAST))
-    for kind in Work:
+    plan = plan_for((cluster,), {cluster: shards}, QUARTER_PAST)
+    for kind in (Work.UNPUBLISHED, Work.TIMER):
         assert kind.row(cluster, shard, name, "now")["gsi4pk"] in set(plan.partitions(kind))
+
+
+@given(names, st.integers(1, MAX_SHARDS), names)
+def test_a_sweep_reads_the_retries_of_a_cluster_in_few_partitions_whatever_its_size(cluster, shards, record_id):
+    plan = plan_for((cluster,), {cluster: shards}, QUARTER_PAST)
+    message = Message(record_id, "kernel-log", cluster, QUARTER_PAST)
+    row = rejects.item(Reject(cluster, message, "unknown_node", "", QUARTER_PAST, due_at=QUARTER_PAST))
+    assert row["gsi4pk"] in set(plan.partitions(Work.RETRY))
+    assert len(set(plan.partitions(Work.RETRY))) <= 4
 
 
 @given(names)

@@ -26,15 +26,17 @@ T = TypeVar("T")
 class SweepPlan:
     """The clusters, and the partition numbers of the index of waiting work, in the order of reading.
 
-    If the list of clusters cannot be read, the plan contains no clusters and all partition numbers.
+    `retry_numbers` are the numbers for retries of rejected records, which all shards of a cluster share. If the list of
+    clusters cannot be read, the plan contains no clusters and all partition numbers.
     """
 
     clusters: Sequence[str] = ()
     numbers: Sequence[int] = NUMBERS
+    retry_numbers: Sequence[int] = NUMBERS
 
     def partitions(self, kind: Work) -> Iterator[str]:
         """Yield the partition keys of one kind of work, in the order of the plan."""
-        return kind.partitions(self.numbers)
+        return kind.partitions(self.retry_numbers if kind is Work.RETRY else self.numbers)
 
 
 def list_clusters(table: Table, now: datetime) -> SweepPlan:
@@ -52,8 +54,14 @@ def narrowed(plan: SweepPlan, table: Table, now: datetime) -> SweepPlan:
     sweep uses the plan with all numbers.
     """
     found = table.get_many(map(keys.cluster_config, plan.clusters))
-    configs = map(items.read_config, found.values())
-    return SweepPlan(plan.clusters, numbers_to_read({one.cluster: one.shards for one in configs}, now))
+    shards = {one.cluster: one.shards for one in map(items.read_config, found.values())}
+    return plan_for(plan.clusters, shards, now)
+
+
+def plan_for(clusters: Sequence[str], shards: Mapping[str, int], now: datetime) -> SweepPlan:
+    """Return the plan for clusters of which `shards` has the number of shards of each."""
+    retries = numbers_to_read(dict.fromkeys(shards, 1), now)
+    return SweepPlan(clusters, numbers_to_read(shards, now), retries)
 
 
 def numbers_to_read(shards: Mapping[str, int], now: datetime) -> list[int]:
