@@ -45,7 +45,7 @@ def row_breaks(world: LedgerFixture) -> list[tuple[str | None, str]]:
     ("name", "change"),
     [
         ("status", {"set": {("status",): "healthy"}}),
-        ("deferred_until", {"remove": (("deferred_until",),)}),
+        ("domain", {"remove": (("domain",),)}),
         ("unlisted", {"set": {("unlisted",): None}}),
     ],
 )
