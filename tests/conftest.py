@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,7 @@ __all__ = ["embedded_stack", "recording_proxy", "tiny_stack"]
 
 ROOT = Path(__file__).resolve().parents[1]
 PRIORITY = Priority()
+IS_XDIST_PROCESS = "PYTEST_XDIST_WORKER" in os.environ
 
 # The time of an example depends on the host's load, so none is limited. The check of a merge gives one result for one
 # state of the code, so its examples are always the same; `make laws` searches with others, ten times as many.
@@ -58,9 +60,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Stop the shared stacks after the last test that needs one."""
-    if nextitem is None or not needs_stack(nextitem.nodeid):
+    """Stop the shared stacks of a test process of xdist after the last test that needs one.
+
+    xdist runs all tests on a stack in a row. Without it, other options may order them differently.
+    """
+    if IS_XDIST_PROCESS and (nextitem is None or not needs_stack(nextitem.nodeid)):
         stop_shared_stacks()
+
+
+def pytest_sessionfinish() -> None:
+    """Stop the shared stacks that still run."""
+    stop_shared_stacks()
 
 
 @pytest.hookimpl(optionalhook=True)

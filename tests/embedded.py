@@ -1,6 +1,6 @@
 """Stacks that tests share, deployed once a session: the product's stack and a small one.
 
-They run until the tests on stacks have ended (`stop_shared_stacks`), not until the session ends.
+In a test process of xdist they run until its tests on stacks have ended (`stop_shared_stacks`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 Read in this order:
 
 - `react`: updates and repairs the nodes and clusters that have new entries, seconds after each entry.
-- `large_bursts`: decides when `react` reads all unhealthy nodes of a cluster again.
 - `sweep`: each minute, performs due work, and work that was interrupted or whose trigger was lost.
 - `sweep_plan`: chooses the clusters and the partitions of waiting work that one sweep reads, and their order.
 - `cluster_steps`: the steps of a sweep for one cluster, in their order.

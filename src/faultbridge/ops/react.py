@@ -7,21 +7,17 @@ repeats the same steps each minute, so a lost or failed trigger only delays the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
 from faultbridge.dataclass import dataclass
-from faultbridge.domain.cluster.state import ClusterState, Control
-from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.entries import EntryType
 from faultbridge.errors import Transient
 from faultbridge.incidents.correlate import Correlate
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.ledger.cluster_reads import ClusterReads
-from faultbridge.log import log_cause
 from faultbridge.ops.failures import Failures
-from faultbridge.ops.large_bursts import LargeBursts
 from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.dispatch import Dispatch
@@ -40,8 +36,6 @@ class React:
     4. record the faults of the triggered nodes on the jobs that run there,
     5. recompute the cluster's status from its nodes,
     6. start the repairs that incidents, budget, breakers and windows permit, unless the first step failed.
-
-    In a large burst, most batches run only the steps 3 and 4, which concern their own nodes (`large_bursts`).
     """
 
     correlate: Correlate
@@ -51,7 +45,6 @@ class React:
     dispatch: Dispatch
     job_impact: JobImpact
     reads: ClusterReads
-    bursts: LargeBursts = field(default_factory=LargeBursts)
 
     def __call__(
         self, triggers: Iterable[tuple[str, str | None]], causes: Mapping[str, str] = MappingProxyType({})
@@ -74,29 +67,21 @@ class React:
 
     def _process(self, cluster: str, nodes: Sequence[str], cause: str | None, failures: Failures) -> None:
         """Run the steps for one cluster and some of its nodes."""
-        if not self.bursts.are_steps_due(cluster, len(nodes)):
-            reason = "many nodes are unhealthy; a later batch or the sweep runs the steps for the whole cluster"
-            log_cause("cluster_steps_left_out", reason=reason, cluster=cluster)
-            self._process_nodes(cluster, nodes, None, failures)
-            return
         control, correlated = None, False
         with failures.collect(f"updating the incidents of {cluster}"):
             self.correlate(cluster, cause)
             correlated = True
         with failures.collect(f"updating the breakers of {cluster}"):
             control = self.breakers(cluster, cause)
-        self._process_nodes(cluster, nodes, control, failures)
-        with failures.collect(f"updating the status of {cluster}"):
-            self.bursts.steps_ran(cluster, _unhealthy(self.rollup(cluster, cause)))
-        if correlated:
-            with failures.collect(f"dispatching repairs of {cluster}"):
-                self.dispatch(cluster)
-
-    def _process_nodes(self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures) -> None:
         with failures.collect(f"isolating nodes of {cluster}"):
             self._isolate(cluster, nodes, control, failures)
         with failures.collect(f"recording job impact in {cluster}"):
             self._record_job_impact(cluster, nodes, failures)
+        with failures.collect(f"updating the status of {cluster}"):
+            self.rollup(cluster, cause)
+        if correlated:
+            with failures.collect(f"dispatching repairs of {cluster}"):
+                self.dispatch(cluster)
 
     def _isolate(self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures) -> None:
         for names, isolate in self.isolate(cluster, nodes, control).items():
@@ -113,11 +98,6 @@ def status_causes(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return, by cluster, the event id of the last node status change among new entries."""
     changes = (one for one in entries if one["type"] == EntryType.NODE_STATUS)
     return {str(one["cluster"]): str(one["event_id"]) for one in changes}
-
-
-def _unhealthy(state: ClusterState) -> int:
-    """Return how many nodes of a cluster are not healthy."""
-    return sum(number for status, number in state.counts.items() if status != NodeStatus.HEALTHY)
 
 
 def _by_cluster(triggers: Iterable[tuple[str, str | None]]) -> dict[str, list[str]]:

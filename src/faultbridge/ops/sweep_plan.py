@@ -26,8 +26,8 @@ T = TypeVar("T")
 class SweepPlan:
     """The clusters, and the partition numbers of the index of waiting work, in the order of reading.
 
-    `retry_numbers` are the numbers for retries of rejected records, which all shards of a cluster share. If the list of
-    clusters cannot be read, the plan contains no clusters and all partition numbers.
+    `retry_numbers` are the numbers for retries of rejected records, which are not spread over the shards of a cluster.
+    If the list of clusters cannot be read, the plan contains no clusters and all partition numbers.
     """
 
     clusters: Sequence[str] = ()
