@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,14 +15,13 @@ from hypothesis import HealthCheck, settings
 
 from faultbridge.log import LOGGER
 from tests.embedded import embedded_stack, recording_proxy, stop_shared_stacks, tiny_stack
-from tests.scheduling import Priority, ScopeByFile, is_slow, needs_stack, start_order
+from tests.scheduling import IS_XDIST_PROCESS, Priority, ScopeByFile, is_slow, needs_stack, start_order
 from tests.waiting import STACK_TIMEOUT
 
 __all__ = ["embedded_stack", "recording_proxy", "tiny_stack"]
 
 ROOT = Path(__file__).resolve().parents[1]
 PRIORITY = Priority()
-IS_XDIST_PROCESS = "PYTEST_XDIST_WORKER" in os.environ
 
 # The time of an example depends on the host's load, so none is limited. The check of a merge gives one result for one
 # state of the code, so its examples are always the same; `make laws` searches with others, ten times as many.
@@ -60,11 +58,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Stop the shared stacks of a test process of xdist after the last test that needs one.
+    """Stop the shared stacks of a process of xdist after the last of its tests that needs one.
 
-    xdist runs all tests on a stack in a row. Without it, other options may order them differently.
+    `ScopeByFile` runs tests on a shared stack in a row. Without xdist, options such as `--ff` may order them otherwise.
     """
-    if IS_XDIST_PROCESS and (nextitem is None or not needs_stack(nextitem.nodeid)):
+    if IS_XDIST_PROCESS and nextitem is not None and not needs_stack(nextitem.nodeid):
         stop_shared_stacks()
 
 

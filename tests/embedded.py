@@ -16,7 +16,10 @@ _RUNNING = ExitStack()
 
 
 def stop_shared_stacks() -> None:
-    """Stop the stacks that tests of this process share, if any run; a stack without work takes a third of a core."""
+    """Stop the stacks that tests of this process share, if any run.
+
+    Until then their sweeps process the clusters of all earlier tests every three seconds: a third of a core.
+    """
     _RUNNING.close()
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
 
+IS_XDIST_PROCESS = "PYTEST_XDIST_WORKER" in os.environ
+
 _STACK_TESTS = ("tests/local/", "tests/e2e/")
 _OF_SHARED_STACK = ("tests/e2e/", "tests/local/test_archive.py", "tests/local/test_product.py")
 """Tests on the product's stack, which one process starts once; the others of `tests/local` start smaller ones."""
@@ -129,7 +131,7 @@ class Priority:
     NICENESS = 10
 
     def __init__(self) -> None:
-        self._lowered = "PYTEST_XDIST_WORKER" not in os.environ
+        self._lowered = not IS_XDIST_PROCESS
 
     def lower(self, nodeid: str) -> None:
         """Lower the priority for the rest of the process, if this test neither needs a stack nor waits."""

@@ -141,12 +141,15 @@ def test_slow_publication_leaves_every_other_part_its_share_of_time():
 
 def test_under_overload_every_partition_of_retries_is_processed_eventually():
     world = World()
-    overloaded(world, 12)
+    now = world.clock.now()
     for number in range(12):
         config = replace(cluster_config(world.table, CLUSTER), cluster=f"train-{number}")
-        world.table.write(Put(config_item(config, world.clock.now())))
-    now = world.clock.now().replace(minute=30)
-    used = set(narrowed(list_clusters(world.table, now), world.table, now).partitions(Work.RETRY))
+        listed = keys.cluster_listed(config.cluster)
+        world.table.write(Put(config_item(config, now)))
+        world.table.write(Put(item(listed, now, {"cluster": listed.sk})))
+    at_no_full_hour = now.replace(minute=30)
+    plan = narrowed(list_clusters(world.table, at_no_full_hour), world.table, at_no_full_hour)
+    used = set(plan.partitions(Work.RETRY))
     assert len(used) > 10
     for partition in used:
         key = keys.reject("-", now, partition)

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from faultbridge.simulation.exhaustive import SCENARIOS, Exploration, explore
 from faultbridge.simulation.history import run
+from tests.scheduling import IS_XDIST_PROCESS
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -21,7 +22,7 @@ def parallel_map(function: Callable[[A], B], items: Iterable[A], chunk: int = 5)
 
     Under xdist it runs in this process, because the test processes already use all cores.
     """
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if IS_XDIST_PROCESS:
         yield from map(function, items)
         return
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"), initializer=collect_less) as pool:

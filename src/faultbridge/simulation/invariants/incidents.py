@@ -67,8 +67,8 @@ class IncidentChecks:
         data = json.loads(str(item["body"]))["data"]
         if item["type"] == INCIDENT:
             known, event = self.last.get(data["incident_id"]), str(item["event_id"])
-            opening, ending = (known.opening, known.ending or event) if known else (event, event)
-            ending = "" if data["to"] in HOLDING else ending
+            opening = known.opening if known else event
+            ending = "" if data["to"] in HOLDING else (known.ending if known else "") or event
             unpublished = bool(ending) and opening not in self._bus.ids
             nodes = frozenset(data["nodes"]["listed"])
             self.last[data["incident_id"]] = SeenIncident(cluster, data["to"], nodes, opening, ending, unpublished)
@@ -111,7 +111,7 @@ def _pages(view: SystemView) -> Iterator[str]:
     sent nevertheless, because the refused page may have arrived.
     """
     order = view.system.rule.handled
-    received = {event: place for place, event in reversed([*enumerate(order)])}
+    received = {event: place for place, event in reversed([*enumerate(order)])}  # the first receipt of each event
     sent = {(page.key, page.attributes["state"]) for page in view.ports.pager.sent}
     counted = Counter((key.rpartition(":")[2], state) for key, state in sent if ":incident:" in key)
     summarized = any(":summary:" in key for key, state in sent if state == "triggered")
