@@ -135,6 +135,23 @@ def test_nodes_that_fail_later_widen_a_fault_that_a_rack_explains_only_within_th
     assert switch.broken == broken
 
 
+@pytest.mark.parametrize(("minutes", "broken"), [(9, []), (11, [GIVEN_UP])])
+def test_the_nodes_that_failed_last_are_taken_alone_only_if_the_others_failed_long_before(
+    minutes: int, broken: list[str]
+) -> None:
+    switch, end = Rack(), START + timedelta(hours=3)
+    last = dict.fromkeys((*RACK[1:], "node-8"), START + timedelta(minutes=minutes))
+    lost = {RACK[0]: START} | last
+    switch.checks.lost = [LostLinks("switch-1", 9, f"train-a/{one}", f"i-{one}", at, end) for one, at in lost.items()]
+    switch.checks.members |= {"rack-1": frozenset(f"train-a/{one}" for one in RACK)}
+    switch.fault("net.link_down", RACK[:1])
+    switch.pass_minutes(minutes)
+    switch.fault("net.link_down", tuple(last))
+    switch.pass_minutes(3)
+    switch.intent("node-8")
+    assert switch.broken == broken
+
+
 @pytest.fixture
 def rack() -> Rack:
     return Rack()

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from faultbridge.simulation.invariants.lost_links import LINK_FAULTS, SILENT, FaultyNode, LostLinks
+from faultbridge.simulation.invariants.lost_links import LINK_FAULTS, SILENT, FaultyNode, LostLinks, largest_groups
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.simulation.journal import Journal
 from faultbridge.storage.writes import Item
@@ -155,8 +155,8 @@ class DomainFaultChecks:
             shown = [one for one in lost if one.node in down and down[one.node] >= one.start]
             shown = [one for one in shown if self._nodes[one.node].reporter in (None, one.instance)]
             least = max(MIN_NODES * 100, MIN_PERCENT * max((one.nodes for one in lost), default=0))
-            starts = (one for one in shown if self._counts(one))
-            known |= {self._cause_of(domain, first.followed_by(shown, WINDOW, down), least) for first in starts}
+            starts = [one for one in shown if self._counts(one)]
+            known |= {self._cause_of(domain, some, least) for some in largest_groups(starts, shown, WINDOW, down)}
         before, self._known = self._known, {one: self._known.get(one, now) for one in sorted(filter(None, known))}
         cut_off = {one.node for one in self.lost if one.start <= now < one.end} & self._nodes.keys()
         for domain in self._known.keys() - before.keys():

@@ -41,6 +41,17 @@ class LostLinks:
         ]
 
 
+def largest_groups(
+    starts: Iterable[LostLinks], others: Iterable[LostLinks], window: timedelta, shown: Mapping[str, datetime]
+) -> list[list[LostLinks]]:
+    """Return, for each start, the lost links of `others` that followed it, without groups that are part of another.
+
+    A shared cause is sought for the largest group: nodes that failed last must not be taken alone.
+    """
+    groups = [first.followed_by(others, window, shown) for first in starts]
+    return [one for one in groups if not any(set(one) < set(other) for other in groups)]
+
+
 @dataclass(slots=True)
 class FaultyNode:
     """The state of one node, by its entries; `faults` maps a fault (code, component) to repair action and start.
