@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -376,3 +378,30 @@ def test_a_fault_after_an_uncordon_without_an_answer_cordons_the_node_again() ->
         world.until(lambda: "VERIFY_FAILED" in world.case().reason)
     assert world.node().isolation is Isolation.CONFIRMED
     assert world.orchestrator.cordoned == {"node-1"}
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_cordon_of_a_lost_execution_is_withdrawn_once_the_next_one_closed_the_case(moment: str) -> None:
+    world = world_with_a_fault(orchestrated=True)
+    uncordoned: list[Call] = []
+
+    def crash_at_a_cordon_after_the_return(call: Call) -> None:
+        if call.name == "orchestrator.uncordon":
+            uncordoned.append(call)
+        elif call.name == "orchestrator.cordon" and uncordoned:
+            raise Crash(call.name)
+
+    def lose_the_answer_of_the_return(event: dict[str, Any]) -> Mapping[str, Any]:
+        answer = world.step_runner(event)
+        if event["step"] == "return_to_service" and event["attempt"] == 1:
+            raise Crash("return_to_service")
+        return answer
+
+    setattr(world.seam, moment, crash_at_a_cordon_after_the_return)
+    world.workflow.handler = lose_the_answer_of_the_return
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert world.case().attempts == 2
+    world.advance_minutes(2)
+    assert (world.status(), world.node().isolation) == (NodeStatus.HEALTHY, Isolation.NONE)
+    assert world.orchestrator.cordoned == set()

@@ -60,10 +60,10 @@ def _cordon_again(context: StepContext) -> StepResult:
     context = replace(context, state=context.tools.append.read(context.state.key))
     if context.rules.config.follows_provider:
         return verify_instance.revoke(context, faults_since_start(context.state))
-    context = context.commit(lambda state, _: Transition(replace(state, isolation=Isolation.REQUESTED)))
-    cordon_again(context)
-    isolation = Isolation.CONFIRMED if context.orchestrator.applicable else Isolation.NOT_APPLICABLE
-    context = context.commit(lambda state, _: Transition(replace(state, isolation=isolation)))
+    if context.orchestrator.applicable:
+        context = cordon_again(context)
+    else:
+        context = context.commit(lambda state, _: Transition(replace(state, isolation=Isolation.NOT_APPLICABLE)))
     return verify_instance.revoke(context, faults_since_start(context.state))
 
 
@@ -74,7 +74,10 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
     degraded = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
     target = NodeStatus.DEGRADED if degraded else NodeStatus.HEALTHY
     reason = "verification passed, a condition remains" if degraded else "verification passed"
-    state, draft = move_node(replace(state, isolation=Isolation.NONE, unverified=False), target, now, reason)
+    # A lost execution may have cordoned the node after its return; the sweep withdraws a requested isolation.
+    cordoned = state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED} and context.orchestrator.applicable
+    isolation = Isolation.REQUESTED if cordoned else Isolation.NONE
+    state, draft = move_node(replace(state, isolation=isolation, unverified=False), target, now, reason)
     resolution = _resolution(case, replaced=is_replaced(state))
     resolved = replace(
         case,

@@ -21,7 +21,7 @@ def record_failure(context: StepContext) -> StepResult:
     another attempt.
     """
     if context.attempt.step == return_to_service.NAME:
-        cordon_again(context)
+        context = cordon_again(context)
     reason = context.request.error or "the step failed without an error message"
     step = context.attempt.step or "admission"
     draft = entry_builder.step(context.case, step, "error", context.now, reason=reason)

@@ -31,8 +31,7 @@ def return_to_service(context: StepContext) -> StepResult:
         return context.escalate_to_operator("return to service was requested without a passed verification")
     faults = faults_since_start(context.state)
     if faults:
-        cordon_again(context)
-        return verify_instance.revoke(context, faults)
+        return verify_instance.revoke(cordon_again(context), faults)
     context, missing = attach.attach_volumes(context)
     return missing or _uncordon(context)
 
