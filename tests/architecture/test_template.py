@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from faultbridge.ops.react import MAX_ISOLATING, MAX_RECORDING_IMPACT
 from faultbridge.pager.page_rule import PageRule
 from faultbridge.pager.rules import RULES
+from faultbridge.repair.dispatch import MAX_ADMITTING
 from faultbridge.simulation.fakes.table import PROJECTED
 from tests.architecture.project import FUNCTIONS, ROOT, resources, template
 from tests.architecture.roles import actions, managed_policies, statements
@@ -385,6 +387,18 @@ def test_a_stream_mapping_sees_new_entries_only_and_gives_up_within_bounds(name:
     assert pattern["dynamodb"]["NewImage"]["sk"] == {"S": [{"prefix": "ENTRY#"}]}
     assert mapping["BisectBatchOnFunctionError"] is True
     assert (mapping["MaximumRetryAttempts"], mapping["MaximumRecordAgeInSeconds"]) == (10, 3600)
+
+
+def test_a_burst_fills_large_batches_of_react() -> None:
+    """Each batch reads the rows of all unhealthy nodes, so small batches make the reads grow with their square."""
+    mapping = properties("ReactFunction")["Events"]["Entries"]["Properties"]
+    # Without a window, a batch contains what one read of the stream returns: at most 1 MB before the filter.
+    assert (mapping["BatchSize"], mapping["MaximumBatchingWindowInSeconds"]) == (1000, 1)
+
+
+def test_react_has_time_for_all_steps() -> None:
+    limited = MAX_ISOLATING + MAX_RECORDING_IMPACT + MAX_ADMITTING
+    assert properties("ReactFunction")["Timeout"] >= limited.total_seconds() + 30
 
 
 def test_a_record_stays_hidden_for_six_time_outs_and_outlives_an_outage() -> None:

@@ -3,16 +3,18 @@
     python -m tests.bench.calls
 
 The real ingest, publish and react run in one warm worker each, on the fake table, which records every call. Batches
-have the size that the template's event source mapping gives: 100 messages, or those of one batching window.
+are as large as the template's event source mappings permit: `ingest` gets 100 messages or those of one batching window;
+`publish` and `react` get up to `BatchSize` of the new entries that their filters accept.
 """
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,6 +24,7 @@ import yaml
 from faultbridge.adapters.messaging.receipts import receipt_line
 from faultbridge.ingest.outcomes import outcome_line
 from faultbridge.ingest.record_reader import Delivery
+from faultbridge.ops.react import status_causes
 from faultbridge.simulation.deliveries import REACT_ENTRY_TYPES
 from tests.bench.dynamodb_meter import Bill, Meter
 from tests.bench.report import Row, report
@@ -29,6 +32,11 @@ from tests.world import XID_31, XID_79, World
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "infra" / "template.yaml"
 THOUSAND = 1000
+CONCURRENT_BATCHES = 5
+"""How many batches of a queue Lambda processes at once before it scales further, which takes up to a minute.
+
+Source: "Configuring scaling behavior for SQS event source mappings" in the developer guide of AWS Lambda.
+"""
 # The records of 15 minutes warm the caches before the measurement.
 WARM_UP = timedelta(minutes=15)
 COUNTED = timedelta(minutes=15)
@@ -56,14 +64,21 @@ class BatchingMapping:
 
 def configured() -> BatchingMapping:
     """Read the mapping of the raw queue from the template."""
+    found = event_source("IngestFunction", "RawRecords")
+    return BatchingMapping(found["BatchSize"], found["MaximumBatchingWindowInSeconds"])
+
+
+@cache
+def event_source(function: str, event: str) -> dict[str, Any]:
+    """Read the properties of an event source mapping from the template."""
 
     class Loader(yaml.SafeLoader):
         """Loads CloudFormation tags as None."""
 
     Loader.add_multi_constructor("!", lambda loader, tag, node: None)
     functions = yaml.load(TEMPLATE.read_text(encoding="utf-8"), Loader)["Resources"]  # noqa: S506 - a safe loader
-    found = functions["IngestFunction"]["Properties"]["Events"]["RawRecords"]["Properties"]
-    return BatchingMapping(found["BatchSize"], found["MaximumBatchingWindowInSeconds"])
+    properties: dict[str, Any] = functions[function]["Properties"]["Events"][event]["Properties"]
+    return properties
 
 
 class Run:
@@ -78,6 +93,7 @@ class Run:
         ports = self.world.ports
         ports.sink.seam = ports.seam
         self.batch = mapping.batch(per_second)
+        self.concurrent = CONCURRENT_BATCHES if self.batch == mapping.size else 1
         self.pause = self.batch / per_second
         self.meter = Meter(ports.seam.calls, ports.table)
         self.streamed = len(ports.table.stream)
@@ -85,13 +101,19 @@ class Run:
         self.receipt_bytes = 0
 
     def take(self, records: Sequence[Record]) -> None:
-        """Ingest records at an even rate, and publish, archive and react to the new entries."""
+        """Ingest records at an even rate, and publish, archive and react to the new entries.
+
+        If the rate fills batches, their entries are in the stream together with those of the batches that Lambda
+        processes at the same time.
+        """
         for first in range(0, len(records), self.batch):
             batch = [self._message(kind, node) for kind, node in records[first : first + self.batch]]
             self.meter.invocations["ingest"] += 1
             self.seconds += self._timed(batch)
-            self._follow()
+            if (first // self.batch + 1) % self.concurrent == 0:
+                self._follow()
             self.world.ports.clock.advance(self.pause)
+        self._follow()
 
     def _timed(self, batch: Sequence[Delivery]) -> float:
         """Ingest a batch and return its CPU seconds, measured without garbage collection."""
@@ -111,15 +133,15 @@ class Run:
 
     def _follow(self) -> None:
         """Publish and archive new entries and run `react` for them, until there are no new entries."""
+        app = self.world.app
         while entries := self._new_entries():
-            app = self.world.app
-            self.meter.invocations["publish"] += 1
-            app.ledger.publish(entries)
-            app.archive.write(entries)
-            changed = {(str(one["cluster"]), one["node"]) for one in entries if one["type"] in REACT_ENTRY_TYPES}
-            if changed:
+            for batch in _stream_batches("PublishFunction", entries):
+                self.meter.invocations["publish"] += 1
+                app.ledger.publish(batch)
+                app.archive.write(batch)
+            for batch in _stream_batches("ReactFunction", [one for one in entries if one["type"] in REACT_ENTRY_TYPES]):
                 self.meter.invocations["react"] += 1
-                app.ops.react(changed)
+                app.ops.react({(str(one["cluster"]), one["node"]) for one in batch}, status_causes(batch))
 
     def _new_entries(self) -> list[dict[str, Any]]:
         stream = self.world.ports.table.stream
@@ -131,6 +153,12 @@ class Run:
         if kind == "healthy":
             return self.world.message(HEALTHY, source="dcgm-health", node=node)
         return self.world.message(TEXTS[kind], node=node)
+
+
+def _stream_batches(function: str, entries: Sequence[dict[str, Any]]) -> Iterator[Sequence[dict[str, Any]]]:
+    """Split entries into batches of the size that a function's mapping of the table's stream permits."""
+    size = event_source(function, "Entries")["BatchSize"]
+    return (entries[first : first + size] for first in range(0, len(entries), size))
 
 
 def draw_records(nodes: int, span: timedelta, seed: int) -> list[Record]:

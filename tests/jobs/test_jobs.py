@@ -16,6 +16,7 @@ from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import Jobs
 from faultbridge.jobs.placement import MAX_NODES
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
+from faultbridge.ops import react
 from tests.builders import fault
 from tests.events.validate import assert_valid_event
 from tests.ingest.world import LedgerFixture
@@ -197,5 +198,19 @@ def test_the_sweep_records_an_impact_that_react_missed() -> None:
     installation.app.ingestion.ingest([installation.message()])
     for _ in range(2):
         assert installation.app.ops.sweep().failures == []
+    lines = list(Timeline(ports.table).entries(TimelineQuery(key.cluster, job="1", types=("Job Change",))))
+    assert [json.loads(line.body)["data"]["change"] for line in lines] == ["started", "hit"]
+
+
+def test_react_leaves_impacts_to_the_sweep_if_they_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    installation = Installation(mode="observe", repair_owner="observe")
+    ports, key = installation.ports, installation.node().key
+    Jobs(installation.app.ledger.append).start(key.cluster, "1", [key.node])
+    installation.app.ingestion.ingest([installation.message()])
+    monkeypatch.setattr(react, "MAX_RECORDING_IMPACT", timedelta(0))
+    for update in (lambda: installation.app.ops.react([(key.cluster, key.node)]), installation.app.ops.sweep):
+        lines = list(Timeline(ports.table).entries(TimelineQuery(key.cluster, job="1", types=("Job Change",))))
+        assert [json.loads(line.body)["data"]["change"] for line in lines] == ["started"]
+        update()
     lines = list(Timeline(ports.table).entries(TimelineQuery(key.cluster, job="1", types=("Job Change",))))
     assert [json.loads(line.body)["data"]["change"] for line in lines] == ["started", "hit"]

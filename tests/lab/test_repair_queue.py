@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from itertools import islice
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,10 +15,13 @@ from faultbridge.domain.cluster.breakers import Breaker, BreakerState
 from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.policy import Limits, Match, Policy, Rule
+from faultbridge.lab.product import repair_queue
 from faultbridge.lab.product.repair_queue import SMALL, RepairQueue
 from faultbridge.pipeline.decide.admit import Admission, admit
-from faultbridge.repair.queued_cases import MAX_REFUSALS
 from tests.builders import NOON
+
+MAX_REFUSALS = 20
+"""Fewer than the queues of these tests contain, so that one run does not record all refusals."""
 
 RULES = (Rule("plain"), Rule("asks", Match(), approval=(RepairAction.REPLACE_NODE,)))
 REASONS = (
@@ -28,6 +33,13 @@ REASONS = (
     (None, ""),
 )
 MINUTES = st.integers(-90, 90).map(lambda minutes: NOON + timedelta(minutes=minutes))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_refusals_in_one_run() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repair_queue, "MAX_REFUSALS", MAX_REFUSALS)
+        yield
 
 
 @st.composite

@@ -192,6 +192,15 @@ def test_a_sweep_without_work_reads_each_shard_of_a_cluster_once():
     ]
 
 
+def test_a_sweep_reads_the_registration_and_the_policy_of_a_cluster_in_one_call():
+    world = World(nodes=3)
+    world.advance_minutes(2)
+    world.seam.calls.clear()
+    world.sweep()
+    alone = {call.argument for call in world.seam.calls if call.name == "table.get"}
+    assert alone.isdisjoint({keys.cluster_config("train-a"), keys.CURRENT_POLICY})
+
+
 def test_repairs_start_before_job_callbacks_are_delivered_because_a_receiver_may_be_slow():
     world = repaired("webhook", failures=[ProviderFailure.TIMEOUT] * 1000)
     world.until(lambda: "resumable" in changes(world))

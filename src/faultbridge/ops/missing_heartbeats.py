@@ -11,6 +11,7 @@ from faultbridge.incidents.intake import Intake
 from faultbridge.ingest.heartbeat_log import ClusterHeartbeats
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor, Probe, unprobed
 from faultbridge.ingest.missing_heartbeat import ProbedInstance
+from faultbridge.ledger.cluster_reads import ClusterReads
 from faultbridge.log import log_cause
 from faultbridge.ops.failures import Failures
 from faultbridge.ops.silent_instances import MAX_PROBED
@@ -21,19 +22,25 @@ MAX_CHECKED_AGAIN = 20
 
 
 def report_missing_heartbeats(
-    monitor: HeartbeatMonitor, clusters: Iterable[str], failures: Failures, probe: Probe = unprobed
+    monitor: HeartbeatMonitor,
+    clusters: Iterable[str],
+    failures: Failures,
+    probe: Probe = unprobed,
+    *,
+    reads: ClusterReads,
 ) -> Intake | None:
     """Record a fault of each node with an overdue heartbeat, and end the fault when heartbeats return.
 
     No fault is recorded if no records arrive at all. `probe` distinguishes a lost instance from a failed agent or
     network path. It is called for at most `MAX_PROBED` nodes of a cluster, and for no node of a cluster in which so
-    many are silent that they form an incident. Returns the state of the intake (path of records), or None if unknown.
+    many are silent that they form an incident. `reads` reads the registration and the policy of a cluster in one call.
+    Returns the state of the intake (path of records), or None if unknown.
     """
     overdue: dict[NodeKey, datetime] = {}
     probed: set[str] = set()
     read, on_time = list[ClusterHeartbeats](), 0
     for cluster in clusters:
-        with failures.collect(f"reading the heartbeats of {cluster}"):
+        with failures.collect(f"reading the heartbeats of {cluster}"), reads.once(cluster):
             rules = rules_of(monitor.log.rulebook, cluster)
             heartbeats = monitor.log.read(rules.config)
             missing = heartbeats.overdue(rules.policy.limits.heartbeat_timeout)

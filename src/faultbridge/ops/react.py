@@ -6,7 +6,10 @@ repeats the same steps each minute, so a lost or failed trigger only delays the 
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -17,11 +20,20 @@ from faultbridge.errors import Transient
 from faultbridge.incidents.correlate import Correlate
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.ledger.cluster_reads import ClusterReads
+from faultbridge.log import log_cause
 from faultbridge.ops.failures import Failures
 from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.dispatch import Dispatch
+from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import IsolateMany
+
+MAX_ISOLATING, MAX_RECORDING_IMPACT = timedelta(seconds=40), timedelta(seconds=20)
+"""How long one batch isolates nodes and records job impact; its clusters share this time equally.
+
+An orchestrator that does not respond costs seconds for each node. The timeout of the function in `infra/template.yaml`
+is longer than both together, so that the other steps run too.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +66,23 @@ class React:
         - A trigger is a cluster with the node that has a new entry, or None for the cluster itself.
         - `causes` maps each cluster to the event id of the latest node status change among the new entries. Entries
           that the steps add to the cluster name this event as their cause.
+        - If isolating nodes or recording job impact takes too long, the other nodes are left to the next delivery of
+          these entries (if nodes could be isolated) or to the sweep.
 
-        Raises Transient at the end if any step failed. DynamoDB then delivers the same new entries again, which is
-        harmless.
+        Raises Transient at the end if any step failed or must continue. DynamoDB then delivers the same new entries
+        again, which is harmless.
         """
-        failures = Failures()
-        for cluster, nodes in _by_cluster(triggers).items():
+        failures, by_cluster = Failures(), _by_cluster(triggers)
+        for cluster, nodes in by_cluster.items():
             with self.reads.once(cluster):
-                self._process(cluster, nodes, causes.get(cluster), failures)
+                self._process(cluster, nodes, causes.get(cluster), failures, len(by_cluster))
         if failures.lines:
             raise Transient("; ".join(failures.lines)) from failures.first_error
 
-    def _process(self, cluster: str, nodes: Sequence[str], cause: str | None, failures: Failures) -> None:
-        """Run the steps for one cluster and some of its nodes."""
+    def _process(
+        self, cluster: str, nodes: Sequence[str], cause: str | None, failures: Failures, clusters: int
+    ) -> None:
+        """Run the steps for one cluster and some of its nodes; `clusters` is the number of clusters in the batch."""
         control, correlated = None, False
         with failures.collect(f"updating the incidents of {cluster}"):
             self.correlate(cluster, cause)
@@ -74,22 +90,42 @@ class React:
         with failures.collect(f"updating the breakers of {cluster}"):
             control = self.breakers(cluster, cause)
         with failures.collect(f"isolating nodes of {cluster}"):
-            self._isolate(cluster, nodes, control, failures)
+            self._isolate(cluster, nodes, control, failures, MAX_ISOLATING / clusters)
         with failures.collect(f"recording job impact in {cluster}"):
-            self._record_job_impact(cluster, nodes, failures)
+            self._record_job_impact(cluster, nodes, failures, MAX_RECORDING_IMPACT / clusters)
         with failures.collect(f"updating the status of {cluster}"):
             self.rollup(cluster, cause)
         if correlated:
             with failures.collect(f"dispatching repairs of {cluster}"):
                 self.dispatch(cluster)
 
-    def _isolate(self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures) -> None:
-        for names, isolate in self.isolate(cluster, nodes, control).items():
-            with failures.collect(f"isolating {names}"):
-                isolate()
+    def _isolate(
+        self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures, limit: timedelta
+    ) -> None:
+        """Isolate those nodes whose case requires it, one after the other, for at most a limited time.
 
-    def _record_job_impact(self, cluster: str, nodes: Sequence[str], failures: Failures) -> None:
+        If time runs out after some were isolated, Transient is raised, so that the next delivery continues. If none
+        was, the orchestrator probably does not respond; further deliveries would only keep other entries waiting.
+        """
+        until, isolated = self.reads.clock.now() + limit, 0
+        for names, isolate in self.isolate(cluster, nodes, control).items():
+            if self.reads.clock.now() >= until:
+                reason = f"isolating nodes took more than {limit.seconds} seconds; nodes isolated: {isolated}"
+                log_cause("isolation_interrupted", reason=reason, level=logging.WARNING, cluster=cluster)
+                if isolated:
+                    raise Transient(reason)
+                return
+            with failures.collect(f"isolating {names}"):
+                isolated += Counter(isolate().values())[IsolationResult.DONE]
+
+    def _record_job_impact(self, cluster: str, nodes: Sequence[str], failures: Failures, limit: timedelta) -> None:
+        """Record the faults of nodes on their jobs for at most a limited time; the sweep records the others."""
+        until = self.reads.clock.now() + limit
         for key in self.job_impact.busy_nodes(cluster, nodes):
+            if self.reads.clock.now() >= until:
+                reason = f"recording job impact took more than {limit.seconds} seconds"
+                log_cause("job_impact_left_to_sweep", reason=reason, level=logging.WARNING, cluster=cluster)
+                return
             with failures.collect(f"recording job impact of {key.node}"):
                 self.job_impact(key)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import Case, RepairAction, WaitingFor
@@ -24,12 +24,7 @@ from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import exclusion_reason
 from faultbridge.pipeline.decide.repair_actions import choose_repair_action
 from faultbridge.ports import Clock, Table, Workflow
-from faultbridge.repair.admission import (
-    AdmittedBatch,
-    ReadyCase,
-    admit_case,
-    take_slots,
-)
+from faultbridge.repair.admission import AdmittedBatch, ReadyCase, admit_case, take_slots
 from faultbridge.repair.attempt.step_contract import execution_input
 from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.queued_cases import QueuedCases, log_admission
@@ -40,6 +35,8 @@ from faultbridge.storage.queue_rows import read_queued
 
 MAX_CONFLICTS = 3
 """How often a case is retried after a lost race before the cases behind it get their turn."""
+MAX_ADMITTING = timedelta(seconds=20)
+"""How long one run admits cases: an orchestrator that does not respond costs seconds for each node in service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +81,22 @@ class Dispatch:
         if rules.config.mode is Mode.DRY_RUN:
             self._queued_cases.resolve_dry_runs(rules, queued)
             return DispatchResult()
-        admitted: list[NodeState] = []
+        admitted, until = list[NodeState](), self.clock.now() + MAX_ADMITTING
         dry_runs = [case for case in queued if rules.policy.rule_named(case.rule).dry_run]
         excluded = self._queued_cases.resolve_dry_runs(rules, dry_runs)
         queued = [case for case in queued if case.case not in excluded]
         while queued:
             control, now = self._control(cluster), truncate(self.clock.now())
             admission = admit(control, rules.policy, queued, now, rules.config.update_holds)
-            self._queued_cases.record_refusals(admission.refusals, rules)
+            self._queued_cases.record(admission, rules)
             if not admission.picks:
                 break
-            batch = self._admit(control, admission.picks, rules, now)
+            batch = self._admit(control, admission.picks, rules, now, until)
             admitted += batch.admitted
             if batch.full:
+                break
+            if self.clock.now() >= until:
+                log_cause("admission_interrupted", reason=f"more than {MAX_ADMITTING.seconds} seconds", cluster=cluster)
                 break
             # A case that could not be admitted must not block the slot for the cases behind it.
             excluded |= {pick.case for pick in admission.picks}
@@ -117,8 +117,11 @@ class Dispatch:
             raise Misconfigured(f"no repair slots: cluster {cluster!r}; run 'faultbridge cluster add {cluster}'")
         return items.read_control(cluster, found)
 
-    def _admit(self, control: Control, picks: Sequence[QueuedCase], rules: Rules, now: datetime) -> AdmittedBatch:
-        made_ready = [one for pick in picks if (one := self._make_ready(pick, rules)) is not None]
+    def _admit(
+        self, control: Control, picks: Sequence[QueuedCase], rules: Rules, now: datetime, until: datetime
+    ) -> AdmittedBatch:
+        in_time = (pick for pick in picks if self.clock.now() < until)
+        made_ready = [one for pick in in_time if (one := self._make_ready(pick, rules)) is not None]
         ready = self._still_admitted(made_ready, control, rules, now)
         if not ready:
             return AdmittedBatch()
@@ -228,16 +231,13 @@ class Dispatch:
         writes = (take_slots(control, ready, now), *(write for _, writes in prepared for write in writes))
         self.table.transact(writes, transaction_token(writes))
         for one in ready:
-            action = one.repair_action.value
-            log_admission(
-                one.state.key, one.case.id, "admission_granted", one.reason or "a slot is free", repair_action=action
-            )
+            reason, action = one.reason or "a slot is free", one.repair_action.value
+            log_admission(one.state.key, one.case.id, "admission_granted", reason, repair_action=action)
         return [appended.state for appended, _ in prepared]
 
     def _start(self, admitted: Iterable[NodeState]) -> DispatchResult:
         """Start the executions of admitted cases. If a start fails, the sweep starts the execution later."""
-        names: list[str] = []
-        unstarted: list[str] = []
+        names, unstarted = list[str](), list[str]()
         for state in admitted:
             if state.case is None:
                 continue

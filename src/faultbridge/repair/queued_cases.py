@@ -15,13 +15,20 @@ from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.ledger.append import Append, Revise
 from faultbridge.log import log_cause
-from faultbridge.pipeline.decide.admit import Refused, admit
+from faultbridge.pipeline.decide.admit import Admission, Refused, admit
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.repair.admission import apply_dry_run, escalate_queued, record_refusal
 from faultbridge.repair.append_many import append_many
 
-MAX_REFUSALS = 30
-"""How many refusals one call records; the next call records the others."""
+MAX_REFUSALS = 500
+"""How many refusals one run of admission records if no case may start; the next run records the others.
+
+In a burst, each node has two entries, so this is the number of cases that one batch of `react` (1,000 entries) adds.
+"""
+MAX_BEFORE_REPAIRS = 30
+"""How many refusals are recorded before the cases that may start are admitted, so that these need not wait."""
+GROUP = 50
+"""How many cases are read together before their refusals are recorded: a few transactions of cases just read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +49,24 @@ class QueuedCases:
             return False
         admission = admit(control, rules.policy, queued, now, rules.config.update_holds)
         if not admission.picks:
-            self.record_refusals(admission.refusals, rules)
+            self.record(admission, rules)
         return not admission.picks
 
-    def record_refusals(self, refusals: Iterable[Refused], rules: Rules) -> None:
-        """Record what each case waits for, if that changed; at most MAX_REFUSALS in one call.
+    def record(self, admission: Admission, rules: Rules) -> None:
+        """Record the refusals of an admission, but only few of them before cases that may start."""
+        self.record_refusals(admission.refusals, rules, MAX_BEFORE_REPAIRS if admission.picks else MAX_REFUSALS)
 
-        The next call records the others. An error with one case does not stop the others.
+    def record_refusals(self, refusals: Iterable[Refused], rules: Rules, limit: int = MAX_REFUSALS) -> None:
+        """Record what each case waits for, if that changed; at most `limit` cases in one call.
+
+        The next call records the others. An error with one case does not stop the others of its group (`GROUP`).
         """
-        changed = islice((one for one in refusals if not one.recorded), MAX_REFUSALS)
-        refused = {one.queued.key: one for one in changed}
+        changed = list(islice((one for one in refusals if not one.recorded), limit))
+        for start in range(0, len(changed), GROUP):
+            self._record_group(changed[start : start + GROUP], rules)
+
+    def _record_group(self, refusals: Sequence[Refused], rules: Rules) -> None:
+        refused = {one.queued.key: one for one in refusals}
 
         def revision(refusal: Refused) -> Revise:
             rule = rules.policy.rule_named(refusal.queued.rule)

@@ -9,18 +9,23 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.breakers import BreakerLimit
+from faultbridge.domain.cluster.state import ClusterStatus
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Rule
-from faultbridge.errors import Misconfigured
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.ops.react import MAX_ISOLATING
 from faultbridge.ports import ProviderFailure
+from faultbridge.repair import queued_cases
 from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import GROUP
-from faultbridge.storage import keys
+from faultbridge.simulation.fakes.seam import Call
+from faultbridge.storage import items, keys
 from tests.races import run_before_write, writes_to
 from tests.scenarios.admission.test_breaker import CLUSTER_LIMIT, fail
-from tests.scenarios.world import CLUSTER, World
+from tests.scenarios.world import CLUSTER, World, limits
 
 
 def node_names(number: int) -> list[str]:
@@ -132,6 +137,101 @@ def test_after_a_conflict_in_a_group_the_breaker_is_read_again():
     assert set(isolate().values()) == {IsolationResult.HELD}
     assert world.control().breakers
     assert {world.status(node) for node in range(1, 9)} == {NodeStatus.DEGRADED}
+
+
+@pytest.fixture
+def slow() -> World:
+    """Return a cluster whose orchestrator takes half of the time in which a batch isolates nodes for each node."""
+    world = World(nodes=12, limits=limits(concurrent=1), orchestrated=True)
+    for node in range(1, 6):
+        world.fault(node)
+
+    def delay(call: Call) -> None:
+        if call.name == "orchestrator.cordon":
+            world.clock.advance(MAX_ISOLATING / 2)
+
+    world.seam.before = delay
+    return world
+
+
+TRIGGERS = {(CLUSTER, name) for name in node_names(5)}
+
+
+def test_a_slow_orchestrator_does_not_keep_the_repairs_of_a_batch_waiting(slow: World):
+    with pytest.raises(Transient, match="nodes isolated: 2"):
+        slow.react(TRIGGERS)
+    assert slow.orchestrator.cordoned == set(node_names(2))
+    assert len(slow.control().holders) == 1
+
+
+def test_the_next_delivery_of_a_batch_isolates_the_nodes_that_are_left(slow: World):
+    for isolated in (2, 4):
+        with pytest.raises(Transient, match="nodes isolated: 2"):
+            slow.react(TRIGGERS)
+        assert slow.orchestrator.cordoned == set(node_names(isolated))
+    slow.react(TRIGGERS)
+    assert slow.orchestrator.cordoned == set(node_names(5))
+
+
+def test_the_clusters_of_a_batch_share_its_time(slow: World):
+    with pytest.raises(Transient, match="nodes isolated: 1"):
+        slow.react({*TRIGGERS, ("train-b", None)})
+
+
+def test_an_orchestrator_that_does_not_respond_keeps_no_other_entries_waiting(
+    slow: World, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO", "faultbridge")
+    slow.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 100)
+    begun = slow.clock.now()
+    slow.react(TRIGGERS)
+    assert slow.clock.now() - begun <= MAX_ISOLATING + 1.5 * MAX_ISOLATING
+    names = [one.message for one in caplog.records]
+    assert (names.count("isolation_interrupted"), names.count("admission_interrupted")) == (1, 1)
+    assert slow.control().holders == {}
+    status = items.read_cluster(CLUSTER, slow.table.get(keys.cluster_state(CLUSTER))).status
+    assert status is ClusterStatus.DEGRADED
+
+
+def test_the_sweep_isolates_the_nodes_that_a_batch_left(slow: World):
+    slow.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 5)
+    slow.react(TRIGGERS)
+    assert slow.orchestrator.cordoned == set()
+    slow.orchestrator.failures.clear()
+    slow.seam.before = lambda _call: None
+    slow.advance_minutes(2)
+    assert slow.orchestrator.cordoned == set(node_names(5))
+
+
+def test_refusals_are_recorded_in_groups_up_to_a_limit(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(queued_cases, "GROUP", 2)
+    monkeypatch.setattr(queued_cases, "MAX_REFUSALS", 5)
+    monkeypatch.setattr(queued_cases, "MAX_BEFORE_REPAIRS", 0)
+    world = World(nodes=40, limits=limits(concurrent=1))
+    for node in range(1, 9):
+        world.fault(node)
+    world.react({(CLUSTER, name) for name in node_names(8)})
+    assert len(waiting(world)) == 5
+    world.react({(CLUSTER, None)})
+    assert len(waiting(world)) == 7
+
+
+def test_few_refusals_are_recorded_before_the_cases_that_may_start(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(queued_cases, "MAX_BEFORE_REPAIRS", 2)
+    world = World(nodes=40, limits=limits(concurrent=1))
+    for node in range(1, 9):
+        world.fault(node)
+    before: list[int] = []
+    admission = writes_to(keys.cluster_control(CLUSTER))
+    run_before_write(world.seam, admission, lambda: before.append(len(waiting(world))))
+    world.react({(CLUSTER, name) for name in node_names(8)})
+    assert before == [2]
+    assert len(waiting(world)) == 7
+
+
+def waiting(world: World) -> list[int]:
+    """Return the nodes for whose cases it is recorded what they wait for."""
+    return [node for node in range(1, 9) if world.case(node).waiting_for is WaitingFor.BUDGET]
 
 
 def test_a_node_whose_isolation_was_requested_before_is_isolated_apart_from_the_group():

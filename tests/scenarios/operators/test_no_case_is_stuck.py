@@ -129,12 +129,12 @@ def test_an_approval_that_arrives_after_the_refusal_was_decided_is_not_asked_for
     world = World(rules=(ASKING,))
     record = QueuedCases.record_refusals
 
-    def ask_and_approve_first(cases: QueuedCases, refusals: Sequence[Refused], rules: Rules) -> None:
+    def ask_and_approve_first(cases: QueuedCases, refusals: Sequence[Refused], rules: Rules, *limit: int) -> None:
         if any(one.waiting_for is WaitingFor.APPROVAL for one in refusals):
             monkeypatch.undo()
             world.dispatch(world.key().cluster)
             world.orders.approve(world.case().id, ADA)
-        record(cases, refusals, rules)
+        record(cases, refusals, rules, *limit)
 
     monkeypatch.setattr(QueuedCases, "record_refusals", ask_and_approve_first)
     world.fault_and_react(**NEEDS_REBOOT)

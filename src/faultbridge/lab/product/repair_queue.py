@@ -7,7 +7,8 @@ from the start of each class:
 
 - As many cases as there are free repair slots, and one more, whose reason for refusal applies to all later cases.
 - `MAX_PICKS` more, if the repair action of the class needs no slot.
-- `MAX_REFUSALS` more, if the refusal of any of these cases is not yet recorded. One run records at most this number.
+- `MAX_REFUSALS` more, if the refusal of any of these cases of the class is not yet recorded. One run records at most
+  this number.
 
 There are two exceptions. Admission gets a whole class if its policy rule only reports planned repairs (`dry_run`),
 because one run ends all cases of such a rule. It gets the whole queue if the queue has at most 30 cases.
@@ -110,7 +111,7 @@ class RepairQueue:
     def unrecorded(self, control: Control, policy: Policy, now: datetime) -> bool:
         """Return whether a refusal is still unrecorded, so that a run of admission would record it."""
         shown = self._show(control, policy, now, ())
-        return not shown.recorded and _unrecorded(control, policy, shown.cases, now)
+        return not shown.recorded and any(_unrecorded(control, policy, shown.cases, now))
 
     def next_delayed(self, now: datetime) -> datetime | None:
         """Return the time at which the next waiting period of a case ends; None if no case has one."""
@@ -143,14 +144,18 @@ class RepairQueue:
         started = sum(1 for _ in recent_starts(control, now))
         free = max(0, min(limits.concurrent - len(control.holders), limits.per_hour - started, MAX_PICKS))
         first = list(self._first(1 + free, policy, excluded))
-        if not _unrecorded(control, policy, first, now):
+        unrecorded = {self._class_of[one.key] for one in _unrecorded(control, policy, first, now)}
+        if not unrecorded:
             return _Shown(question, first, recorded=True)
-        return _Shown(question, list(self._first(1 + free + MAX_REFUSALS, policy, excluded)))
+        return _Shown(question, list(self._first(1 + free, policy, excluded, unrecorded)))
 
-    def _first(self, slots: int, policy: Policy, excluded: Collection[str]) -> Iterator[QueuedCase]:
-        for places in self._classes.values():
+    def _first(
+        self, slots: int, policy: Policy, excluded: Collection[str], unrecorded: Collection[Hashable] = ()
+    ) -> Iterator[QueuedCase]:
+        for kind, places in self._classes.items():
             one = self._cases[places[0][1]]
             wanted = slots if one.repair_action.needs_slot else slots + MAX_PICKS
+            wanted += MAX_REFUSALS if kind in unrecorded else 0
             # Dispatch itself ends the cases of rules that only report, all at once.
             number = len(places) if policy.rule_named(one.rule).dry_run else wanted
             cases = (self._cases[key] for _, key in places)
@@ -181,8 +186,8 @@ class RepairQueue:
             del self._classes[kind]
 
 
-def _unrecorded(control: Control, policy: Policy, shown: list[QueuedCase], now: datetime) -> bool:
-    return any(not refused.recorded for refused in admit(control, policy, shown, now).refusals)
+def _unrecorded(control: Control, policy: Policy, shown: list[QueuedCase], now: datetime) -> Iterator[QueuedCase]:
+    return (one.queued for one in admit(control, policy, shown, now).refusals if not one.recorded)
 
 
 def _place(queued: QueuedCase) -> Place:

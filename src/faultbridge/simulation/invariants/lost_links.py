@@ -48,8 +48,8 @@ def largest_groups(
 
     A shared cause is sought for the largest group: nodes that failed last must not be taken alone.
     """
-    groups = [first.followed_by(others, window, shown) for first in starts]
-    return [one for one in groups if not any(set(one) < set(other) for other in groups)]
+    groups = {frozenset(first.followed_by(others, window, shown)) for first in starts}
+    return [sorted(one, key=lambda lost: lost.node) for one in groups if not any(one < other for other in groups)]
 
 
 @dataclass(slots=True)
