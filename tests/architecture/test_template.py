@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -398,7 +399,8 @@ def test_a_burst_fills_large_batches_of_react() -> None:
 
 def test_react_has_time_for_all_steps() -> None:
     limited = MAX_ISOLATING + MAX_RECORDING_IMPACT + MAX_ADMITTING
-    assert properties("ReactFunction")["Timeout"] >= limited.total_seconds() + 30
+    last_calls = timedelta(seconds=2 * 40)  # a cordon of Slurm through SSM, when the time of each step is nearly over
+    assert properties("ReactFunction")["Timeout"] >= (limited + last_calls).total_seconds() + 15
 
 
 def test_a_record_stays_hidden_for_six_time_outs_and_outlives_an_outage() -> None:

@@ -104,7 +104,7 @@ def test_the_events_of_a_thousand_failed_nodes_are_published_within_fifteen_seco
 
 
 def test_every_case_of_a_burst_is_decided_and_the_repair_limit_holds(tmp_path: Path) -> None:
-    # The dispatcher decides 500 cases at a time, so the sweep must run often.
+    # One run of admission records at most 500 refusals; the sweep must run often to record those that are left.
     with installed(tmp_path, minute=environment.MINUTE_SECONDS) as installation:
         burst = Burst(installation, act=True)
         changed = burst.wait(is_degraded, 300)

@@ -50,8 +50,7 @@ class ClusterSteps:
         """Run all steps for one cluster.
 
         If the incidents could not be updated, no repair is started, because an incident may forbid the repair. Once
-        `limit` is over, this run isolates no further node and records no further job impact. Counts are added to
-        `result`, errors to `failures`.
+        `limit` is over, no further node is isolated in this run. Counts are added to `result`, errors to `failures`.
         """
         control, correlated = None, False
         with failures.collect(f"updating the incidents of {cluster}"):
@@ -70,7 +69,7 @@ class ClusterSteps:
         with failures.collect(f"isolating nodes of {cluster}"):
             self._isolate(cluster, control, failures, limit)
         with failures.collect(f"recording job impact in {cluster}"):
-            self._record_job_impact(cluster, failures, limit)
+            self._record_job_impact(cluster, failures)
         with failures.collect(f"resuming jobs of {cluster}"):
             self.resume_jobs(cluster)
         with failures.collect(f"looking for job callbacks of {cluster}"):
@@ -110,14 +109,12 @@ class ClusterSteps:
             with failures.collect(f"isolating {names}"):
                 isolate()
 
-    def _record_job_impact(self, cluster: str, failures: Failures, limit: TimeLimit) -> None:
-        """Record the faults of unhealthy nodes on the jobs that run there, until `limit` is over.
+    def _record_job_impact(self, cluster: str, failures: Failures) -> None:
+        """Record the faults of unhealthy nodes on the jobs that run there, if `React` has not recorded them.
 
         Usually, `React` records them when a node has a new entry. This step covers entries whose trigger was lost.
         """
         rows = shard_rows(self.table, rules_of(self.tick_node.rulebook, cluster).config, UNHEALTHY)
         for key in self.job_impact.missed(cluster, rows):
-            if limit.is_over():
-                return
             with failures.collect(f"recording job impact of {key.node}"):
                 self.job_impact(key)

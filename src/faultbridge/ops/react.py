@@ -7,7 +7,6 @@ repeats the same steps each minute, so a lost or failed trigger only delays the 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
@@ -24,16 +23,19 @@ from faultbridge.log import log_cause
 from faultbridge.ops.failures import Failures
 from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.cluster_status import ClusterRollup
-from faultbridge.repair.dispatch import Dispatch
+from faultbridge.repair.dispatch import MAX_ADMITTING, Dispatch
 from faultbridge.repair.isolate import IsolationResult
 from faultbridge.repair.isolate_many import IsolateMany
 
 MAX_ISOLATING, MAX_RECORDING_IMPACT = timedelta(seconds=40), timedelta(seconds=20)
 """How long one batch isolates nodes and records job impact; its clusters share this time equally.
 
-An orchestrator that does not respond costs seconds for each node. The timeout of the function in `infra/template.yaml`
-is longer than both together, so that the other steps run too.
+Each node may cost seconds, and the call that exceeds the time is completed. The timeout of the function in
+`infra/template.yaml` is therefore longer than these limits and that of admission (`MAX_ADMITTING`) together.
 """
+
+ANSWERED = frozenset({IsolationResult.DONE, IsolationResult.WITHDRAWN})
+"""The results that show that the orchestrator responds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class React:
             self.rollup(cluster, cause)
         if correlated:
             with failures.collect(f"dispatching repairs of {cluster}"):
-                self.dispatch(cluster)
+                self.dispatch(cluster, MAX_ADMITTING / clusters)
 
     def _isolate(
         self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures, limit: timedelta
@@ -110,24 +112,28 @@ class React:
         until, isolated = self.reads.clock.now() + limit, 0
         for names, isolate in self.isolate(cluster, nodes, control).items():
             if self.reads.clock.now() >= until:
-                reason = f"isolating nodes took more than {limit.seconds} seconds; nodes isolated: {isolated}"
+                reason = f"isolating nodes took more than {_seconds(limit)} seconds; nodes isolated: {isolated}"
                 log_cause("isolation_interrupted", reason=reason, level=logging.WARNING, cluster=cluster)
                 if isolated:
                     raise Transient(reason)
                 return
             with failures.collect(f"isolating {names}"):
-                isolated += Counter(isolate().values())[IsolationResult.DONE]
+                isolated += sum(result in ANSWERED for result in isolate().values())
 
     def _record_job_impact(self, cluster: str, nodes: Sequence[str], failures: Failures, limit: timedelta) -> None:
         """Record the faults of nodes on their jobs for at most a limited time; the sweep records the others."""
         until = self.reads.clock.now() + limit
         for key in self.job_impact.busy_nodes(cluster, nodes):
             if self.reads.clock.now() >= until:
-                reason = f"recording job impact took more than {limit.seconds} seconds"
+                reason = f"recording job impact took more than {_seconds(limit)} seconds"
                 log_cause("job_impact_left_to_sweep", reason=reason, level=logging.WARNING, cluster=cluster)
                 return
             with failures.collect(f"recording job impact of {key.node}"):
                 self.job_impact(key)
+
+
+def _seconds(time: timedelta) -> str:
+    return f"{time.total_seconds():.1f}"
 
 
 def status_causes(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:

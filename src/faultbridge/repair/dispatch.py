@@ -41,11 +41,7 @@ MAX_ADMITTING = timedelta(seconds=20)
 
 @dataclass(frozen=True, slots=True)
 class DispatchResult:
-    """The cases that were admitted, each as the name of the Step Functions execution that drives its attempt.
-
-    `admitted` has the executions of all admitted cases. `unstarted` has those of them that could not be started; the
-    sweep starts them later.
-    """
+    """The names of the executions of all admitted cases, and of those that the sweep must start later."""
 
     admitted: tuple[str, ...] = ()
     unstarted: tuple[str, ...] = ()
@@ -67,8 +63,11 @@ class Dispatch:
     def _queued_cases(self) -> QueuedCases:
         return QueuedCases(self.append)
 
-    def __call__(self, cluster: str) -> DispatchResult:
-        """Admit all cases that may start. Raises Misconfigured if the cluster is unknown or has no slots."""
+    def __call__(self, cluster: str, limit: timedelta = MAX_ADMITTING) -> DispatchResult:
+        """Admit the cases that may start, for at most a limited time.
+
+        Raises Misconfigured if the cluster is unknown or has no slots.
+        """
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.opens_cases or not (queued := self._queued(rules)):
             return DispatchResult()
@@ -81,7 +80,7 @@ class Dispatch:
         if rules.config.mode is Mode.DRY_RUN:
             self._queued_cases.resolve_dry_runs(rules, queued)
             return DispatchResult()
-        admitted, until = list[NodeState](), self.clock.now() + MAX_ADMITTING
+        admitted, until = list[NodeState](), self.clock.now() + limit
         dry_runs = [case for case in queued if rules.policy.rule_named(case.rule).dry_run]
         excluded = self._queued_cases.resolve_dry_runs(rules, dry_runs)
         queued = [case for case in queued if case.case not in excluded]
@@ -96,7 +95,8 @@ class Dispatch:
             if batch.full:
                 break
             if self.clock.now() >= until:
-                log_cause("admission_interrupted", reason=f"more than {MAX_ADMITTING.seconds} seconds", cluster=cluster)
+                reason = f"admitting cases took more than {limit.total_seconds():.1f} seconds"
+                log_cause("admission_interrupted", reason=reason, level=logging.WARNING, cluster=cluster)
                 break
             # A case that could not be admitted must not block the slot for the cases behind it.
             excluded |= {pick.case for pick in admission.picks}
@@ -129,9 +129,9 @@ class Dispatch:
             return AdmittedBatch(self._commit(control, ready, now))
         except Conflict as conflict:
             log_cause("admission_conflict", reason=str(conflict), cluster=rules.config.cluster, cases=len(ready))
-            return self._admit_each(picks, rules)
+            return self._admit_each((pick for pick in picks if self.clock.now() < until), rules)
 
-    def _admit_each(self, picks: Sequence[QueuedCase], rules: Rules) -> AdmittedBatch:
+    def _admit_each(self, picks: Iterable[QueuedCase], rules: Rules) -> AdmittedBatch:
         """Admit cases one by one after a commit of all had a conflict; stop at the first case without a free slot."""
         admitted: list[NodeState] = []
         for pick in picks:

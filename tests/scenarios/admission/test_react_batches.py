@@ -174,8 +174,10 @@ def test_the_next_delivery_of_a_batch_isolates_the_nodes_that_are_left(slow: Wor
 
 
 def test_the_clusters_of_a_batch_share_its_time(slow: World):
-    with pytest.raises(Transient, match="nodes isolated: 1"):
+    begun = slow.clock.now()
+    with pytest.raises(Transient, match=r"20\.0 seconds; nodes isolated: 1"):
         slow.react({*TRIGGERS, ("train-b", None)})
+    assert slow.clock.now() - begun == MAX_ISOLATING  # the second half is the one case that is admitted
 
 
 def test_an_orchestrator_that_does_not_respond_keeps_no_other_entries_waiting(
@@ -203,8 +205,7 @@ def test_the_sweep_isolates_the_nodes_that_a_batch_left(slow: World):
     assert slow.orchestrator.cordoned == set(node_names(5))
 
 
-def test_refusals_are_recorded_in_groups_up_to_a_limit(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(queued_cases, "GROUP", 2)
+def test_one_run_records_refusals_up_to_a_limit_and_the_next_one_the_others(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(queued_cases, "MAX_REFUSALS", 5)
     monkeypatch.setattr(queued_cases, "MAX_BEFORE_REPAIRS", 0)
     world = World(nodes=40, limits=limits(concurrent=1))

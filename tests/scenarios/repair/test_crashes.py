@@ -405,3 +405,25 @@ def test_a_cordon_of_a_lost_execution_is_withdrawn_once_the_next_one_closed_the_
     world.advance_minutes(2)
     assert (world.status(), world.node().isolation) == (NodeStatus.HEALTHY, Isolation.NONE)
     assert world.orchestrator.cordoned == set()
+
+
+def test_a_cordon_that_cannot_be_repeated_is_not_stored_as_confirmed() -> None:
+    world = world_with_a_fault(orchestrated=True)
+    uncordoned: list[Call] = []
+
+    def become_unreachable(call: Call) -> None:
+        if call.name == "orchestrator.uncordon" and not uncordoned:
+            world.orchestrator.unreachable_until = world.clock.now() + timedelta(hours=2)
+        if call.name == "orchestrator.uncordon" and len(uncordoned) < 3:
+            uncordoned.append(call)
+            raise Crash(call.name)
+
+    world.seam.after = become_unreachable
+    world.process_entries()
+    world.until(lambda: len(uncordoned) == 3)
+    world.advance_minutes(5)
+    assert (world.node().isolation, world.orchestrator.cordoned) == (Isolation.REQUESTED, set())
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.advance_minutes(130)
+    assert (world.status(), world.node().isolation) == (NodeStatus.VALIDATING, Isolation.CONFIRMED)
+    assert world.orchestrator.cordoned == {"node-1"}

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.copies import replace
-from faultbridge.domain.nodes import Isolation
+from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Transient
 from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.isolation_backoff import end_backoff
 
 
 def cordon_again(context: StepContext) -> StepContext:
     """Cordon the node again, to keep new work off it, and return the context after it.
 
-    If the return to service was recorded, the cordon is stored as `requested` before the orchestrator is called. If the
-    execution is lost then and the next one closes the case, the sweep withdraws the cordon.
+    The cordon is stored as `requested` before the orchestrator is called. If the execution is lost then, the sweep
+    withdraws the cordon of a node in service, and repeats that of another node.
 
     Does nothing if the provider repairs the cluster or if the cluster has no orchestrator. Raises Transient if the
     orchestrator does not confirm the cordon, so that the step is tried again.
     """
     if context.rules.config.follows_provider or not context.orchestrator.applicable:
         return context
-    if context.state.isolation is Isolation.NONE:
-        context = _with(context, Isolation.REQUESTED)
+    if context.state.isolation is not Isolation.REQUESTED:
+        context = context.commit(_request)
     answer = context.orchestrator.cordon(context.member)
     if not answer.ok:
         raise Transient(f"the node may be uncordoned and cannot be cordoned again: {answer.reason}")
-    return context if context.state.isolation is Isolation.CONFIRMED else _with(context, Isolation.CONFIRMED)
+    return context.commit(_confirm)
 
 
-def _with(context: StepContext, isolation: Isolation) -> StepContext:
-    return context.commit(lambda state, _: Transition(replace(state, isolation=isolation)))
+def _request(state: NodeState, now: datetime) -> Transition:
+    return Transition(replace(state, isolation=Isolation.REQUESTED, isolation_since=now))
+
+
+def _confirm(state: NodeState, now: datetime) -> Transition:
+    return Transition(*end_backoff(replace(state, isolation=Isolation.CONFIRMED), now))

@@ -74,10 +74,7 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
     degraded = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
     target = NodeStatus.DEGRADED if degraded else NodeStatus.HEALTHY
     reason = "verification passed, a condition remains" if degraded else "verification passed"
-    # A lost execution may have cordoned the node after its return; the sweep withdraws a requested isolation.
-    cordoned = state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED} and context.orchestrator.applicable
-    isolation = Isolation.REQUESTED if cordoned else Isolation.NONE
-    state, draft = move_node(replace(state, isolation=isolation, unverified=False), target, now, reason)
+    state, draft = move_node(replace(_without_cordon(context, state, now), unverified=False), target, now, reason)
     resolution = _resolution(case, replaced=is_replaced(state))
     resolved = replace(
         case,
@@ -97,6 +94,16 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
     if uncovered and state.case_deferred_until is None:
         state = replace(state, case_deferred_until=now)
     return move_case(Transition(state, (draft,)), resolved, now, resolution.value)
+
+
+def _without_cordon(context: StepContext, state: NodeState, now: datetime) -> NodeState:
+    """Return a node whose return to service is recorded as not isolated.
+
+    A lost execution may have cordoned it after that. Its isolation is then `requested`, so that it is withdrawn.
+    """
+    if state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED} and context.orchestrator.applicable:
+        return replace(state, isolation=Isolation.REQUESTED, isolation_since=state.isolation_since or now)
+    return replace(state, isolation=Isolation.NONE)
 
 
 def _resolution(case: Case, *, replaced: bool) -> Resolution:
