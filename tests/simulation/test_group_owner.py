@@ -11,7 +11,7 @@ from faultbridge.pipeline.decide import admit, opt_out
 from faultbridge.registry import provider_check
 from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
 from faultbridge.simulation.fakes import FakeFleet, FakeInventory, ManualClock
-from faultbridge.simulation.group_owner import GroupOwner
+from faultbridge.simulation.group_owner import GroupOwner, ObservedUpdate
 from faultbridge.simulation.history import draw_growing, play, run
 from faultbridge.simulation.shrink import violated_invariants
 from tests.builders import NOON, after
@@ -134,3 +134,28 @@ def test_an_update_that_only_an_interrupted_run_read_counts_as_one_with_the_next
     owner.was_read(after(minutes=41), {})
     owner.begin_update("the fourth", after(minutes=42), None)
     assert owner.updates[-1].begun == after(minutes=42)
+
+
+@pytest.mark.parametrize(
+    ("ended", "end_seen", "too_late"),
+    [(None, None, False), (0, None, True), (0, 375, False), (0, 376, True)],
+)
+def test_an_end_of_an_update_is_seen_too_late_once_replaced_nodes_are_no_longer_retired(
+    ended: int | None, end_seen: int | None, too_late: bool
+) -> None:
+    seen = ObservedUpdate(
+        after(minutes=-60),
+        ended=None if ended is None else after(minutes=ended),
+        end_seen=None if end_seen is None else after(minutes=end_seen),
+    )
+    assert seen.end_seen_too_late is too_late
+
+
+def test_the_end_of_an_update_is_seen_at_the_first_inventory_run_after_it() -> None:
+    owner = GroupOwner(FakeInventory(FakeFleet(ManualClock(NOON))), "gpu")
+    owner.begin_update("an update", NOON, NOON)
+    owner.was_read(after(minutes=1), {})
+    owner.end_update(after(minutes=2))
+    for minutes in (3, 4):
+        owner.was_read(after(minutes=minutes), {})
+    assert owner.updates[0].end_seen == after(minutes=3)

@@ -21,14 +21,14 @@ UPDATE_DEADLINE, UPDATE_GRACE = timedelta(hours=6), timedelta(minutes=15)
 class ObservedUpdate:
     """One update of the group: it started at `begun` and ended at `ended` (None while it runs).
 
-    `seen` is the time when an inventory run first read the update; None if no run has read it. `end_seen` is True once
-    a run has read that the group is no longer updated.
+    `seen` is the time when an inventory run first read the update, and `end_seen` when a run first read that the group
+    is no longer updated. Each is None until a run has read it.
     """
 
     begun: datetime
     seen: datetime | None = None
     ended: datetime | None = None
-    end_seen: bool = False
+    end_seen: datetime | None = None
 
     def holds(self, at: datetime, *, after: timedelta = timedelta()) -> bool:
         """Return whether the update holds repairs at a time, which means that they must wait for it.
@@ -41,6 +41,17 @@ class ObservedUpdate:
             return False
         end = truncate(self.begun) + UPDATE_DEADLINE  # to the precision of recorded times
         return self.seen + after < at < (end if self.ended is None else min(end, self.ended + UPDATE_GRACE))
+
+    @property
+    def end_seen_too_late(self) -> bool:
+        """Return whether nodes that the update replaced may stay without an instance until an operator retires them.
+
+        Faultbridge retires such a node until 6 hours after the grace period of the update. It cannot do this if no
+        inventory run was complete in this time.
+        """
+        if self.ended is None:
+            return False
+        return self.end_seen is None or self.end_seen > self.ended + UPDATE_GRACE + UPDATE_DEADLINE
 
 
 @dataclass(slots=True)
@@ -76,7 +87,7 @@ class GroupOwner:
         self.inventory.updates[self.group] = GroupUpdate(text, since)
         last = self.updates[-1] if self.updates and since is None else None
         was_read = last is not None and (last.seen is not None or self.group in self.inventory.reported_updates)
-        unnoticed = was_read and last is not None and not last.end_seen
+        unnoticed = was_read and last is not None and last.end_seen is None
         self.updates.append(ObservedUpdate(self.updates[-1].begun if unnoticed else now))
 
     def end_update(self, now: datetime) -> None:
@@ -95,7 +106,7 @@ class GroupOwner:
         if self.is_updating and self.updates[-1].seen is None:
             self.updates[-1].seen = now
         if self.updates and not self.is_updating:
-            self.updates[-1].end_seen = True
+            self.updates[-1].end_seen = self.updates[-1].end_seen or now
             self.inventory.reported_updates.discard(self.group)
 
     def reported(self, now: datetime) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import Case
 from faultbridge.domain.cluster.state import Control
-from faultbridge.domain.edges import CASE_EDGES, Actor, CaseStatus, allowed
+from faultbridge.domain.edges import CASE_EDGES, Actor, CaseStatus, NodeStatus, allowed
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import from_text
@@ -99,9 +99,16 @@ def _has_status(state: NodeState, status: CaseStatus) -> bool:
 
 
 def _missing_cases(view: SystemView) -> Iterator[str]:
-    """Find nodes of the `REPAIRED` cluster without a live case that have a fault that requires a repair."""
+    """Find nodes of the `REPAIRED` cluster without a live case that have a fault that requires a repair.
+
+    A node whose instance may have left the group in an update is not one of them, if the end of the update was read too
+    late to retire the node.
+    """
+    too_late = any(one.end_seen_too_late for one in view.system.owner.updates)
     for state in view.nodes:
         if state.key.cluster != "train-a" or state.live_case is not None or state.status is None:
+            continue
+        if too_late and state.status is NodeStatus.PROVISIONING:
             continue
         wanted = {(one.code, one.component.pci, one.component.name) for one in state.active() if one.action.opens_case}
         for fault, since in _actionable_faults(view.entries_of(state)).items():
