@@ -69,7 +69,7 @@ def test_the_nodes_of_an_update_leave_and_join_without_a_repair(way: int) -> Non
 
 
 def test_an_ordered_replacement_waits_until_the_update_and_its_grace_period_are_over() -> None:
-    story = story_of(update(2), REPLACE, APPROVE, APPROVE)
+    story = story_of(update(2), REPLACE, APPROVE, APPROVE, APPROVE)
     assert "repairs wait until" in story
     assert story.index("the update of the group ends") < story.index("intent committed")
 

@@ -22,12 +22,7 @@ MAX_CHECKED_AGAIN = 20
 
 
 def report_missing_heartbeats(
-    monitor: HeartbeatMonitor,
-    clusters: Iterable[str],
-    failures: Failures,
-    probe: Probe = unprobed,
-    *,
-    reads: ClusterReads,
+    monitor: HeartbeatMonitor, reads: ClusterReads, clusters: Iterable[str], failures: Failures, probe: Probe = unprobed
 ) -> Intake | None:
     """Record a fault of each node with an overdue heartbeat, and end the fault when heartbeats return.
 
@@ -36,8 +31,7 @@ def report_missing_heartbeats(
     many are silent that they form an incident. `reads` reads the registration and the policy of a cluster in one call.
     Returns the state of the intake (path of records), or None if unknown.
     """
-    overdue: dict[NodeKey, datetime] = {}
-    probed: set[str] = set()
+    overdue, probed = dict[NodeKey, datetime](), set[str]()
     read, on_time = list[ClusterHeartbeats](), 0
     for cluster in clusters:
         with failures.collect(f"reading the heartbeats of {cluster}"), reads.once(cluster):

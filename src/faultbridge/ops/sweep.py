@@ -135,9 +135,8 @@ class Sweep:
 
     def _clusters(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         """Report missing heartbeats, then run the steps of each cluster."""
-        result.intake = report_missing_heartbeats(
-            self.heartbeat_monitor, plan.clusters, failures, self.probe, reads=self.table
-        )
+        monitor = self.heartbeat_monitor
+        result.intake = report_missing_heartbeats(monitor, self.table, plan.clusters, failures, self.probe)
         for cluster in plan.clusters:
             if limit.is_over():
                 return
