@@ -27,7 +27,7 @@ from faultbridge.pipeline.decide.orchestrator_unreachable import proof_of_failur
 from faultbridge.ports import CallResult, ClusterNode, Orchestrator, ProviderFailure
 from faultbridge.repair.controls import Controls
 from faultbridge.repair.isolation_backoff import end_backoff, isolation_note, record_failed_call
-from faultbridge.repair.isolation_changes import confirm, log_isolation, quarantine, request_again
+from faultbridge.repair.isolation_changes import confirm, confirm_cordon, log_isolation, quarantine, request_again
 from faultbridge.repair.isolation_rules import breaker_holds, in_service, needs_isolation, waits_out_of_service
 from faultbridge.rules.rulebook import Rulebook, rules_of
 
@@ -115,7 +115,7 @@ class Isolate:
         def revise(now: NodeState, at: datetime) -> Transition:
             if now.incarnation != state.incarnation or not waits_out_of_service(now):
                 return Transition(now)
-            return Transition(*end_backoff(replace(now, isolation=Isolation.CONFIRMED), at))
+            return confirm_cordon(now, at)
 
         self.append(state.key, revise, actor=Actor.ISOLATE)
         log_isolation(state, "isolation_confirmed", CONFIRMED)

@@ -34,6 +34,11 @@ def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
     return revise
 
 
+def confirm_cordon(state: NodeState, at: datetime) -> Transition:
+    """Return the node as isolated, because the orchestrator confirmed its cordon; its status stays."""
+    return Transition(*end_backoff(replace(state, isolation=Isolation.CONFIRMED), at))
+
+
 def request_again(state: NodeState, _at: datetime) -> Transition:
     """Return the node with its isolation requested again, because its confirmation may no longer be true."""
     confirmed_before = state.isolation is Isolation.CONFIRMED

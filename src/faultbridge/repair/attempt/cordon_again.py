@@ -9,7 +9,7 @@ from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Transient
 from faultbridge.repair.attempt.step_context import StepContext
-from faultbridge.repair.isolation_backoff import end_backoff
+from faultbridge.repair.isolation_changes import confirm_cordon
 
 
 def cordon_again(context: StepContext) -> StepContext:
@@ -28,12 +28,8 @@ def cordon_again(context: StepContext) -> StepContext:
     answer = context.orchestrator.cordon(context.member)
     if not answer.ok:
         raise Transient(f"the node may be uncordoned and cannot be cordoned again: {answer.reason}")
-    return context.commit(_confirm)
+    return context.commit(confirm_cordon)
 
 
 def _request(state: NodeState, now: datetime) -> Transition:
     return Transition(replace(state, isolation=Isolation.REQUESTED, isolation_since=now))
-
-
-def _confirm(state: NodeState, now: datetime) -> Transition:
-    return Transition(*end_backoff(replace(state, isolation=Isolation.CONFIRMED), now))

@@ -32,7 +32,7 @@ from faultbridge.repair.attempt.verification_rules import (
     verification_level,
     watched_since,
 )
-from faultbridge.repair.isolation_backoff import end_backoff
+from faultbridge.repair.isolation_changes import confirm_cordon
 from faultbridge.repair.steps.follow_provider import gone_reason, is_gone
 
 NAME = "verify"
@@ -133,7 +133,7 @@ def _start(context: StepContext, instance_id: str) -> StepResult:
         if not cordoned.ok:
             return waiting(f"the new instance cannot be cordoned yet: {cordoned.reason}")
         if context.state.isolation is Isolation.REQUESTED:
-            context = context.commit(_confirm_isolation)
+            context = context.commit(confirm_cordon)
     # The token contains the number of probes so far: a retry after a crash finds the verification that it started.
     token = f"{context.case.execution}-{context.attempt.tries}"
     operation = context.verifier.start(instance_id, token, verification_level(context))
@@ -157,10 +157,6 @@ def _requeue_if_gone(context: StepContext) -> StepResult | None:
     reason = gone_reason(context)
     draft = entry_builder.step(context.case, NAME, "gone", context.now, reason=reason, new_instance=context.instance_id)
     return context.retry_or_escalate(WaitingFor.WAIT, reason, draft)
-
-
-def _confirm_isolation(state: NodeState, now: datetime) -> Transition:
-    return Transition(*end_backoff(replace(state, isolation=Isolation.CONFIRMED), now))
 
 
 def _start_again(context: StepContext, found: Verification) -> StepResult:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -165,7 +165,7 @@ class DomainFaultChecks:
     def _counts(self, lost: LostLinks) -> bool:
         return (lost.node, lost.instance) not in self._begun
 
-    def _cause_of(self, domain: str, failed: Sequence[LostLinks], least: int) -> str | None:
+    def _cause_of(self, domain: str, failed: Collection[LostLinks], least: int) -> str | None:
         """Return the domain that explains why these nodes of `domain` failed together; None if too few count.
 
         It is the given domain, or a narrower one with at least 80 % of the nodes. The share is computed with and

@@ -43,13 +43,13 @@ class LostLinks:
 
 def largest_groups(
     starts: Iterable[LostLinks], others: Iterable[LostLinks], window: timedelta, shown: Mapping[str, datetime]
-) -> list[list[LostLinks]]:
-    """Return, for each start, the lost links of `others` that followed it, without groups that are part of another.
+) -> list[frozenset[LostLinks]]:
+    """Return the groups of lost links that followed one of `starts` within `window`, if they are no part of another.
 
-    A shared cause is sought for the largest group: nodes that failed last must not be taken alone.
+    A shared cause is sought for these groups only: of nodes that failed together, the last ones are not taken alone.
     """
     groups = {frozenset(first.followed_by(others, window, shown)) for first in starts}
-    return [sorted(one, key=lambda lost: lost.node) for one in groups if not any(one < other for other in groups)]
+    return [one for one in groups if not any(one < other for other in groups)]
 
 
 @dataclass(slots=True)
