@@ -21,7 +21,7 @@ STACK = "${AWS::StackName}"
 
 @dataclass(frozen=True)
 class Series:
-    """One metric: of Faultbridge by service (per cluster with `clusters`), or of AWS by dimensions."""
+    """One metric: of a Faultbridge service, with a line per cluster if `clusters` is True, or of AWS."""
 
     name: str
     stat: str = "Sum"

@@ -30,7 +30,7 @@ COMMANDS: Sequence[tuple[str, str]] = (
 """Offline commands, and a text in the output of each. They run in a folder with `xid.log` and `policy.yaml`."""
 
 AGENT = ("-m", "faultbridge.agent", "--help")
-"""The agent runs without any dependency."""
+"""Arguments of Python that start the agent, which must not need any dependency."""
 
 
 def build(folder: Path) -> tuple[Path, Path]:
@@ -55,7 +55,7 @@ def names(wheel: Path) -> list[str]:
 
 
 def install(wheel: Path, folder: Path, *, dependencies: bool) -> Path:
-    """Install a wheel into a new environment, with the locked versions of its dependencies; return its programs."""
+    """Install a wheel, with its locked dependencies if `dependencies` is True; return the program folder."""
     _run(["uv", "venv", "--quiet", "--python", sys.executable, str(folder)], ROOT)
     constraints = folder / "constraints.txt"
     lines = (ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""Lambda handler: publishes new entries from the table stream to the bus."""
+"""Lambda handler: sends new entries from the table stream to the bus and the archive."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from faultbridge.entrypoints.publish import publish
 
 
 def handler(event: dict[str, Any], _context: object) -> None:
-    """Publish a batch of new entries."""
+    """Publish and archive a batch of new entries."""
     publish(event, from_environment())

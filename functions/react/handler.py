@@ -1,4 +1,4 @@
-"""Lambda handler: new entries trigger cluster status, isolation and dispatch."""
+"""Lambda handler: updates incidents and statuses, isolates nodes and starts repairs after new entries."""
 
 from __future__ import annotations
 

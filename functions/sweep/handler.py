@@ -1,4 +1,4 @@
-"""Lambda handler: runs timers, missed entries and waiting repairs every minute."""
+"""Lambda handler: runs due timers and missed work every minute, and confirms canary events."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Layout:
 
 
 def arrange(arrows: Iterable[Arrow], widths: Mapping[str, float]) -> Layout:
-    """Arrange states; `widths` holds the width of each state's box. Equal input gives equal output."""
+    """Arrange states; `widths` contains the width of each state's box. Equal input gives equal output."""
     forward, reversed_arrows = _acyclic(list(dict.fromkeys(arrows)))
     level = _levels(forward, list(widths))
     layers: list[list[str]] = [[] for _ in range(max(level.values()) + 1)]

@@ -21,7 +21,7 @@ REMOTE_STYLE = re.compile(r"(?:@import\s+|url\()['\"]?((?:https?:)?//[^'\")\s]+)
 
 @dataclass
 class Page:
-    """What one HTML page links to, loads and offers as anchors."""
+    """The links, the loaded addresses and the anchors of one HTML page."""
 
     links: list[str] = field(default_factory=list)
     loaded: list[str] = field(default_factory=list)
@@ -37,7 +37,7 @@ class _Reader(HTMLParser):
         self.page = Page()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take the addresses and anchors of one element."""
+        """Collect the addresses and anchors of one element."""
         given = {name: value or "" for name, value in attrs}
         self.page.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
         self.page.diagrams_left += "mermaid" in given.get("class", "").split()

@@ -1,4 +1,4 @@
-"""Words for the types of JSON Schema fields, shared by the generators."""
+"""Describes the types of JSON Schema fields as text, for all generators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMITS = {
 
 
 def type_of(field: dict[str, Any], title: Callable[[str], str] = str) -> str:
-    """Return the type of a field as a reader writes it, with its limits."""
+    """Return the type of a field and its limits as text."""
     limits = [text.format(field[name]) for name, text in LIMITS.items() if name in field]
     if "pattern" in field:
         limits.append(f"pattern `{field['pattern']}`")

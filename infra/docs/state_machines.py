@@ -22,7 +22,7 @@ START = "[*]"
 SUPERSEDED = "superseded"
 OTHERWISE = "any other"
 FLEET = 4
-"""Nodes of the sample cluster from whose states the cluster's changes are derived: enough for each threshold."""
+"""Number of nodes of the sample cluster whose status changes are computed: enough for each threshold."""
 
 
 def node() -> str:
@@ -106,7 +106,7 @@ def execution() -> str:
 
 
 def _from_nearly_everywhere(edges: Iterable[Edge], states: int) -> dict[str, tuple[str, list[str]]]:
-    """Return causes that start in at least half of the states and end in one, with their sources."""
+    """Return each cause that leads from at least half of the states to one state: its target and sources."""
     found: dict[str, list[Edge]] = defaultdict(list)
     for edge in edges:
         if edge.source is not None:

@@ -83,7 +83,7 @@ def _states(layout: Layout, widths: dict[str, float]) -> Iterator[str]:
 
 
 def _arrows(arrows: Iterable[tuple[str, str, str]], layout: Layout, tip: str) -> Iterator[str]:
-    """Yield each arrow, then the labels, so that no arrow hides one."""
+    """Yield each arrow, then the labels, so that no arrow hides a label."""
     labels = []
     for source, target, label in arrows:
         points = _route(source, target, layout)

@@ -42,7 +42,7 @@ class Row:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the plan; run it or clean up when the switch says so; return the exit code."""
+    """Print the plan. If the variable `SWITCH` is `run`, run it or clean up. Return the exit code."""
     options = _options(arguments)
     name = checked_name(options.cleanup or options.name or f"fb-smoke-{int(time.time()):x}")
     parameters = {**PARAMETERS, **EMULATED} if emulated() else PARAMETERS
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def check_start(smoke: Smoke) -> None:
-    """Raise SmokeFailed for a name in use, which the run would remove, and for a caller that cannot send records."""
+    """Raise SmokeFailed if the caller is not a role, the template is not built, or the name is in use."""
     if not emulated() and ":" not in smoke.clients.sts.get_caller_identity()["UserId"]:
         raise SmokeFailed("the caller is not a role; a cluster lists trusted senders by role, so assume one")
     if not smoke.template.exists():

@@ -1,4 +1,4 @@
-"""Remove everything that a smoke test created, found by its name and tag; needs no memory of the run."""
+"""Remove everything that a smoke test created; all of it is found by its name and tag."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STOPPED = ("shutting-down", "terminated")
 class Kind:
     """One kind of resource: `find` yields the ids that exist, `remove` starts the removal of one.
 
-    What the stack may still use is removed after the stack.
+    If `after_stack` is True, it is removed after the stack, which may still use it.
     """
 
     name: str

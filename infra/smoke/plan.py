@@ -1,4 +1,4 @@
-"""The plan of a smoke test: what it creates, calls, costs and takes at most."""
+"""The plan of a smoke test: its resources, its AWS calls, its maximum cost and its maximum duration."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Charge:
 
     @property
     def usd(self) -> float:
-        """Return the product."""
+        """Return the cost in USD: the quantity times the price."""
         return self.quantity * self.price
 
 

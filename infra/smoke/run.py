@@ -27,7 +27,7 @@ COMMAND_SECONDS = 180
 
 
 class SmokeFailed(FaultbridgeError):  # noqa: N818 - a result of the test, not a fault of the program
-    """A step did not show what it must show."""
+    """Raised if a step or the preparation of the smoke test fails."""
 
 
 def checked_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The steps of the smoke test, in order. Each raises SmokeFailed when it does not show what it must show."""
+"""The steps of the smoke test, in order. Each raises SmokeFailed if its check fails."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 NAMESPACE = "Faultbridge"
 MAX_METRICS = 100
-"""Metrics in a line of the embedded metric format."""
+"""Maximum number of metrics in a line of the embedded metric format."""
 MAX_VALUES = 99
-"""Values of a metric in a line; the format allows 100."""
+"""Maximum number of values of a metric in a line; the format allows 100."""
 
 
 @cache

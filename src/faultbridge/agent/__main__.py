@@ -1,4 +1,4 @@
-"""Run the node agent by `python -m faultbridge.agent`, on a node that has no `faultbridge` command."""
+"""Run the node agent with `python -m faultbridge.agent`, on a node that has no `faultbridge` command."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(settings: AgentSettings, *, once: bool = False) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse the command line and run the agent."""
+    """Parse the command line, run the agent and return its exit code; wrong settings give 2."""
     parser = argparse.ArgumentParser(prog="faultbridge agent", description="Send the faults and logs of this node.")
     parser.add_argument("--config", type=Path, help="a TOML file (default: /etc/faultbridge/agent.toml if it exists)")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Reads the statistics of the network interfaces: runs `ethtool -S` for each one and joins the output."""
+"""Reads the statistics of the network interfaces: runs `ethtool -S` for each interface."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ FLUSH_DELAY_SECONDS = 0.25
 """A new line waits this long for related lines, so that they share a record."""
 
 BURST_FLUSH_DELAY_SECONDS = 2.0
-"""The same wait while a record was made less than five seconds ago."""
+"""A new line waits this long instead if the last record was made less than five seconds ago."""
 
 MAX_BATCH_BYTES = 128 * 1024
 MAX_RECENT_LINES = 2000

@@ -180,7 +180,7 @@ class ProbeScheduler:
 
 
 def probe_fault(probe: str, code_prefix: str, result: ProbeResult, *, at: datetime, seconds: int) -> bytes:
-    """Encode as JSON the fault that reports a failed probe.
+    """Return the fault that reports a failed probe, encoded as JSON.
 
     `code_prefix` is the first part of the fault code. `at` is the time of the failure. `seconds` is the timeout of the
     probe.

@@ -79,7 +79,7 @@ RELEVANT: Mapping[str, Callable[[bytes], bytes]] = {
     "link-state": _whole,
     "ethtool-stats": _whole,
 }
-"""Returns the part of an output that ingest reads, by source: the decoder finds the same in it as in the whole."""
+"""For each source, a function that returns the part of an output that its decoder reads."""
 
 
 class Selected(NamedTuple):
@@ -121,8 +121,8 @@ class UnchangedOutput:
 
         - `RELEVANT` defines for each source which part of its output ingest reads. Output of any other source is always
           sent.
-        - Output in which nothing changed that ingest reads is not sent until `repeat_seconds` have passed since it was
-          last sent, or twice this time for a source in `STATELESS_SOURCES`.
+        - If this part has not changed, output is not sent until `repeat_seconds` have passed since it was last sent, or
+          twice this time for a source in `STATELESS_SOURCES`.
         - If a counter changes after samples that were not sent, the last of these samples is yielded before the new
           output.
 

@@ -15,7 +15,7 @@ from faultbridge.domain.faults import Fault, Observation, Severity
 from faultbridge.errors import Rejected
 
 MAX_LINES = 20
-"""A log with more lines is urgent: to read the lines of a storm takes processor time of the node."""
+"""More lines at once are urgent, because decoding them takes much processor time of the node."""
 
 
 def can_wait(source: str, body: bytes) -> bool:

@@ -35,8 +35,8 @@ class ValueLog:
 
         - If the same set was sent less than five minutes before, the log keeps the earlier time, because ingest stores
           equal samples at most every five minutes.
-        - If the log cannot be stored on disk, the result has no digest. Ingest then stores the samples, because a
-          restarted agent would not know when the set was sent.
+        - If the log cannot be stored on disk, the result has no digest. Ingest then stores the samples, because
+          the agent would lose the time in a restart.
         """
         digest, before = digest[:DIGEST_LENGTH], self._read(source)
         sent_at = before.get(digest)

@@ -52,7 +52,7 @@ SEVERITIES = tuple(severity.value for severity in Severity)
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """Handles requests. The server has already checked that the caller may access the cluster."""
+    """Handles API requests, one method per route. The server has already checked the access of the caller."""
 
     directory: Views
     timeline: Timeline

@@ -29,7 +29,7 @@ from faultbridge.storage.wire import archive_lines as layout
 from faultbridge.storage.wire.archive_lines import ArchiveLine, line_of
 
 ArchivedHashes = dict[tuple[str, int, int], str]
-"""The hashes that the archive holds, by stream, epoch and sequence."""
+"""The hashes of archived entries, by stream, epoch and sequence number."""
 
 LINES_PER_OBJECT = 20_000
 
@@ -226,7 +226,7 @@ def _hashes(body: bytes) -> ArchivedHashes:
 
 
 def _extend(ranges: list[SealedRange], line: ArchiveLine) -> None:
-    """Add a line to the last range; a line of another stream or epoch begins a new range."""
+    """Add a line to the last range; a line of another stream or epoch starts a new range."""
     first = line.sequence
     if ranges and (ranges[-1].stream, ranges[-1].epoch) == (line.stream, line.epoch):
         first = ranges.pop().first

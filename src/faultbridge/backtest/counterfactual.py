@@ -20,7 +20,7 @@ from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.relapse import start_probation
 
 MAX_PAUSE = timedelta(hours=6)
-"""The longest pause before a waiting case is tried again while nothing is recorded; the first is `FIRST_PAUSE`."""
+"""The longest pause before a refused attempt of a simulated case is tried again; the pauses double."""
 
 _BY_REPAIR = frozenset({Actor.STEP, Actor.CLOSE})
 

@@ -11,7 +11,7 @@ from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.nodes import NodeState
 
 FIRST_PAUSE = timedelta(minutes=5)
-"""The first pause before a waiting case is tried again while nothing is recorded."""
+"""The first pause before a refused attempt of a simulated case is tried again."""
 
 
 @dataclass(frozen=True, slots=True)

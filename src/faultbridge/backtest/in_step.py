@@ -24,7 +24,7 @@ from faultbridge.pipeline.decide.repair_actions import choose_repair_action, nex
 from faultbridge.pipeline.fold.changes import Change
 
 BY_POLICY = frozenset({WaitingFor.BUDGET, WaitingFor.BREAKER, WaitingFor.APPROVAL, WaitingFor.WINDOW, WaitingFor.WAIT})
-"""What a case waits for because of the policy; everything else is an answer of the environment."""
+"""Reasons to wait that depend on the policy. All others, such as missing capacity, do not."""
 
 NOTHING = "nothing"
 _ORDER = list(RepairAction)
@@ -201,7 +201,7 @@ def _starts_or_acts(commit: Commit) -> bool:
 
 
 def _is_decided(event: Event) -> bool:
-    """Return whether Faultbridge decided a change of a case, and not a repair, an operator or the inventory."""
+    """Return whether the decision stages changed a case, and not a repair, an operator or the inventory."""
     data = event["data"]
     timed_out = (data["from"], data["to"]) == ("queued", "escalated")
     by_inventory = data["rule"] == "inventory" or data["cause"]["code"] == INSTANCE_ADDED

@@ -16,7 +16,7 @@ from faultbridge.cli.render.output import print_line
 
 DEBUG = "FAULTBRIDGE_DEBUG"
 COMPLETION = "_FAULTBRIDGE_COMPLETE"
-"""The environment variable with which a shell asks for the completions of a command line."""
+"""The environment variable with which a shell requests the completions of a command line."""
 
 # Typer keeps this class private. Its message is the help text of the noun that was called without a verb.
 _NO_ARGUMENTS_ERROR = "NoArgsIsHelpError"
@@ -118,7 +118,7 @@ def _words_to_complete(environment: Mapping[str, str]) -> list[str]:
 def _add(root: typer.Typer, name: str, *, hidden: bool = False) -> None:
     """Import the module of a command, and add the command with all its verbs to the tree.
 
-    A command without verbs is left out of the help if `hidden` is True, which is used for former names.
+    If `hidden` is True, as for a former name, the help does not list a command without verbs.
     """
     current = RENAMED.get(name, name)
     row = COMMANDS[current]

@@ -16,7 +16,7 @@ from typing import Any
 import typer.core
 
 _NAME = "build_runtime_param"
-"""The private function of Typer that is replaced. A test fails when a new version of Typer has another one."""
+"""The private function of Typer that is replaced. A test fails if a new version of Typer renames it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class Collector:
         self.sender.outbox.new_records.set()
 
     def run_once(self, seconds: float) -> str | None:
-        """List all objects and send their records, within about `seconds`.
+        """List all objects once, then send their records for at most about `seconds`.
 
         Returns the reason when some records were not sent, or None when all were sent.
         """

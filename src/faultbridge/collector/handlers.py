@@ -62,7 +62,7 @@ class NodeHandler:
     _logged: set[str] = field(default_factory=set)
 
     def handle(self, node: Mapping[str, Any]) -> None:
-        """Store each record of a node that is due.
+        """Store each due record of a node, and log types of conditions that no packaged mapping contains.
 
         A record is due if it differs from the last stored record of its source, or if that record is 30 minutes old.
         """

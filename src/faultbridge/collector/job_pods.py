@@ -1,4 +1,4 @@
-"""Reads the pods of training jobs from the Kubernetes API, and finds the ranks of nodes and the end of a run.
+"""Parses the Kubernetes pods of training jobs; finds the ranks of nodes and the end of a run.
 
 A pod is read for its job, node, number of GPUs, position in the job, and state. Users write the labels of their pods,
 so every field is untrusted.
@@ -58,7 +58,10 @@ class JobPod:
 
 
 def pod_of(pod: Mapping[str, Any]) -> JobPod | None:
-    """Return the pod of a training job, or None if the pod belongs to no job or has no GPU."""
+    """Parse a pod of a training job that has GPUs; returns None for any other pod.
+
+    The result is also None if the pod has more than 64 GPUs, or no valid uid, name or namespace.
+    """
     metadata, spec, status = (members(pod.get(part)) for part in ("metadata", "spec", "status"))
     labels = members(metadata.get("labels"))
     job_label = next((one for one in JOB_LABELS if text(labels.get(one), _MAX_NAME)), None)
@@ -171,7 +174,7 @@ def _time(value: object) -> datetime | None:
 
 
 def _reason(status: Mapping[str, Any], ends: Iterable[Mapping[str, Any]]) -> str:
-    """Return the reasons why a pod ended as text: those of the pod, and those of its first failed container.
+    """Return why a pod ended: the reasons of the pod and of its first failed container, as text.
 
     `ends` contains the end of each container. Without a reason, the result is the phase of the pod. Messages are left
     out, because they contain data of users.

@@ -95,7 +95,7 @@ def record_of_event(event: Mapping[str, Any]) -> CollectedRecord | None:
 
 
 def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the types of a node's conditions with status `True` that the packaged mapping of conditions lacks.
+    """Yield the types of a node's true conditions that no packaged mapping contains.
 
     Only a customer's own mapping can translate these types to fault codes. Types that end in `Ready` or `Healthy` are
     left out, because `True` is their healthy state. The checks of NVSentinel are left out too.

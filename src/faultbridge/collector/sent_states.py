@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 REPEAT_SECONDS = 1800.0
-"""An unchanged node is sent again after this time, so that a rejected or lost record is replaced."""
+"""An unchanged record is sent again after this time, so that a rejected or lost record is replaced."""
 
 
 @dataclass(slots=True)
@@ -18,7 +18,7 @@ class SentStates:
     _sent: dict[tuple[str, str], tuple[bytes, float]] = field(default_factory=dict)
 
     def is_due(self, node: str, source: str, body: bytes) -> bool:
-        """Return whether a record must be sent: it differs from the last record, or that one is 30 minutes old."""
+        """Return whether a record must be sent: it is new or changed, or was last sent 30 minutes ago."""
         digest, at = self._sent.get((node, source), (b"", 0.0))
         return digest != _digest(body) or self.monotonic() - at >= REPEAT_SECONDS
 

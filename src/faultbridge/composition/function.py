@@ -22,7 +22,7 @@ gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
 
 @cache
 def from_environment() -> Installation:
-    """Build the installation that the environment describes, once a process."""
+    """Return the installation that the environment describes; each process builds it once."""
     from faultbridge.composition.installation import on_aws
     from faultbridge.settings import Settings
 

@@ -1,4 +1,4 @@
-"""Factory of the services that run after each new entry and each minute, and that list the backlog."""
+"""Build the services that react to new entries, run the sweep each minute, and list the backlog."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Operations:
-    """Builds the services that run after each new timeline entry and each minute."""
+    """Builds the services that react to new entries, run the sweep each minute, and list the backlog."""
 
     installation: Installation
 
@@ -91,7 +91,7 @@ class Operations:
 
     @cached_property
     def backlog(self) -> Backlog:
-        """Return the service that lists the waiting work, and since when it waits."""
+        """Return the service that lists the backlog: the waiting work, and how long it has waited."""
         from faultbridge.ops.backlog import Backlog
 
         return Backlog(self.installation.ports.table, self.installation.ports.clock)

@@ -31,7 +31,7 @@ class AllPorts(Ports, Protocol):
 
     @property
     def token_secret(self) -> Callable[[], bytes]:
-        """Return the function that reads the secret that signs the tokens for the next page of an API list."""
+        """Return the function that reads the secret with which the page tokens of API lists are signed."""
 
     @property
     def webhook_senders(self) -> Callable[[], bytes]:

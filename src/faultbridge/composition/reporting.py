@@ -133,7 +133,7 @@ class ApiAnswers:
 
 @dataclass(frozen=True)
 class Console:
-    """Builds the web pages of the console."""
+    """Builds the services that read and render the web pages and report files of the console."""
 
     installation: Installation
 

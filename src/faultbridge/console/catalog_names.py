@@ -1,4 +1,4 @@
-"""Looks up the names of fault codes and the GPU count of instance types, which the console shows."""
+"""Reads the names of fault codes and the GPU counts of instance types, which the console shows."""
 
 from __future__ import annotations
 

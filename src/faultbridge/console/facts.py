@@ -48,7 +48,7 @@ MAX_COUNTED_CASES = 500
 WEEK = timedelta(days=7)
 CLOSED_AGE = timedelta(minutes=5)
 QUARTER_HOUR = timedelta(minutes=15)
-"""How long the placement of nodes, the time lost in a week, and the newest entries of an unchanged stream are kept."""
+"""Maximum age of cached node placements, GPU time lost in a week, and newest entries of an unchanged stream."""
 
 CLOSED = tuple(status for status in CaseStatus if not status.live)
 Window = tuple[datetime | None, datetime | None]
@@ -237,7 +237,7 @@ class Facts:
 
     @contextmanager
     def _once(self, cluster: str) -> Iterator[Views]:
-        """Yield views that read the items of a cluster once for all calls in a `with` block, to read the table less."""
+        """Yield views that share the reads of a cluster; shared reads are at most five seconds old."""
         reads = ClusterReads(self.views.table, self.clock)
         with reads.once(cluster, policy=False):
             yield Views(reads)

@@ -32,7 +32,7 @@ from faultbridge.presentation.node_page import node_page
 
 FORMATS = ("html", "json", "csv")
 SECONDS_LIVE, SECONDS_QUIET = 10, 60
-"""Seconds after which an open page checks for changes: while a repair runs or waits, and otherwise."""
+"""Seconds after which an open page checks for changes: the first value if the page is live, else the second."""
 
 PRESETS = (("1 hour", timedelta(hours=1)), ("24 hours", timedelta(hours=24)), ("7 days", WEEK))
 MINUTE = timedelta(minutes=1)

@@ -1,7 +1,7 @@
 """Packaged data: the catalog of fault codes, their families, GPUs by instance type, and other tables.
 
-`mapping` contains the mappings from foreign terms to fault codes, `counters` the thresholds, and `policies` the default
-policy. `patterns` checks regular expressions.
+`mapping` loads the mappings from other tools' terms to fault codes. `counters` loads the thresholds of counters.
+`policies` loads the default policy. `patterns` checks regular expressions.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 @cache
 def offender_odds() -> Odds:
-    """Return the fault probabilities that decide whether a GPU card or its slot is faulty (the offender)."""
+    """Return the fault probabilities to estimate whether a GPU card or its slot is the cause of faults."""
     from faultbridge.domain.offenders import Odds
 
     raw = _read_beside("offenders.json")

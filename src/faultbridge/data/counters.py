@@ -13,7 +13,7 @@ from faultbridge.dataclass import dataclass
 from faultbridge.errors import Misconfigured
 
 THRESHOLDS = "thresholds"
-"""The member of a customer's mappings that holds limits of its own, by source and counter."""
+"""The member of a customer's mappings with the customer's own limits, by source and counter."""
 _OVERRIDABLE = ("limit", "seconds")
 _MAX_LIMIT = 2**63
 _FILE = Path(__file__).parent / "thresholds" / "counters.json"

@@ -31,7 +31,7 @@ class DeepTest:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The values that a healthy instance of a type shows: number of EFA devices, least NCCL bus bandwidth.
+    """The values that a healthy instance of a type reaches: number of EFA devices, minimum NCCL bus bandwidth.
 
     The bandwidth is that of an all-reduce, in GB/s. `nccl_gigabytes_per_second` is measured over the GPUs of one
     instance, `nccl_pair_gigabytes_per_second` over the GPUs of two instances.

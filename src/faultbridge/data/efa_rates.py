@@ -9,7 +9,7 @@ from faultbridge.data import efa_rates_by_instance_type
 from faultbridge.errors import Misconfigured
 
 EFA_RATES = "efa_rates"
-"""The member of a customer's mappings that holds expected rates by instance type; `null` removes a rate."""
+"""The member of a customer's mappings with rates by instance type; `null` removes a packaged rate."""
 _MAX_RATE = 100_000
 
 

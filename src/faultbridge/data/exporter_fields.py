@@ -4,7 +4,7 @@ from __future__ import annotations
 
 XID_GAUGE = "DCGM_FI_DEV_XID_ERRORS"
 XID_COUNT = "DCGM_EXP_XID_ERRORS_COUNT"
-"""The number of Xids with the number in the label `xid` within the exporter's time window."""
+"""How often the Xid in the label `xid` occurred within the exporter's time window."""
 
 HEALTH = "DCGM_EXP_GPU_HEALTH_STATUS"
 ROW_REMAP_FAILURE = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
@@ -37,7 +37,7 @@ NVLINK5 = tuple(
         "RECOVERY_FAILED_TOTAL",
     )
 )
-"""The counters of errors of NVLink5 (Blackwell and later), by their first and their later names."""
+"""The error counters of NVLink5 (Blackwell and later), under their original and their later names."""
 
 COUNTERS = frozenset(
     {

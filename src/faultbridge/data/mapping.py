@@ -1,4 +1,4 @@
-"""Packaged mappings from foreign terms to fault codes; a customer's extensions take precedence."""
+"""Packaged mappings from other tools' terms to fault codes; a customer's extensions take precedence."""
 
 from __future__ import annotations
 

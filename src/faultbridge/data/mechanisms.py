@@ -1,6 +1,6 @@
 """Packaged log patterns, mechanisms (causes of failures) and weights of `faultbridge explain`.
 
-The JSON Schema with which a customer's own mechanisms are checked is here too.
+It also loads the JSON Schema with which a customer's own mechanisms are checked.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from faultbridge.decoders.common.documents import text_of
 from faultbridge.domain.faults import Component, CounterSample, Observation
 from faultbridge.errors import Rejected
 
-# Sources that read all outputs in one text, and partly combine them.
+# Sources whose decoder can read several outputs in one text. Some of these decoders combine the outputs.
 _READ_TOGETHER = LINE_SOURCES | {"slurm-node", "disk-health", "rdma-counters"}
 _MAX_OUTPUTS = 256
 _MAX_TITLE = 80

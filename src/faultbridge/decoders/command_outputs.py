@@ -1,4 +1,4 @@
-"""Splits a capture of several commands into their outputs, so that the right decoder reads each one.
+"""Splits a capture of several commands into their outputs, so that the right decoder reads each output.
 
 Grammar: an output follows a line with a shell prompt and its command (`$ COMMAND`, `user@host:~$ COMMAND`, `[user@host
 ~]# COMMAND`, `# COMMAND` of a known tool), or a heading (`=== TITLE ===`). Text before the first such line is an output
@@ -37,8 +37,8 @@ _DISK_TOOL = re.compile(r"\b(?:smartctl|nvme)\b[^\n]{0,200}?(/dev/\w{1,32})")
 class CommandOutput:
     """The output of one command in a capture, and the command line or heading before it.
 
-    `title` is the command or the text of the heading, and `heading` is the whole line. Both are empty for the first
-    lines of a capture.
+    `title` is the command or the text of the heading, and `heading` is the whole line. Both are empty for the text
+    before the first command line or heading.
     """
 
     title: str

@@ -18,7 +18,7 @@ from faultbridge.domain.faults import ELLIPSIS, Clear, CounterSample, Fault, Obs
 from faultbridge.errors import Rejected
 
 Read = Callable[[bytes, Hints], Decoded]
-# A decoder that writes the evidence of its faults in words of its own is not searched for in the events again.
+# After this many faults whose evidence no event contains, evidence is not searched for: the decoder does not quote.
 _MAX_MISSES = 64
 
 
@@ -89,7 +89,7 @@ class _EventFinder:
         mark = one.evidence.partition("\n")[0].removesuffix(ELLIPSIS) if isinstance(one, Fault | Clear) else ""
         if not mark or self._misses >= _MAX_MISSES:
             return None
-        # The same text again is that of a later event.
+        # A repeated text belongs to a later event.
         place = self._text.find(mark, self._next.get(mark, 0))
         place = place if place >= 0 else self._text.find(mark)
         if place < 0:
@@ -100,7 +100,7 @@ class _EventFinder:
 
     def _by_decoding(self, one: Observation) -> LogEvent | None:
         events = self._alone.get(_key(one), [])
-        # The same observation again is that of a later event.
+        # A repeated observation belongs to a later event.
         return events.pop(0) if len(events) > 1 else next(iter(events), None)
 
     @cached_property
@@ -125,7 +125,7 @@ def _key(one: Observation) -> str:
 
 
 def _filled(one: Observation, event: LogEvent) -> Observation:
-    """Return an observation with the time and node of its event, where it has none of its own."""
+    """Return an observation; if it lacks a time or a node, it gets the time or node of its event."""
     return _with(one, event.at, event.node)
 
 

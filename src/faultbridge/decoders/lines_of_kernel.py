@@ -55,7 +55,7 @@ def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequen
 def from_first_line(body: bytes, size: int) -> bytes:
     """Return up to `size` bytes of a body, starting at the first kernel line that may report a fault.
 
-    Such a line has a phrase that the kernel decoder knows. Without such a line, the result is empty. The caller
+    Such a line has a phrase that the kernel decoder searches for. Without such a line, the result is empty. The caller
     determines the source of the body from the result, if other text comes before the kernel lines.
     """
     from faultbridge.decoders.kernel.line_filter import pieces_of, whole_lines
@@ -76,7 +76,7 @@ def _may_hold_lines(text: str) -> bool:
 
 
 def _kernel_lines(text: str) -> Iterator[str]:
-    """Yield the lines that have a prefix of the kernel log and a phrase that the kernel decoder knows."""
+    """Yield the lines with a prefix of the kernel log and a phrase that the kernel decoder searches for."""
     from faultbridge.decoders.kernel.line_filter import matching_lines
 
     for line in matching_lines(text) if _may_hold_lines(text) else ():

@@ -59,7 +59,7 @@ def _of_body(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
         for events in wrapped_events(body):
             with suppress(Rejected):
                 return _of_events(decoder, events, hints)
-        # The body is what it looked like at first; its own fault is the useful reason.
+        # No unwrapped version can be decoded either, so the first rejection is the useful reason.
         raise rejected from None
 
 

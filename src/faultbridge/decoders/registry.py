@@ -187,8 +187,8 @@ def _later_candidates(body: bytes) -> list[str]:
     """Return the sources that recognize the part of a body that starts at its first kernel line.
 
     This is used if the start of the body has no known format. A kernel line must have the kernel's prefix and a phrase
-    that the kernel decoder knows. A text that only quotes such a line, or contains something like a time stamp, is
-    therefore not recognized.
+    that the kernel decoder searches for. A text that only quotes such a line, or contains something like a time stamp,
+    is therefore not recognized.
     """
     from faultbridge.decoders.lines_of_kernel import from_first_line
 

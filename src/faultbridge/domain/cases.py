@@ -109,7 +109,7 @@ class Attempt:
     started at `since`, and must report to Step Functions with `task_token` by `deadline`. The sweep checks the step at
     `probe_at`; `tries` counts the checks. `operation` is the id of the running verification or restart. A fault after
     `watched_since` makes the verification fail. Log collection started at `bundle_since`. `spare` is the instance id of
-    a claimed spare, `launches` the number of failed launches of a successor, `instance_types` the types to launch.
+    the taken spare, `launches` the number of failed launches of a successor, `instance_types` the types to launch.
     """
 
     number: int

@@ -15,7 +15,7 @@ from faultbridge.domain.faults import Action, Component, ComponentType, Family, 
 
 HOURS_KEPT = 24
 REMEMBERED = 512
-"""How many different end conditions are remembered; the catalog has fewer."""
+"""The cache size of `_shortest_quiet`. The catalog has fewer different values of `ends_on`."""
 
 _HOUR = len("2026-02-03T12")
 _DEVICE = re.compile(r"([a-z]+)/(pci|uuid|index)=(.+?)(?:/link=([0-9]+))?", re.DOTALL)
@@ -156,10 +156,10 @@ class Tombstone:
 
 
 def last_end(active: Iterable[Condition], tombstones: Iterable[Tombstone]) -> datetime | None:
-    """Return when a condition of a node last ended, or None if no active condition with a family has begun again.
+    """Return when a condition of a node last ended; None if no active condition is one that began again.
 
-    `active` are the active conditions of the node, and `tombstones` its ended ones. A condition that began again has no
-    tombstone, so its earlier end (`ended_before`) is compared too.
+    `active` are the active conditions of the node; those without a fault family are ignored. `tombstones` are its ended
+    conditions. A condition that began again has no tombstone, so its earlier end (`ended_before`) is compared too.
     """
     again = [one.ended_before for one in active if one.family is not None and one.ended_before is not None]
     return max((*again, *(one.ended_at for one in tombstones))) if again else None

@@ -66,7 +66,7 @@ class Actor(StrEnum):
 
 
 class Edge(NamedTuple):
-    """One legal transition of a node or case. `on` is the cause of the transition, in words.
+    """One legal transition of a node or case. `on` is the cause of the transition, as text.
 
     `source` is None for the transition to the first status.
     """

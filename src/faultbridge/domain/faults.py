@@ -188,8 +188,8 @@ class EfaRates:
 class Snapshot:
     """One complete health check of a node by one source.
 
-    - `covers` maps each fault code that the check can detect to the components that the check could read. Only on these
-      components does the snapshot clear faults with this code: a component that is lost is not read and stays faulty.
+    - `covers` maps each fault code that the check can detect to the components that the check could read. The snapshot
+      clears faults with this code only on these components. A lost component is not read, and stays faulty.
     - `present` holds the faults that the check found. `devices` are all devices of the node, or empty if not known.
     - `part` names the check if a source reports several checks. Each check has its own latest snapshot.
     - `efa_rates` are compared with the expected rates later, when the instance type of the node is known.

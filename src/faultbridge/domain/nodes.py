@@ -120,7 +120,7 @@ class NodeState:
 
     Isolation: `isolation_since` is when isolation was requested. `isolation_overdue` is set once operators were
     notified that isolation takes too long. A failed call is repeated at `isolation_again_at`; `isolation_tries` counts
-    the calls. `orchestrator_lost_at` is since when the orchestrator has answered no call about the node.
+    the calls. `orchestrator_lost_at` is when the orchestrator stopped answering calls about the node.
 
     Causation: `case_event` is the last entry of the latest case, and `status_event` the id of the entry of the last
     status change. Later entries about the case or the status name them as their causes.
@@ -175,7 +175,7 @@ class NodeState:
 
     @property
     def failed_step_at(self) -> datetime | None:
-        """Return when the step started in which the repair of the live case failed; None if no repair failed."""
+        """Return when the step that failed the repair of the live case started; None if no repair failed."""
         case = self.live_case
         failed = case is not None and case.status is CaseStatus.ESCALATED and case.repair_action.needs_slot
         return case.attempt.since if case and case.attempt and failed else None

@@ -138,8 +138,8 @@ class Limits:
     - `probation` is how long a repaired node is on probation. A relapse is verified at `relapse_verify_level` or
       higher.
     - While the owner of a group updates it, repairs of its nodes wait, for at most `update_deadline` from the start of
-      the update. After the update ended, they wait for `update_grace`. Until a further `update_deadline` later, nodes
-      that the update replaced by others are retired.
+      the update. After the update ended, they wait for `update_grace`. For at most another `update_deadline`, nodes
+      that the update replaced are retired.
     - The findings of a detector count as faults if its recorded precision is at least `finding_precision` percent. With
       None, findings never count as faults.
     """
@@ -168,7 +168,7 @@ DEFAULT_RULE = Rule("default")
 """The rule of a condition that no rule of the policy matches."""
 
 INVENTORY_RULE = "inventory"
-"""The name in a case that Faultbridge opened to verify an instance; no rule of a policy matched it."""
+"""The rule name that is stored in a case that was opened to verify an instance. No policy has this rule."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 
 _TRIED = frozenset({Phase.INTENT.value, Phase.VERIFYING.value})
-"""What an attempt reaches that acts on the instance or verifies it."""
+"""The phases that an attempt reaches only if it acts on the instance or verifies it."""
 
 
 def is_repeated(state: NodeState) -> bool:

@@ -1,4 +1,4 @@
-"""Safe text: makes invisible and control characters visible before people read text from records.
+"""Safe text: makes invisible and control characters visible before operators read text from records.
 
 Records come from other systems. Their text can contain terminal escapes, which change what a terminal shows, and marks
 of writing direction, which change the order in which text is read.

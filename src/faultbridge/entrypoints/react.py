@@ -1,4 +1,4 @@
-"""The react function: opens cases, starts repairs and updates statuses after new timeline entries."""
+"""The react function: updates incidents, isolates nodes and starts repairs after new entries."""
 
 from __future__ import annotations
 

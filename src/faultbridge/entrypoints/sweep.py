@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
     """Run one sweep; if `event` is a canary event from the bus, only confirm that the canary arrived.
 
-    The next sweep retries what failed in this one. The result must be JSON, because Lambda fails a call whose result it
-    cannot convert.
+    The next sweep retries what failed in this one. The result contains only JSON values, because Lambda fails a
+    call whose result it cannot convert.
     """
     if event.get("detail-type") == EntryType.NOTE:
         return _confirm_canary(event["detail"], installation)

@@ -15,7 +15,7 @@ from faultbridge.events.enums import Actor, Severity
 
 ALL_DATA = "*"
 MAX_JOB_IDS = 16
-"""A node for training runs one job; of more than this, the earliest are named."""
+"""Maximum number of job ids in an event. If more jobs run on a node, those recorded first are listed."""
 
 
 class Metadata(Model):

@@ -1,7 +1,7 @@
 """Compares nodes with their peers once an hour, and opens and ends findings about outliers.
 
-A finding opens for a node whose counters rise much faster than those of its peers. It ends when they no longer do. A
-finding has no other effect, unless the policy lets its detector act (`gray_faults`).
+A finding opens for a node whose counters rise much faster than those of its peers. It ends when they no longer rise so
+fast, or when the node is not compared any more. It has no other effect, unless the policy lets its detector act.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Comparison(NamedTuple):
     """The result of comparing one node with its peers by one detector.
 
     `baseline` has the counters for the next comparison. `outlier` states how far the node is above its peers, or is
-    None if it is not. `compared` is False if the rise of the counters is unknown, for example in the first run.
+    None if the node is no outlier. `compared` is False if the rise of the counters is unknown, as in the first run.
     `component` is the component that caused more than half of the rise of an outlier, or None.
     """
 

@@ -16,7 +16,7 @@ from faultbridge.pipeline.fold.changes import Arrival
 
 SOURCE = "peer-comparison"
 MIN_MARKED = 10
-"""The precision of a detector counts from this number of marked findings of the cluster."""
+"""Minimum number of marked findings of a detector; with fewer, its findings start no fault."""
 
 
 def fault_code(detector: str) -> str:

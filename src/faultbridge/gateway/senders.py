@@ -50,7 +50,7 @@ class WebhookSender:
 
 
 UNKNOWN_SENDER = WebhookSender("-", "-", frozenset(), (token_bytes(32),))
-"""Stands for senders that are not configured. No caller has its random secret."""
+"""Represents every sender that is not configured. No caller has its random secret."""
 
 
 def senders_of(document: bytes) -> dict[str, WebhookSender]:

@@ -24,7 +24,7 @@ from faultbridge.storage.writes import Put
 MAX_BYTES = 1024 * 1024
 SENDERS_TTL = timedelta(minutes=5)
 REFUSAL_TTL = timedelta(seconds=30)
-"""After a refused proof the senders are read again, at most this often: a new sender or secret works soon."""
+"""The senders are read again after a refused proof if they are older, so that a new secret works soon."""
 MAX_LOGGED = 64
 REPEAT_WINDOW = 2 * WINDOW
 

@@ -64,7 +64,7 @@ class IncidentChanges:
         """Commit the first `MAX_CHANGES` changes that `decide` returns for a cluster's incidents, and return them.
 
         Raises Conflict after 20 conflicts. `waiting` counts the waiting cases of an incident. With `affected`, the
-        faults of unhealthy nodes, unused holds are removed (`_is_used`). A verification ends within `verify_deadline`.
+        faults of unhealthy nodes, unused holds are removed (`_is_used`); the policy's `verify_deadline` delays this.
         """
         committed: tuple[IncidentChange, ...] = ()
 

@@ -106,7 +106,7 @@ class HeldCases:
         rules: Rules,
         explained: Mapping[str, str],
     ) -> None:
-        """Let the waiting cases continue whose incident ended or no longer affects their node.
+        """Release the waiting cases whose incident ended or no longer affects their node.
 
         - `held` are the index rows of the waiting cases, the oldest first. At most `MAX_CASES` of them continue in one
           run, in this order.

@@ -16,7 +16,7 @@ Read in this order:
 - `missing_heartbeat`: the fault of a missing heartbeat, and what the provider reports about the instance.
 - `poison_messages`: detects messages that stop their worker.
 - `outcomes`: the outcome of each record, why messages go back to the queue, and the receipt lines about both.
-- `release`: shortens the wait of messages that are given back.
+- `release`: sets how soon SQS delivers a message again that ingest returned to the queue.
 - `rejects`: stores rejected records and retries them.
 - `redrive`: moves dead letters back to the queue.
 - `mappings`: customer mappings from alert names and log texts to fault codes.

@@ -24,7 +24,7 @@ MAX_CACHED_NODES = 5_000
 MAX_CACHED_ITEMS = 50_000
 MAX_BATCH_READ = 100
 MAX_REFRESHED = 2
-"""So many expiring items are read together with nodes, without a call; for more, a call at half the units is cheap."""
+"""Limit of expiring items that a read of nodes refreshes. A separate read of more items costs less."""
 ALIAS_TTL = timedelta(minutes=10)
 DEFAULT_TTL = timedelta(seconds=15)
 CACHED_WHEN_MISSING = frozenset({keys.CURRENT_POLICY, keys.CURRENT_MAPPING})

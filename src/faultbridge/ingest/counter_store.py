@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 FORGET_AFTER = timedelta(days=1)
 CLAIMED = "#claimed"
-"""Added to the source of samples that a listed sender reported."""
+"""Added to the source of claimed samples, whose sender did not prove to be the node."""
 
 
 ValuesByRecord = Mapping[str, SentValues | None]
@@ -166,7 +166,7 @@ def _compare_source(
 def _compare_with(
     ports: dict[str, LastSample], arrivals: Iterable[Arrival], limits: Thresholds
 ) -> tuple[list[Arrival], dict[str, str]]:
-    """Compare samples with `ports` and put newer ones there; return the faults, and the newer ones' record ids."""
+    """Compare new samples with `ports`, then update `ports`; return faults, and record ids by component."""
     faults: list[Arrival] = []
     records: dict[str, str] = {}
     for arrival in arrivals:

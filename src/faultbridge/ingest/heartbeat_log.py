@@ -1,6 +1,6 @@
 """Heartbeat log: writes the heartbeats of each batch, and keeps the last heartbeat of each node.
 
-- Ingest writes a heartbeat only if its process wrote none of the node shortly before. It writes the heartbeat together
+- Ingest skips a heartbeat if its process has just written one of the same node. It writes the heartbeat together
   with the times of the node's health snapshots that are only in memory.
 - If heartbeats or snapshots cannot be stored or read, their records go back to the queue.
 - Each sweep reads the stored last heartbeats, and the batches that were written since then. It stores the result only
@@ -29,13 +29,13 @@ from faultbridge.storage.heartbeats import LastHeartbeats, SnapshotTimes
 from faultbridge.storage.writes import Delete
 
 WRITE_AFTER = 0.2
-"""A heartbeat is written if the one before it is older than this share of the timeout."""
+"""A heartbeat is written if the last written one is older than this share of the timeout."""
 
 OVERLAP = timedelta(minutes=2)
-"""Batches before the last read are read again for this long, for writers that were slow."""
+"""Each read starts this long before the last read, because a slow writer may have added a batch there."""
 
 STORE_LAST_AFTER = timedelta(minutes=5)
-"""Time after which the last heartbeats are stored again; until then each sweep reads the batches since."""
+"""Time after which the last heartbeats are stored again; until then each sweep reads the newer batches."""
 
 FORGET_AFTER = timedelta(days=7)
 """A silent node is forgotten after this time; its next heartbeat adds it again."""
@@ -67,7 +67,7 @@ class ClusterHeartbeats:
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
 
     def to_check_again(self, number: int) -> dict[NodeKey, datetime]:
-        """Return up to `number` silent nodes to check for a return to service; the nodes take turns by the minute."""
+        """Return up to `number` silent nodes to check for a return to service; each minute selects others."""
         silent = sorted(self.silent & self.last.keys())
         turns = max(-(-len(silent) // number), 1)
         mine = silent[int(self.read_at.timestamp()) // 60 % turns :: turns]
@@ -170,7 +170,7 @@ class HeartbeatLog:
             log_cause("last_heartbeats_not_stored", reason=reason, cluster=cluster, error=str(conflict))
 
     def must_write(self, node: NodeKey, at: datetime) -> bool:
-        """Return whether a heartbeat received at `at` must be written: none of its node was for 0.2 timeouts."""
+        """Return whether to write a heartbeat of time `at`: the last written one is over 0.2 timeouts older."""
         before = self._written.get(node)
         timeout = rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
         return before is None or at - before > timeout * WRITE_AFTER
@@ -183,7 +183,7 @@ class HeartbeatLog:
 
 
 def _add(last: dict[str, datetime], others: Mapping[str, datetime]) -> None:
-    """Merge heartbeats or snapshots into `last`; one that is older than the stored one changes nothing."""
+    """Merge times of heartbeats or snapshots into `last`, which keeps the latest time of each name."""
     for name, at in others.items():
         if name not in last or at > last[name]:
             last[name] = at

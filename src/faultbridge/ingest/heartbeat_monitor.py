@@ -34,7 +34,7 @@ CANARY_OVERDUE, CANARY_MISSING = timedelta(minutes=7), timedelta(minutes=11)
 """A canary is recorded every five minutes: after these times, one or two of them are missing."""
 
 HEARTBEAT_GRACE = timedelta(minutes=2, seconds=30)
-"""A node that still runs has sent a heartbeat within this time, one every 140 s, and it has reached the queue."""
+"""Within this time, a new heartbeat of a running node (one every 140 s) reaches the queue."""
 
 Probe = Callable[[NodeState], ProbedInstance]
 """Returns what the provider reports about the instance of a node."""

@@ -146,7 +146,7 @@ class Ingest:
         return result
 
     def _will_be_written(self, node: NodeKey, part: RecordPart) -> bool:
-        """Return whether this heartbeat, and with it the times of the node's snapshots in memory, will be written."""
+        """Return whether this heartbeat will be written, together with the node's snapshot times in memory."""
         try:
             return self.heartbeats.must_write(node, part.record.received_at)
         except Exception:  # noqa: BLE001 - it concerns one cluster, and `record_heartbeats` gives its heartbeats back

@@ -15,7 +15,7 @@ from faultbridge.ports import CheckResult, InstanceChecks, Presence
 
 
 class Answer(StrEnum):
-    """What is known about the instance of a node without heartbeats; the members are in the order of severity."""
+    """What is known about the instance of a node without heartbeats, most severe first."""
 
     GONE = "gone"
     HOST_IMPAIRED = "host_impaired"

@@ -62,9 +62,9 @@ class NodeBatch:
     - `cached` is the node before the batch. `unwritten` is the node after a call whose changes need no write, else
       None.
     - `remaining` are the observations that did not fit into the commit. `rest` returns another batch for them, whose
-      `continued` holds these observations, and the writes of counter samples that belong to the last commit.
+      `continued` contains these observations, and the writes of counter samples that belong to the last commit.
     - `read` are the stored samples that were read with the node. Only the first call uses them; they may change later.
-    - `later_snapshots` are the node's times in `BatchReads.snapshots`. `logged` is True if the node is in its `logged`.
+    - `later_snapshots` are its times in `BatchReads.snapshots`. `logged` is True if it is in `BatchReads.logged`.
     """
 
     parts: ResolvedParts

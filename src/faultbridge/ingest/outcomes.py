@@ -50,7 +50,7 @@ class GiveBackReason(StrEnum):
     """The body or the mappings could not be read, or the full record of a shortened fault could not be stored."""
 
     BODIES_POSTPONED = "bodies_postponed"
-    """Other bodies from the object store used up what one invocation decodes of them."""
+    """Other bodies used up the bytes from the object store that one invocation decodes."""
 
     STATE_UNAVAILABLE = "state_unavailable"
     """The table did not read or write the state of the node."""
@@ -178,10 +178,10 @@ def process_isolated(
     process: Callable[[Sequence[Item]], Iterable[Done]],
     fail: Callable[[Sequence[Item], Exception], None],
 ) -> list[Done]:
-    """Process all items in one call and, after an unexpected error, each item alone; return the results of `process`.
+    """Process all items in one call; after an unexpected error, process each item alone.
 
-    `fail` receives the items that were not processed and their error. After a Transient error, it receives all items at
-    once: no item is tried alone, because the dependency does not respond.
+    Returns the results of `process`. `fail` receives the items that were not processed and their error. After a
+    Transient error, it receives all items at once: no item is tried alone, because the dependency does not respond.
     """
     if not items:
         return []

@@ -121,8 +121,8 @@ class RecordPart:
     """The observations of one record about one node.
 
     `named` is the node name found in the body of the record. It is None if there is none, or if the message states its
-    node or instance. `unparsed` is the number of lines or documents of the
-    record that look like faults but match no known pattern. It is 0 in every part but the first.
+    node or instance. `unparsed` is the number of lines or documents of the record that look like faults but match no
+    known pattern. It is 0 in every part but the first.
     """
 
     delivery: Delivery
@@ -201,8 +201,8 @@ class RecordReader:
     def _with_full_record(self, record: RawRecord, observations: tuple[Observation, ...]) -> tuple[Observation, ...]:
         """Return the observations of a record; each fault whose evidence was cut gets the S3 key of the full record.
 
-        The full record is stored only if evidence of a fault was cut. The key is a hash of the content, so a repetition
-        stores the same object.
+        The full record is stored only if evidence of a fault was cut. The key contains a hash of the content, so a
+        repetition stores the same object.
         """
         if not any(fault.is_truncated for observation in observations for fault in faults_of(observation)):
             return observations

@@ -29,7 +29,7 @@ MAX_PER_HOUR = 100
 """Rejects stored per hour for each sender and reason; more are only counted."""
 
 COUNTED_BY_SENDER = frozenset({"untrusted", "unknown_cluster", "unknown_source"})
-"""Reasons for which even a collector is counted as a whole: what the record states may not exist."""
+"""Reasons for which the hourly limit counts all rejects of a sender together, even of a collector."""
 
 RETRY_PERIOD = timedelta(hours=24)
 MIN_RETRY_DELAY = timedelta(minutes=1)
@@ -70,13 +70,13 @@ class Rejects:
             _log(reject, "reject_not_stored", "newer_reject_stored", error=str(conflict))
 
     def list(self, cluster: str) -> Iterator[Reject]:
-        """Yield the rejected records of a cluster, oldest first; `-` stands for all unregistered clusters."""
+        """Yield the rejected records of a cluster, oldest first; `-` means all unregistered clusters."""
         from faultbridge.ledger.queries import query_all  # ingest stores rejects and never lists them
 
         yield from map(rejects.read, query_all(self.table, keys.reject_partition(cluster), up_to=rejects.COUNTERS))
 
     def dropped(self, cluster: str) -> int:
-        """Return how many rejected records of a cluster were only counted and not stored."""
+        """Return how many rejected records of a cluster were counted but not stored, in the last 30 days."""
         page = self.table.query(keys.reject_partition(cluster), prefix=rejects.COUNTERS)
         return sum(int(str(item.get("dropped", 0))) for item in page.items)
 

@@ -1,6 +1,6 @@
-"""Release: shortens the time until SQS delivers a message again that ingest returned to the queue.
+"""Release: sets how soon SQS delivers a message again that ingest returned to the queue.
 
-The pause before the next delivery doubles with each delivery.
+The pause before the next delivery doubles with each delivery, up to five minutes.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ RETRY_FOR = timedelta(hours=6)
 """How long after a job became resumable its callbacks are tried. The sweep tries once a minute."""
 
 LEASE = timedelta(seconds=55)
-"""How long one sweep has the callbacks of a cluster to itself: the time limit of the sweep function."""
+"""How long one sweep reserves the callbacks of a cluster. This is the timeout of the sweep function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class DeliverCallbacks:
     def __call__(self, cluster: str, until: datetime | None = None) -> None:
         """Deliver the waiting callbacks of a cluster. At the time `until`, leave the rest to the next sweep.
 
-        Nothing is delivered while another sweep delivers callbacks of the cluster. If a receiver wants callbacks in
+        Nothing is delivered while another sweep delivers callbacks of the cluster. If a receiver requires callbacks in
         order (`JobCallback.ordered`) and one of its callbacks fails, its callbacks of later jobs wait too.
         """
         waiting = [one for one in self.jobs.rows(cluster) if one.callbacks]

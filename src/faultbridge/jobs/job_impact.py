@@ -15,7 +15,7 @@ from faultbridge.jobs.jobs import Jobs
 from faultbridge.ledger.append import Append
 
 MISSED_WITHIN = timedelta(hours=1)
-"""How long after the end of a job the sweep still looks for faults whose trigger was lost."""
+"""How long after the end of a job the sweep still checks for faults whose trigger was lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class JobWriter:
     def change(self, cluster: str, job_id: str, update: UpdateJob, change: JobChange) -> Job:
         """Apply an update to a job, and record the change as an entry of type `Job Change`.
 
-        Errors and result are those of `write`.
+        `update` computes the changed job, as in `write`. Returns the job as stored, and raises the errors of `write`.
         """
         return self.write(cluster, job_id, update, lambda job, now: change_entry(job, change, now))
 

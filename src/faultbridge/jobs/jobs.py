@@ -145,8 +145,8 @@ class Jobs:
 
         - The condition was last observed before the job started.
         - The job has ended, and it can no longer be reported as resumable (`Job.may_resume`).
-        - The job ended more than five minutes before the condition began. For a condition that an operator's order
-          opened, the five minutes are not added: the job ended before the order.
+        - The job ended more than five minutes before the condition began.
+        - An operator's order opened the condition, and the job ended before the order.
         """
         condition = impact.condition
 

@@ -21,7 +21,7 @@ from faultbridge.jobs.placement import MAX_NODES
 from faultbridge.jobs.progress import MAX_STEP, JobProgress
 
 MAX_REPORT = 256 * 1024
-"""Most characters of a report: a job of 5,000 nodes fits."""
+"""Maximum number of characters of a report. The report of a job with 5,000 nodes fits."""
 
 MAX_NAME, MAX_RANKS_PER_NODE, MAX_STALL = 256, 64, 7 * 86400
 MIN_STALL = 60
@@ -46,7 +46,8 @@ class RecordReport:
     ) -> Job:
         """Validate and record a report; return the job.
 
-        `record` explains `watched`. Raises Rejected `bad_report` for an invalid report, and the errors of `record`.
+        `reported_at` is the time of the report, and `watched` is True if the sender observes the job itself. Raises
+        Rejected `bad_report` for an invalid report, and the errors of `record`.
         """
         return self.record(cluster, read_report(report), reported_at, watched=watched)
 

@@ -19,7 +19,7 @@ class Baseline:
     - `wait`: seconds from the report of a fault to its repair. `soft_wait` is used instead for network faults, missing
       heartbeats, and nodes that are not ready or not reachable.
     - `percent`, `min_unhealthy`: no repair starts while more than this share of the nodes, and more than this number of
-      nodes, are faulty.
+      nodes, have a reported fault.
     - `action`: the repair action. If it is None, an operator repairs every fault.
     - `by_code`: the repair action is the catalog's action for the fault instead of `action`, or a reboot if the catalog
       names `verify`. If the catalog names no repair action, an operator repairs the fault.

@@ -15,7 +15,7 @@ from faultbridge.lab.trace import DAY
 
 ACTIONS = list(RepairAction)
 LONGEST_GAP = 7 * DAY
-"""Gaps of the trace up to this long are used for faults that a restart only hides."""
+"""The longest gap of the trace, in seconds, that is used as the time for which a fault stays hidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,8 @@ class Hosts:
     def take(self, at: float) -> int | None:
         """Take the host that has waited longest from the pool; returns its number, None if the pool is empty.
 
-        A hidden fault of the host has ended if its repair time in the trace is over. Otherwise the host still has the
-        fault, which becomes visible later.
+        A fault may have started on the host while it was in the pool. This fault has ended if its repair time
+        has passed since it started. Otherwise the host still has the fault, which becomes visible later.
         """
         if not self.free(at):
             return None

@@ -17,7 +17,7 @@ from faultbridge.lab.trace import DAY, HOUR
 CAUSES = ("node_down", "rollback", "false_alarm", "restart", "waiting_for_nodes")
 STUDENT_975 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11,
                2.10, 2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05)  # fmt: skip
-"""The 97.5 % quantiles of Student's distribution with 1 to 29 degrees of freedom; beyond, the normal one."""
+"""The 97.5 % quantiles of Student's t-distribution with 1 to 29 degrees of freedom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def measure(scenario: Scenario, log: FleetLog, mix: JobMix | None = None) -> Mea
     """Return the measures of a run, from the log of its fleet; `mix` are the jobs (None: the default mix).
 
     Goodput is the share of the fleet's GPU-hours that is not lost. ETTR (effective training time ratio) is the share of
-    the jobs' GPU-hours that is not lost; hours of failed nodes that no job waits for do not count.
+    the jobs' GPU-hours that is not lost; the hours of the failed nodes themselves (`node_down`) do not count as lost.
     """
     losses = JobLosses(scenario.nodes, mix or JobMix())
     losses.follow(log.outages, scenario.seconds)

@@ -7,7 +7,7 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `cluster_stream`: writes a cluster's own state and entries.
 - `publish`: sends entries to the event bus, at least once each.
 - `queries`: reads all pages of a query, the rows in all shards of a cluster, and the entries of a time window.
-- `cluster_reads`: shares what was read of one cluster among the services that process it together.
+- `cluster_reads`: reads the items of one cluster once for several services.
 - `streams`: lists the streams of a cluster, their last entries, and the entries of one stream.
 - `timeline`: the entries of a node, cluster, case, device or job, in pages.
 - `job_timeline`: the entries of a job and of the nodes whose faults affected it.

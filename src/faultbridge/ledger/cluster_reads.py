@@ -36,7 +36,7 @@ class _Held:
 
     `shared` are the keys of the items, which one call reads together. The partition key of each shard of the cluster
     starts with `shards`. `rows` maps the partition key of a shard to the rows that were read there. These rows are
-    grouped by the prefix of their sort keys; the empty prefix stands for all of them.
+    grouped by the prefix of their sort keys; the empty prefix means all rows.
     """
 
     shared: frozenset[Key]

@@ -37,8 +37,8 @@ class StreamFacts:
     """What the entries of one stream determine about the other items of the table.
 
     `status` is the last status, and `status_event` the id of the entry that recorded it. `cases` maps the id of a case
-    to its last status and resolution. `links` holds the index rows of jobs and devices by key. `serials` holds, for
-    each row that maps a device's UUID to its serial number, the serial numbers that were reported for that UUID.
+    to its last status and resolution. `links` contains the index rows of jobs and devices by key. `serials` contains,
+    for each row that maps a device's UUID to its serial number, the serial numbers that were reported for that UUID.
     """
 
     status: str | None = None
@@ -85,7 +85,7 @@ def node_differences(table: Table, stored: Item, state: NodeState, facts: Stream
 
 
 def cluster_differences(table: Table, stored: Item, state: ClusterState, facts: StreamFacts) -> Iterator[Difference]:
-    """Yield the differences between a cluster's own state and its entries."""
+    """Yield the differences between a cluster's own state, its entries and their index rows."""
     key = keys.cluster_state(state.cluster)
     yield from differences(key, stored, {**items.cluster_item(state, _ANY_TIME), "state": stored["state"]})
     if facts.status not in (None, state.status):
@@ -94,7 +94,7 @@ def cluster_differences(table: Table, stored: Item, state: ClusterState, facts: 
 
 
 def index_differences(table: Table, facts: StreamFacts) -> Iterator[Difference]:
-    """Yield the differences of the stored index rows of jobs and devices from the entries of a stream."""
+    """Yield where the stored index rows of jobs and devices differ from the entries of a stream."""
     found = table.get_many([*facts.links, *facts.serials])
     for key, link in facts.links.items():
         yield from differences(key, found.get(key), link)

@@ -22,7 +22,7 @@ from faultbridge.storage.proof import Proof
 from faultbridge.storage.wire.archive_lines import line_of
 
 StoredForm = Callable[[Entry, Mapping[str, Any]], Mapping[str, Any]]
-"""Returns the attributes that an entry has where it is stored; the second argument holds its stored attributes."""
+"""Computes the attributes that a stored entry must have, from the entry and its stored attributes."""
 
 _ENTRY = "entry"
 

@@ -57,10 +57,10 @@ def nodes_text(registered: int, target: int) -> str:
 
 
 def source_answers(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the answers of capacity sources from the latest entry that has any; empty if no entry has any.
+    """Return the answers of capacity sources from the latest entry that has any; empty if none has.
 
     A capacity source is a place where EC2 capacity for a successor may come from. The answers are in the order in which
-    the sources were asked.
+    the sources were queried.
     """
     found = [one for one in entries if ((one.get("data") or {}).get("facts") or {}).get("capacity_sources")]
     latest = max(found, key=lambda one: str(one["metadata"]["occurred_at"]), default=None)

@@ -62,8 +62,8 @@ class ChainScan:
     - `form` computes the attributes of an entry as the table or the archive stores it.
     - `start` is a trusted position, after which the scan starts. None means the start of the stream.
     - `seal` states which entries may have expired. They may be missing.
-    - `known` holds hashes of entries from anchors and sealed manifests.
-    - `recovered` holds the epochs that `faultbridge recover` started. The epoch before such an epoch may lack entries
+    - `known` contains hashes of entries from anchors and sealed manifests.
+    - `recovered` are the epochs that `faultbridge recover` started. The epoch before such an epoch may lack entries
       at its end, because the backup did not contain them.
     - `observe` receives every entry whose body is an event.
     """
@@ -190,7 +190,7 @@ class ChainScan:
             (self._epoch, self._sequence), self._hash = self._seal.position, self._seal.head.hash
 
     def _first_epoch(self) -> int:
-        """Return the epoch in which `check_known` looks for missing entries.
+        """Return the epoch in which `check_known` searches for missing entries.
 
         This is the epoch of the last checked entry. Before the first entry, it is the earliest epoch with a known hash,
         or 0 if there is no known hash.

@@ -21,7 +21,7 @@ from faultbridge.storage.writes import Key, Present, Update
 
 STACK_ARN_PARTS = 6
 MARKS_PER_TRANSACTION = 90
-"""As in every commit; DynamoDB permits 100 writes."""
+"""Limit of writes in a transaction; DynamoDB accepts 100."""
 
 _UNPUBLISHED_MARK = (("gsi4pk",), ("gsi4sk",))
 
@@ -83,7 +83,7 @@ class Publish:
         return [*(self.bus.put(events) if events else ()), *failed]
 
     def _mirror(self, entries: Mapping[str, Mapping[str, Any]]) -> list[FailedEvent]:
-        """Send copies in HyperPod's format of entries of the mirrored clusters; return the copies to send again.
+        """Send entries of mirrored clusters also as HyperPod events; return the copies to send again.
 
         A copy that the bus permanently refuses is not sent again, because the original event is published.
         """
@@ -138,7 +138,7 @@ def _log_refusals(decision: str, refused: Iterable[FailedEvent]) -> None:
 
 
 def resources(stack_id: str, instance_id: object) -> tuple[str, ...]:
-    """Return the ARN of an event's instance as a list; empty if the instance or the account is unknown."""
+    """Return the ARN of an event's instance as a tuple; empty if the instance or the account is unknown."""
     parts = stack_id.split(":")
     if not instance_id or len(parts) < STACK_ARN_PARTS or parts[0] != "arn":
         return ()

@@ -41,7 +41,7 @@ class ReadOrder:
 
 
 Span = tuple[datetime | None, datetime | None]
-"""The begin, inclusive, and the end, exclusive, of a window; None is without a limit."""
+"""The start (inclusive) and the end (exclusive) of a time window; None means no limit on that side."""
 
 
 def cluster_config(table: Table, cluster: str) -> ClusterConfig:
@@ -72,7 +72,7 @@ def node_names(table: Table, config: ClusterConfig) -> Iterator[str]:
 
 
 def nodes_in_use(table: Table, config: ClusterConfig) -> Iterator[Item]:
-    """Read the row of each node that a cluster's node list contains, except retired nodes."""
+    """Yield the roster row of each registered node of a cluster, except retired nodes."""
     return (row for row in shard_rows(table, config, keys.NODE_ROW) if not row.get("retired"))
 
 

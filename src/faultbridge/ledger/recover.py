@@ -75,7 +75,7 @@ class RecoverTable:
     def _claim(self, clusters: list[ClusterConfig]) -> int:
         """Claim an epoch number: record it in the vault, a locked S3 bucket, and return it.
 
-        The number is above all that the vault records as claimed and all in the streams of `clusters`.
+        The number is greater than every number claimed in the vault and every epoch in the streams of `clusters`.
         """
         used = [int(key.removeprefix(layout.EPOCHS)[:4]) for key in self.vault.list(layout.EPOCHS)]
         for config in clusters:

@@ -20,17 +20,17 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item, Key
 
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, Misconfigured)
-"""What reading a damaged item raises."""
+"""The errors that can occur when a damaged item is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnchoredHashes:
     """The hashes of a cluster's entries that are stored in the vault, by stream, epoch and sequence.
 
-    The vault is a locked S3 bucket. `known` holds the hashes from anchors (hourly records of where each stream ends)
-    and sealed manifests (lists of the entries of a day), `sealed` only those from sealed manifests. `recovered` holds
-    the epochs that `faultbridge recover` started. `breaks` holds the defects of the objects in the vault. `anchors` is
-    the number of anchors and sealed manifests that were read.
+    The vault is a locked S3 bucket. `known` are the hashes from anchors (hourly records of where each stream ends) and
+    from sealed manifests (lists of the entries of a day). `sealed` are only the hashes from sealed manifests.
+    `recovered` are the epochs that `faultbridge recover` started. `breaks` are the defects of the objects in the vault.
+    `anchors` is the number of anchors and sealed manifests that were read.
     """
 
     known: Mapping[str, KnownHashes] = field(default_factory=dict)
@@ -54,7 +54,7 @@ def row_break(stream: str, key: Key, detail: str) -> Break:
 class StreamVerification:
     """Verifies one stream of entries; `entries` is the number of entries read.
 
-    `anchored` holds the hashes in the vault with which the entries are compared. If it is None, only the table is
+    `anchored` are the hashes in the vault with which the entries are compared. If it is None, only the table is
     checked.
     """
 

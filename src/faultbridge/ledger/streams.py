@@ -36,7 +36,7 @@ def heads_of(table: Table, stack: Stack, config: ClusterConfig) -> dict[str, Hea
 
 
 def partition(stream: Stream) -> str:
-    """Return the table partition that holds a stream's entries."""
+    """Return the table partition that contains a stream's entries."""
     if stream.node is None:
         return keys.cluster_partition(stream.cluster)
     return keys.node_partition(NodeKey(stream.cluster, stream.node))

@@ -83,7 +83,7 @@ class TimelineQuery:
         )
 
     def _is_of_device(self, item: Mapping[str, Any], device: str) -> bool:
-        """Return whether an entry is about a device, which a serial number or a UUID names.
+        """Return whether an entry is about the device with this serial number or UUID.
 
         - An entry that names a UUID is compared with the device.
         - Any other entry of a job or case is compared by serial number.

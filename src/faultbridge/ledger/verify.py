@@ -54,7 +54,7 @@ class Verify:
     def __call__(self, cluster: str, node: str | None = None, anchored: AnchoredHashes | None = None) -> Verified:
         """Verify one node's stream, or all streams of a cluster if no node is given.
 
-        `anchored` holds the hashes in the vault with which the entries are compared. If it is None, only the table is
+        `anchored` are the hashes in the vault with which the entries are compared. If it is None, only the table is
         checked. Raises Rejected `unknown_cluster`, and `unknown_node` if the given node is not registered.
         """
         verified = Verified()

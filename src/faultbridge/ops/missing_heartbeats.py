@@ -18,7 +18,7 @@ from faultbridge.ops.silent_instances import MAX_PROBED
 from faultbridge.rules.rulebook import rules_of
 
 MAX_CHECKED_AGAIN = 20
-"""How many nodes of a cluster whose missing heartbeat is recorded already one sweep checks again; each is one read."""
+"""Per cluster, one sweep checks this many nodes with a recorded missing heartbeat again. Each check is one read."""
 
 
 def report_missing_heartbeats(

@@ -23,7 +23,7 @@ MAX_PROBED = 5
 """Maximum silent nodes of a cluster that one sweep probes."""
 
 PAUSE = timedelta(minutes=10)
-"""How long an orchestrator that did not answer is not asked again."""
+"""How long an orchestrator that did not answer is not called again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def narrowed(plan: SweepPlan, table: Table, now: datetime) -> SweepPlan:
 
 
 def plan_for(clusters: Sequence[str], shards: Mapping[str, int], now: datetime) -> SweepPlan:
-    """Return the plan for clusters of which `shards` has the number of shards of each."""
+    """Return the plan for these clusters; `shards` maps each registered cluster to its number of shards."""
     retries = numbers_to_read(dict.fromkeys(shards, 1), now)
     return SweepPlan(clusters, numbers_to_read(shards, now), retries)
 

@@ -6,7 +6,7 @@ from faultbridge.domain.entries import EntryType
 from faultbridge.pager.page_rule import CLUSTER_SHOW, CLUSTER_TIMELINE, INCIDENT_SHOW, PageKind, PageRule
 
 _INCIDENT_COMMANDS = (CLUSTER_TIMELINE, INCIDENT_SHOW)
-# During maintenance, a faulty node opens no case and sends no page; the same holds for many faulty nodes.
+# During maintenance, a faulty node opens no case and sends no page; the same applies to many faulty nodes.
 _INCIDENT, _EXPIRED = (
     PageKind(name, EntryType.CLUSTER_INCIDENT.value, _INCIDENT_COMMANDS, "incident", postponed=True, replaces=replaced)
     for name, replaced in (("incident", None), ("incident-expired", "incident"))

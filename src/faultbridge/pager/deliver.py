@@ -146,13 +146,13 @@ class Paging:
         delivered again.
         """
         pages = self._open_pages
-        # A page without a resolve must still be unsent: the end of a maintenance sends postponed pages at any time.
+        # If no resolve is sent, the open page must still be unsent: `remind` may have sent it after a maintenance.
         deleted = pages.delete(opened.page, if_unsent=not opened.individual)
         write = pages.put(opened) if rule.state is PageState.TRIGGERED else deleted
         try:
             self._notifications.finish(event, rule, message_id, [write])
         except Conflict as conflict:
-            # A withheld page that is not recorded is in no summary. The next delivery finds out what was in the way.
+            # A withheld page that is not recorded is in no summary, so the event must be delivered again.
             if not opened.individual:
                 raise Transient(f"the page was not sent, and this was not recorded: {conflict}") from conflict
             _log("page not recorded", event, rule, "a later event was recorded in the meantime")

@@ -1,6 +1,6 @@
 """Pages about repairs that an operator stopped: a denied approval, or a node that was quarantined.
 
-These pages have the urgency `notice`, because an operator already knows about the fault.
+These pages have the urgency `notice`, because an operator is already aware of the fault.
 """
 
 from __future__ import annotations

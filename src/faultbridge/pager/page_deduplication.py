@@ -152,7 +152,11 @@ def _is_new(record: Item | None, state: PageState) -> bool:
 
 
 def _possibly_sent(record: Item | None, state: PageState) -> bool:
-    """Return whether an earlier send of this page, or of the trigger that it resolves, was interrupted."""
+    """Return whether the last send for this page key was interrupted, so that recipients may have the page.
+
+    A trigger and its resolve have the same key. For a resolve, the result is also True if the send of its trigger was
+    interrupted.
+    """
     if record is None:
         return False
     return record["state"] == SENDING or (state is PageState.RESOLVED and bool(record.get("possibly_sent")))

@@ -59,7 +59,7 @@ def placement_data(placement: Placement) -> dict[str, Any]:
 
 
 def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy) -> Draft:
-    """Draft the entry of a change: a note for a `Change` without condition. `catalog` is the catalog's version."""
+    """Draft the entry of a change; a note if it has no condition. `catalog` is the catalog's version."""
     if change.condition is None:
         return note(
             kind=_NOTE_KINDS[change.kind],
@@ -131,7 +131,7 @@ def case_change(
     """Draft the timeline entry of a case's transition; the closing entry has the milliseconds per phase.
 
     If the node's `state` is given, the entry also has the fault message, the instance and the placement, so that a
-    consumer of this one event knows where to look and what failed.
+    consumer of the event needs no other event to find out what failed and where.
     """
     closing, request = not case.status.live, case.pending_approval
     return Draft(

@@ -87,7 +87,7 @@ def _in_seconds(document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
 
 
 def _leaves(value: Any, given: Any, path: str = "") -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401 - JSON
-    """Yield path, value and origin of each value in a part of a policy that contains no further fields.
+    """Yield the path, value and origin of each single value in a part of a policy.
 
     `value` is the part with defaults, `given` the same part with only what the file sets, and `path` the path of the
     part. In a path, a breaker is named by its scope, and a maintenance window by its index from 0.

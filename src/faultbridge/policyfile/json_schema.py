@@ -57,7 +57,7 @@ def schema_at(location: Iterable[int | str]) -> Mapping[str, Any]:
 def resolved(field: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the JSON Schema of a field with its `$ref`, if it has one, replaced by the definition to which it refers.
 
-    The schema of a field that allows null and one other type is that type's schema with the member `nullable`.
+    If the field allows null and one other type, the result is the schema of that type with the member `nullable`.
     """
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]

@@ -91,7 +91,7 @@ STEP_DEADLINES = {
 """The longest deadline of each step in seconds: an hour less than the time-out of its state in the state machine."""
 
 REPLACEMENT_SECONDS = 15 * 3_600
-"""The longest sum of the deadlines of a replacement: with its other states it ends before the state machine does."""
+"""The longest sum of the deadlines of a replacement. The other states still fit into the state machine's timeout."""
 
 
 def _within(name: str) -> Any:  # noqa: ANN401 - what pydantic returns

@@ -1,6 +1,6 @@
-"""Interfaces of everything outside the process, as protocols.
+"""Ports: interfaces (protocols) to the systems outside the process.
 
-`adapters/` implements the interfaces on AWS and Kubernetes, `simulation/fakes` implements them in memory, and
+`adapters/` implements them on AWS, Kubernetes and Slurm, `simulation/fakes` implements them in memory, and
 `tests/contracts` runs the same tests against both. Every call may raise `Transient` (retry later) or `Misconfigured`
 (an operator must fix it). A docstring names any other error.
 
@@ -85,7 +85,7 @@ _NAMES = {
     "volumes": "Attachment Volume VolumeAttachments Volumes",
     "workflow": "ExecutionStatus Workflow",
 }
-"""The names of each module."""
+"""The names that this package exports from each of its modules, separated by spaces."""
 
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -67,7 +67,7 @@ class CallResult:
     def inconclusive(self) -> bool:
         """Return whether it is unknown if the call had an effect.
 
-        This is the case without a response, and after a refusal because of load or a concurrent change.
+        It is unknown without a response, and after a refusal because of load or a concurrent change.
         """
         return self.no_response or self.failure in _INCONCLUSIVE
 
@@ -146,7 +146,7 @@ class LaunchedInstance:
     running: bool = True
     slot: str | None = None
     case: str | None = None
-    """The case, or the owner in the spare pool, that it was launched for; None if its provider launched it."""
+    """The id of its case, or its `Spare.owner` in the spare pool; None if its provider launched it."""
 
     @property
     def host_names(self) -> tuple[str, ...]:
@@ -171,15 +171,15 @@ class Provider(Protocol):
         """Return what one capacity source reports for a successor; `ABSENT` if there is no such source."""
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return the instances of the group that were launched after a time, oldest first."""
+        """Return the running instances of the group that were launched since a time, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
     """A request to launch, or to find again, the successor of a case or an instance for the spare pool.
 
-    `case` is the case's id or the owner name of the pool's position; the instance is tagged with it. A `token` launches
-    at most one instance. `instance_types` are tried in order; if there are none, the launch template decides.
+    `case` is the id of the case, or `Spare.owner` for the spare pool; the instance is tagged with it. A `token`
+    launches at most one instance. `instance_types` are tried in order; if there are none, the launch template decides.
     `instead_of` is the instance to replace, if any, and `spare` the spare that the case took from the pool, if any.
     """
 
@@ -193,7 +193,7 @@ class LaunchRequest:
 
 
 class Launcher(Protocol):
-    """Launches successors, of the first instance type with capacity, for groups that launch none themselves."""
+    """Launches successors for groups that launch none, with the first instance type that has capacity."""
 
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
         """Return the live instances that were launched for the request's case, and its `spare`, oldest first.

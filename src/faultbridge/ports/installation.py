@@ -17,7 +17,7 @@ from faultbridge.ports.workflow import Workflow
 
 
 class ComputeAccess(Protocol):
-    """The ports that change or verify the instances of one AWS account, each by its configured name."""
+    """The ports that change or verify the instances of one AWS account, or collect their logs."""
 
     @property
     def providers(self) -> Mapping[str, Provider]:

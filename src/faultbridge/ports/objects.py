@@ -9,10 +9,10 @@ from faultbridge.storage.wire.archive_lines import ArchiveLine
 
 
 class ObjectStore(Protocol):
-    """Stores raw records and evidence under the hash of their content."""
+    """Stores raw records and evidence under keys that contain a hash of the content."""
 
     def put(self, key: str, body: bytes) -> None:
-        """Store bytes under a key that is a hash of the content, so a repeated call changes nothing."""
+        """Store bytes under a key that contains their hash, so a repeated call changes nothing."""
 
     def get(self, key: str) -> bytes | None:
         """Return the bytes under a key, or None if the key does not exist."""

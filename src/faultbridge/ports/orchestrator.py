@@ -19,8 +19,8 @@ class ClusterNode:
 
     - `host_names` are the names of the current instance. A successor has other host names.
     - `aliases` are permanent names of the node. They stay when a successor replaces the instance.
-    - `keeps_name` is True if the name `node` stays too. If it is False, `node` is the host name of an instance, which
-      may be a former one.
+    - `keeps_name` is True if the name `node` stays too. If it is False, `node` is the host name or id of an
+      instance, which may be a former one.
     - `case` is the id of the node's live case, or None.
     """
 

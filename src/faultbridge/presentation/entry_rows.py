@@ -108,7 +108,7 @@ _TONES = {
     "Cluster Incident Change": INCIDENT,
 }
 _NAMED = frozenset({*_TONES, "Node Replacement Step"})
-"""The types whose text of what happened consists of names of this product; that of others may come from a source."""
+"""Entry types whose text contains only names of Faultbridge. The text of other types may come from a source."""
 
 
 def _is_quoted(entry: Document) -> bool:

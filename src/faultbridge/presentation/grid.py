@@ -13,7 +13,7 @@ from faultbridge.dataclass import dataclass
 from faultbridge.presentation.tones import NODE, Mark, mark
 
 MAX_SINGLE_NODES = 1_000
-"""Above this number of nodes, the healthy nodes of a group are one number."""
+"""If a cluster has more nodes, healthy nodes are only counted, not listed."""
 
 IN_SERVICE = frozenset({"healthy", "degraded"})
 

@@ -1,4 +1,4 @@
-"""GPUs of nodes: the devices that the nodes of a job had, if their instances are still the same."""
+"""GPUs of nodes: the devices of nodes whose instance has not changed since a time."""
 
 from __future__ import annotations
 

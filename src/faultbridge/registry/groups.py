@@ -85,9 +85,9 @@ class Group:
         return [row for row in self.missing if row.get("retired") and row.get("instance") not in self.members]
 
     def is_joined_by(self, instance: Instance) -> bool:
-        """Return whether an instance joined the group as a new one, after the group was first read.
+        """Return whether an instance was launched after the group was first read.
 
-        Such an instance has never run jobs.
+        Such an instance joined the group as a new instance, and has never run jobs.
         """
         launched, known_since = instance.launched_at, self.known_since
         # Launch times are whole seconds.

@@ -42,7 +42,7 @@ class JobViews:
         return recorded_job(self.table, cluster, job_id)
 
     def all(self, cluster: str) -> tuple[Job, ...]:
-        """Return every running or possibly resumable job of a cluster, sorted by id."""
+        """Return every followed job of a cluster, sorted by id."""
         return self._read(cluster, self._rows(cluster))
 
     def first(self, cluster: str, limit: int, node: str | None = None) -> FollowedJobs:

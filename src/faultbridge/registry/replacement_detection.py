@@ -76,7 +76,7 @@ class ReplacementDetection:
         """Take a node out of service because its instance is gone and Faultbridge did not release it.
 
         Returns False, without a change, if another instance backs the node, if another run has retired the node, or if
-        the node has a live case that does not only wait for the provider's repair.
+        a live case controls the node. A case that only waits for the provider's repair does not control it.
         """
         reason = f"{EXTERNAL}: {instance_id} is gone"
 

@@ -1,4 +1,4 @@
-"""Retirement: removes a node from its cluster, by order or after an update replaced the node.
+"""Retirement: removes a node from its cluster, by an operator's order or after an update replaced it.
 
 The node's timeline stays readable. Its aliases are deleted, its live case is resolved, and no action follows.
 """
@@ -125,14 +125,14 @@ def _resolved(case: Case, now: datetime) -> Case:
 
 
 def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now: datetime) -> bool:
-    """Return whether an update of a group has replaced the group's vacant nodes, if there are any, by other nodes.
+    """Return whether an update completed a group with other nodes, in place of its vacant nodes.
 
     A vacant node has no serving instance. The result is True if the group has an update hold, the provider reports the
     group as complete, enough of its members serve, and each of these has a node. A vacant node then gets no new
     instance. While an instance has no node, the result is False, because the instance may still be attached to a vacant
     node.
 
-    The hold of an update that ended counts as long as it is stored. That of a running update counts until its deadline.
+    The hold of a running update counts until its deadline. The hold of an ended update counts as long as it is stored.
     """
     reported = status.groups.get(group.name)
     holds = (one for one in config.update_holds if one.group == group.name)

@@ -2,7 +2,7 @@
 
 A row repeats a few values of the node's state, so that a sync reads a whole cluster with few calls. Its attribute
 `described` is the id of the node's instance once the provider has returned all names and failure domains of the
-instance. Until then, a sync asks the provider to describe the instance.
+instance. Until then, each sync requests them from the provider again.
 """
 
 from __future__ import annotations
@@ -108,10 +108,10 @@ def rows_by_group(rows: Iterable[Item]) -> dict[str, list[Item]]:
 
 
 def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:
-    """Return the instance of a roster row with its stored names and those in `orchestrator`; None if nothing is new.
+    """Return a row's instance with the orchestrator's names and the opt-out; None if nothing is new.
 
-    `orchestrator` describes the instance with the orchestrator's names and with the opt-out. Nothing is new if the row
-    already contains these names and the same opt-out. If `orchestrator` is None, only an opt-out that ended is new.
+    The result also has the names that the row stores. Nothing is new if the row already contains the names and the
+    opt-out of `orchestrator`. If `orchestrator` is None, only an opt-out that ended is new.
     """
     stored = row.get("names")
     names = tuple(str(name) for name in stored) if isinstance(stored, list) else ()

@@ -49,7 +49,7 @@ class CaseView:
         return durations(self.case, self.case.closed_at or now)
 
     def age(self, now: datetime) -> int:
-        """Return the age of the case in milliseconds, for a closed case until its closure."""
+        """Return the age of the case in milliseconds; the age of a closed case ends at its closure."""
         return ((self.case.closed_at or now) - self.case.opened_at) // timedelta(milliseconds=1)
 
 

@@ -54,7 +54,7 @@ class ReadyCase:
 class AdmittedBatch:
     """The nodes of one batch whose cases were admitted to repair.
 
-    `full` is True if no repair slot is left for the other cases of the batch.
+    `full` is True if the other cases of the batch may not start now, for example because no repair slot is left.
     """
 
     admitted: Sequence[NodeState] = ()
@@ -104,11 +104,11 @@ def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> U
 
 
 def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: datetime) -> dict[str, datetime]:
-    """Return until when replacements are postponed in each group without EC2 capacity (dry group).
+    """Return the end of the postponement of replacements for each group without EC2 capacity (dry group).
 
     `holding` are the cases that are being admitted and take slots. If one of them is a replacement in a dry group, its
     attempt checks the capacity again, so further replacements in this group wait for `CAPACITY_CHECK_TIME`. A group
-    whose time passed more than `FORGET_DRY_AFTER` ago is left out.
+    whose postponement ended more than `FORGET_DRY_AFTER` ago is left out.
     """
     kept = {group: until for group, until in control.no_capacity_until.items() if until > now - FORGET_DRY_AFTER}
     checked = {one.state.placement.group for one in holding if one.repair_action is RepairAction.REPLACE_NODE}
@@ -157,14 +157,14 @@ def ask_operator(
     by_rule: bool = True,
     rule: str | None = None,
 ) -> Transition:
-    """Ask an operator to approve this repair action for the next attempt of a queued case.
+    """Request an operator's approval of this repair action for the next attempt of a queued case.
 
     - `answer_by`: the deadline for the operator's answer.
     - `by_rule`: False if no policy rule requires the approval, but the attempt found no evidence of EC2 capacity.
     - `rule`: the name of the policy rule that requires the approval; None means the rule of the case. The rule is added
       to the rules that govern the case, so that it applies to later attempts even if its fault has ended.
 
-    A canceled case asks only about a verification, because its next attempt does nothing else.
+    For a canceled case, only a verification is requested, because its next attempt does nothing else.
     """
     case = state.live_case
     if case is None or (case.cancelled and repair_action is not RepairAction.VERIFY):

@@ -64,7 +64,7 @@ def _is_committed(append: Append, group: Sequence[NodeDraft]) -> bool:
 def _draft_each(
     append: Append, changes: Mapping[NodeKey, Revise], actor: Actor
 ) -> tuple[list[NodeDraft], list[Exception]]:
-    """Return the drafts of the nodes' changes, and the errors of nodes whose state or change failed to compute."""
+    """Return the drafts of the nodes' changes, and the errors that occurred while they were computed."""
     wanted = {keys.node_state(node): node for node in changes}
     found = append.table.get_many(wanted)
     drafts: list[NodeDraft] = []

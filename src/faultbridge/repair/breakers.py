@@ -85,9 +85,9 @@ class Breakers:
 
 
 def _update_budget(control: Control, limits: Limits, now: datetime) -> tuple[bool, tuple[Draft, ...]]:
-    """Return whether the hourly budget is used up now, and an entry if this differs from the stored `control`.
+    """Return whether the hourly budget is used up now, and the entry that records a change of this.
 
-    Without a difference, the second value is empty.
+    If `control` already stores the same value, nothing changed, and there is no entry.
     """
     starts = list(recent_starts(control, now))
     used_up = len(starts) >= limits.per_hour

@@ -99,10 +99,10 @@ class CaseOrders:
     def deny(
         self, case_id: str, order: OperatorOrder, attempt: int | None = None, action: RepairAction | None = None
     ) -> NodeState:
-        """Deny the repair that waits for approval, which escalates its case to an operator.
+        """Deny the repair that waits for approval, and escalate its case; returns the state of its node.
 
-        Parameters, result and errors are those of `approve`. Here, `answered` means that the request was already
-        approved.
+        With `attempt` or `action`, only a request for this attempt or this repair action is denied. Raises Rejected for
+        the same reasons as `approve`; here, `answered` means that the request was already approved.
         """
 
         def revise(state: NodeState, case: Case, now: datetime) -> Transition:

@@ -39,7 +39,7 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.projections import UNHEALTHY
 
 Revise = Callable[[ClusterState], ClusterState]
-"""Returns a cluster's state with what its provider reports."""
+"""A function that returns a cluster's state with the report of its provider added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class ClusterRollup:
         return after
 
     def _first_registration(self, config: ClusterConfig) -> str | None:
-        """Return the event id of the last status change of any node, or None if the cluster has no nodes.
+        """Return the event id of the last status change of one node, or None if the cluster has no nodes.
 
         It is the cause of the first entry of a cluster.
         """

@@ -64,7 +64,7 @@ class Dispatch:
         return QueuedCases(self.append)
 
     def __call__(self, cluster: str, limit: timedelta = MAX_ADMITTING) -> DispatchResult:
-        """Admit the cases that may start, for at most a limited time.
+        """Admit the cases that may start, for at most the time `limit`, and start their executions.
 
         Raises Misconfigured if the cluster is unknown or has no slots.
         """
@@ -132,7 +132,7 @@ class Dispatch:
             return self._admit_each((pick for pick in picks if self.clock.now() < until), rules)
 
     def _admit_each(self, picks: Iterable[QueuedCase], rules: Rules) -> AdmittedBatch:
-        """Admit cases one by one after a commit of all had a conflict; stop at the first case without a free slot."""
+        """Admit cases one by one after a conflict in their common commit; stop at the first refused case."""
         admitted: list[NodeState] = []
         for pick in picks:
             batch = self._admit_one(pick, rules)
@@ -174,8 +174,8 @@ class Dispatch:
         """Return the case with its next repair action, or None if the case may not start now.
 
         The index row of the case names only one policy rule. The approvals, windows and dry runs of all rules that
-        govern this repair action (`governing_rules`) are therefore checked here. Before None is returned, the case is
-        escalated if no repair action is left, or its dry run or what it waits for is recorded.
+        govern this repair action (`governing_rules`) are therefore checked here. If the result is None, the case was
+        escalated because no repair action is left, its dry run was resolved, or what it waits for was recorded.
         """
         choice = choose_repair_action(state, case, rules.policy)
         action = choice.repair_action

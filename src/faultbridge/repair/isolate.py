@@ -81,9 +81,12 @@ class Isolate:
     ) -> IsolationResult:
         """Isolate one node whose state the caller has just read; uncordon it if it no longer needs isolation.
 
-        `control` has the cluster's controls if the caller has just read them, else None. Where Faultbridge repairs, a
-        node that a breaker in `control` keeps in service is not isolated (HELD). Before any other node in service is
-        isolated there, the controls are read again, because a breaker may have opened since.
+        - `ordered` is True if the node is isolated because its repair starts.
+        - `control` has the cluster's controls, with its circuit breakers, if the caller has just read them, else None.
+
+        Breakers are checked only in a cluster that Faultbridge repairs, and only for a node in service. If a breaker in
+        `control` keeps the node in service, the result is HELD. Otherwise the breakers are read from the table and
+        checked again before the node is isolated, because one may have opened since.
         """
         config = rules.config
         permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None

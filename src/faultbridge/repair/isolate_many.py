@@ -20,7 +20,7 @@ from faultbridge.repair.isolation_rules import breaker_holds, needs_isolation
 from faultbridge.rules.rulebook import rules_of
 
 GROUP = 15
-"""How many nodes are isolated between two reads of the breakers, where no orchestrator is called."""
+"""In a cluster without an orchestrator, how many nodes are isolated between two reads of the breakers."""
 
 Results = Mapping[str, IsolationResult]
 
@@ -29,7 +29,8 @@ Results = Mapping[str, IsolationResult]
 class IsolateMany:
     """Isolates many nodes of a cluster.
 
-    Nodes of a cluster that Faultbridge repairs and that has no orchestrator are isolated in groups, others one by one.
+    If Faultbridge repairs the cluster, and the cluster has no orchestrator, the nodes are isolated in groups.
+    Otherwise, they are isolated one by one.
     """
 
     isolate: Isolate
@@ -43,9 +44,9 @@ class IsolateMany:
         nodes. In other clusters, and for a node whose isolation is already requested, a function isolates one node. The
         key of a function is the names of its nodes, joined by `, `.
 
-        `control` has the cluster's controls if the caller has just read them. Where Faultbridge repairs, a node that a
-        breaker in `control` keeps in service is not isolated. Before any other node in service is isolated, the
-        controls are read again.
+        `control` has the cluster's controls, with its circuit breakers, if the caller has just read them. A node that
+        one of these breakers keeps in service is not isolated. For the other nodes in service, the breakers are read
+        and checked again before the nodes are isolated.
         """
         if not nodes:
             return {}

@@ -35,7 +35,7 @@ def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
 
 
 def confirm_cordon(state: NodeState, at: datetime) -> Transition:
-    """Return the node as isolated, because the orchestrator confirmed its cordon; its status stays."""
+    """Return the node as isolated after the orchestrator confirmed its cordon; its status does not change."""
     return Transition(*end_backoff(replace(state, isolation=Isolation.CONFIRMED), at))
 
 

@@ -1,4 +1,4 @@
-"""Isolation rules: which nodes must be isolated, and which the breakers keep in service."""
+"""Isolation rules: which nodes must be isolated, and which nodes the circuit breakers keep in service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OUT_OF_SERVICE = frozenset({NodeStatus.VALIDATING, NodeStatus.QUARANTINED, Node
 def breaker_holds(control: Control, state: NodeState, *, ordered: bool) -> bool:
     """Return whether a breaker of the cluster or of the node's failure domain keeps the node in service.
 
-    An open breaker does. A half-open breaker does too, unless the node's repair starts (`ordered`).
+    An open breaker permits no isolation. A half-open breaker permits it only if the node's repair starts (`ordered`).
     """
     breaker = control.breaker(state.placement.domain)
     return breaker is not None and (breaker.state is BreakerState.OPEN or not ordered)
@@ -27,8 +27,8 @@ def in_service(state: NodeState) -> bool:
 def needs_isolation(state: NodeState, *, ordered: bool) -> bool:
     """Return whether a node that is still in service must be isolated for its case.
 
-    The policy isolates a node at once, or keeps it in service until its repair. In the second case, the node is
-    isolated only with `ordered`: its repair starts. A node without an active fault needs no isolation, except if its
+    The policy isolates a node at once, or keeps it in service until its repair. In the second situation, the node is
+    isolated only when its repair starts (`ordered`). A node without an active fault needs no isolation, except if its
     case keeps the node out of service anyway.
     """
     case = state.live_case

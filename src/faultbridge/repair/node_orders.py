@@ -80,7 +80,7 @@ class NodeOrders:
         return self._order(key, revise)
 
     def return_node(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """Return to service a node that an operator fixed. If it is out of service, it is verified first.
+        """Return a node to service after an operator fixed it. If it is out of service, it is verified first.
 
         Raises Rejected `not_with_a_person` if the node has no escalated case. This order is accepted even if the
         provider, and not Faultbridge, repairs the cluster.

@@ -28,7 +28,7 @@ In a burst, each node has two entries, so this is the number of cases that one b
 MAX_BEFORE_REPAIRS = 30
 """How many refusals are recorded before the cases that may start are admitted, so that these need not wait."""
 GROUP = 50
-"""How many cases are read together before their refusals are recorded: a few transactions of cases just read."""
+"""How many cases are read at once. Their refusals are recorded, in a few transactions, before more cases are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class QueuedCases:
         return not admission.picks
 
     def record(self, admission: Admission, rules: Rules) -> None:
-        """Record the refusals of an admission, but only few of them before cases that may start."""
+        """Record the refusals of an admission; only a few of them if other cases may start now."""
         self.record_refusals(admission.refusals, rules, MAX_BEFORE_REPAIRS if admission.picks else MAX_REFUSALS)
 
     def record_refusals(self, refusals: Iterable[Refused], rules: Rules, limit: int = MAX_REFUSALS) -> None:

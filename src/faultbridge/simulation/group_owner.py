@@ -121,7 +121,7 @@ class GroupOwner:
     def quiet_until(self) -> datetime | None:
         """Return when the last update stops delaying repairs, which is 15 minutes after its end.
 
-        None if the last update still runs, or if no update ran. A simulated run does not end before this time.
+        Returns None if the last update still runs, or if no update ran. A simulated run does not end before this time.
         """
         last = self.updates[-1] if self.updates else None
         return None if last is None or last.ended is None else last.ended + UPDATE_GRACE

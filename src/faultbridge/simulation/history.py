@@ -29,10 +29,10 @@ from faultbridge.simulation.simulated_system import SimulatedSystem
 STEPS = 40
 RACKS = 2
 APPROVALS = tuple(tuple(RepairAction)[first:] for first in (1, 2, 3))
-"""The repair actions that an asking policy lets start only after approval: from reset, from reboot, or replacement."""
+"""Sets of repair actions that can require approval; a run uses one of these sets."""
 
 ASKING_CODES: tuple[tuple[str, ...], ...] = ((), ("xid.79",), ("xid.48", "gpu.*"), ("xid.79", "gpu.*"))
-"""The codes whose rule asks; without any, all rules ask."""
+"""Sets of fault codes whose repairs can require approval; a run uses one of them. The empty set means all codes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from random import Random
 
 _HOUR, _DAY = 3600.0, 86400.0
 _OFFSETS = (0.0, 0.0, -100.0, -300.0, -2700.0, -3 * _HOUR, -26 * _HOUR, -5 * _DAY, 600.0, 2 * _HOUR, 3 * _DAY)
-"""By how many seconds a clock is ahead; negative if it is behind. All are within the 14 days that a record may wait."""
+"""Possible clock errors in seconds, negative if the clock is behind. All are less than 14 days."""
 
 
 class NodeClocks:
@@ -28,6 +28,6 @@ class NodeClocks:
     def offset(self, instance: str) -> float | None:
         """Return the number of seconds by which an instance's clock is ahead, negative if it is behind.
 
-        None if the instance has no constant error; each of its records then has an error of its own.
+        Returns None if the instance has no constant error; each of its records then has an error of its own.
         """
         return Random(f"clock {self._seed} {instance}").choice(_OFFSETS) if self.wrong else None

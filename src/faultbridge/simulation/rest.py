@@ -27,7 +27,7 @@ from faultbridge.storage.codec import dump
 MAX_REST = timedelta(hours=60)
 IDLE_SWEEPS_AT_REST = 2
 INVENTORY_RUNS = timedelta(minutes=5)
-"""Within this time an inventory has read that an update is over."""
+"""Time after the grace period of an update, in which an inventory run reads that the update is over."""
 
 RESUME_AFTER_SECONDS = 60.0
 NO_HEARTBEATS = timedelta(days=30)
@@ -141,7 +141,7 @@ def _is_waiting(state: NodeState, now: datetime) -> bool:
 def end_cases(system: SimulatedSystem) -> Iterator[str]:
     """Fix each node with a live case, then return, replace or retire it, as operators would.
 
-    Yields a line for each case or incident that is still open after that.
+    After all three orders, yields a line for each case or incident that is still open.
     """
     orders = (_return, _replace, _retire)
     for number, order in enumerate(orders):

@@ -12,7 +12,7 @@ from faultbridge.simulation.fakes.clock import ManualClock
 
 Action = Callable[[], None]
 MAX_NESTING = 2
-"""How many handlers can run within one another; races of three cover races of more."""
+"""Maximum depth of calls to `run_others`: at most three handlers race."""
 
 
 class ScheduledCall(NamedTuple):

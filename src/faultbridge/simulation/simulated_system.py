@@ -57,7 +57,7 @@ SLURM_REST = "https://slurm.example.com"
 """The scheduler of the followed cluster, whose controller runs no commands of AWS Systems Manager."""
 
 INCIDENT_CHECK = timedelta(minutes=1)
-"""The pause between two sweeps while an incident is not over: the product's own, so that its maximum age is exact."""
+"""The interval of sweeps while an incident is unfinished. It is the real interval, so that maximum ages are exact."""
 
 MakeInjector = Callable[[FaultProfile, Random, Schedule, Journal], FaultInjector]
 

@@ -1,6 +1,6 @@
 """Storage: the items, keys, indexes and conditional writes of the one DynamoDB table, as plain values.
 
-Nothing here calls AWS: `adapters/dynamodb` executes the writes, and a fake table does in tests. Reading order:
+Nothing here calls AWS: `adapters/dynamodb` executes the writes; in tests, a fake table does. Reading order:
 
 - `writes`: puts, updates, deletes, checks and their conditions, and the indexes with the partitions of waiting work.
 - `keys`: the key of every kind of item.

@@ -40,7 +40,7 @@ _LOADERS: dict[Any, _Load] = {}
 _Dump = Callable[[Any], Value]
 _DUMPERS: dict[type, _Dump] = {}
 _PLAIN = frozenset({str, int, bool, types.NoneType})
-"""Types that are stored unchanged. Checked first, because most fields have such a type and this code is hot."""
+"""Types that are stored unchanged. Checked first, because most fields have such a type."""
 _CONTAINERS = dict, list
 """The types of attributes that are not stored when they are empty."""
 

@@ -19,7 +19,7 @@ LAST_SIGHTING = ":"
 """A sort key after every sighting of a device (they start with a time) and before its link."""
 
 SEEN = "SEEN#"
-"""The beginning of the sort key of a row of seen devices, in the partition of the node."""
+"""The prefix of the sort key of a row that lists the devices of an entry, in the node's partition."""
 
 FAULTY_SHARDS = 16
 
@@ -38,7 +38,7 @@ def sighting(device: str, position: str) -> Key:
 
 
 def faulty_partition(cluster: str, shard: int) -> str:
-    """Return the partition that lists the devices with a fault in one shard of a cluster."""
+    """Return one of the 16 partitions that list the devices of a cluster that had a fault."""
     return f"DEVICES#{cluster}#{shard}"
 
 

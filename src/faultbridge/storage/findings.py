@@ -17,7 +17,7 @@ from faultbridge.storage.writes import Absent, AnyOf, Below, Item, Key, Put
 
 FINDING, BASELINES = "FINDING#", "PEERS#"
 PARTS = 96
-"""An item holds at most 400 KB: a part of 1/16 would reach that with 12,500 nodes."""
+"""Number of items for a cluster's baselines. 16 items would reach the limit of 400 KB at 12,500 nodes."""
 
 FINDING_TTL = timedelta(days=365)
 """How long an ended finding counts for the precision of its detector. Its entries stay on the timeline."""

@@ -28,7 +28,7 @@ def held_case(cluster: str, shard: int, case: str) -> Key:
 
 
 def onsets(cluster: str) -> Key:
-    """Return the table key of the history of how often faults started, by failure domain."""
+    """Return the table key of a cluster's counts of fault starts, by fault family and failure domain."""
     return Key(keys.cluster_partition(cluster), "ONSETS")
 
 

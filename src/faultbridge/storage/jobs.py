@@ -18,7 +18,7 @@ from faultbridge.storage.writes import Absent, Delete, Equals, Key, Put, Update,
 JOB = "JOB#"
 
 FOLLOWED = "FOLLOWED#"
-"""The prefix of the rows of jobs that run, or ended and may become resumable, or whose callbacks are not delivered."""
+"""The prefix of the rows of followed jobs; `FollowedJob` states which jobs Faultbridge follows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def case(case_id: str) -> Key:
 
 
 def page_notification(case_id: str, page: str) -> Key:
-    """Return the key of the item that records that a page (an operator alert) was sent.
+    """Return the key of the item about one page (an operator alert), which prevents repeated messages.
 
     The arguments are the parts of the page's key before and after its last colon. `case_id` is the id of a case, or
     another subject such as a cluster. The item is written before the page is sent.

@@ -26,7 +26,7 @@ from faultbridge.storage.writes import Delete, Item, Key, Put, Update, Write
 
 UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS = "BAD#", "ADMISSION#", "HELD#", "CORDON#"
 WORK_ROWS, WORK_ROWS_END = frozenset({UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS, FOLLOWED}), "I"
-"""The prefixes of the rows that say what must be done. They precede all other rows of a shard: one query reads them."""
+"""The prefixes of rows of waiting work. They sort before all other rows, so one query reads them."""
 REMOTE_ATTRIBUTES = ("switch", "server", "target", "peer", "remote")
 """Attributes of a fault that name the remote object it is about, the most exact first."""
 _WITHOUT_ROW = frozenset({None, NodeStatus.HEALTHY, NodeStatus.RETIRED})
@@ -124,7 +124,7 @@ def _repeated(state: NodeState) -> Item:
 
 
 def _isolation_row(state: NodeState, now: datetime) -> Item | None:
-    """Return the row of a node that the orchestrator may have cordoned without confirmation, or None."""
+    """Return the row of a node whose isolation is requested but not confirmed, or None."""
     if state.isolation is not Isolation.REQUESTED or state.status in {None, NodeStatus.RETIRED}:
         return None
     key = keys.requested_isolation(state.key.cluster, state.shard, state.key.node)

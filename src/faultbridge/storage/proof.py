@@ -59,7 +59,7 @@ class ItemKind:
         object.__setattr__(self, "listed", frozenset({"pk", "sk", *proofs, *parts}))
 
     def matches(self, key: Key) -> bool:
-        """Return whether an item with this key is of this kind of item."""
+        """Return whether an item with this key is of this kind."""
         return re.fullmatch(self.pk, key.pk) is not None and re.fullmatch(self.sk, key.sk) is not None
 
     def lists(self, attribute: str) -> bool:

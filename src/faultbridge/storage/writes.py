@@ -150,7 +150,7 @@ NUMBERS = range(16)
 """The numbers of the partitions of each kind of work."""
 
 USED_BY_SHARD = 2
-"""How many partitions the nodes of one shard of a cluster use, because most of their changes write two rows."""
+"""How many partitions of each kind of work a shard uses, because most node changes write two rows."""
 
 
 class Work(Enum):

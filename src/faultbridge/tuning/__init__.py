@@ -2,7 +2,6 @@
 
 A trace is a list of all faults of a group of servers over some time.
 
-
 - `search_space`: the numbers of a policy that the search may change, as a policy file.
 - `search`: the search by Optuna; it minimizes lost GPU-hours and needless evictions.
 - `evidence`: the policy file of the result, with the evidence in comments.

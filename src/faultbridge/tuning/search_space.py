@@ -27,7 +27,8 @@ class Numbers:
     - `actions` is the name of a set of repair actions in `ACTIONS`.
     - With `keep_in_service`, a node with a fault of `SOFT_CODES` is not isolated before its wait has ended.
 
-    The defaults are those of the packaged policy, except that `soft_wait` is two minutes.
+    The defaults are those of the packaged policy, with two exceptions: `soft_wait` is two minutes instead of 90
+    seconds, and `SOFT_CODES` also contains `host.not_ready`.
     """
 
     soft_wait: int = 2

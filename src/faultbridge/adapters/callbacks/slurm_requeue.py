@@ -14,7 +14,7 @@ JOB_ID = re.compile(r"[0-9]{1,10}(_[0-9]{1,10})?")
 FAILED = frozenset({"FAILED", "NODE_FAIL", "BOOT_FAIL", "TIMEOUT", "OUT_OF_MEMORY", "PREEMPTED"})
 ENDING = frozenset({"COMPLETING", "STOPPED", "SUSPENDED"})
 HELD_AFTER_FAILURE = "job_requeued_in_held_state"
-"""The reason that Slurm gives for RequeueExitHold and `requeuehold`; a job that a user holds has another one."""
+"""Slurm's reason for RequeueExitHold and `requeuehold`. A job that a user holds has another reason."""
 
 
 class SlurmRequeue:

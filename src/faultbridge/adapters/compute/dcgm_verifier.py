@@ -51,7 +51,7 @@ class DiagTest(Protocol):
 
     @property
     def hardware(self) -> bool:
-        """Return False if a failure is one of the configuration, such as disabled persistence mode; else True."""
+        """Return False if all errors are about settings, such as disabled persistence mode; else True."""
 
     @property
     def line(self) -> str:

@@ -82,7 +82,7 @@ class FleetLauncher:
     def assign(self, instance_id: str, case: str) -> CallResult:
         """Set the case tag of a spare instance to the case that takes the instance.
 
-        Until this call, the tag contains the id of the spare slot for which the instance was launched.
+        Until this call, the tag contains the owner in the spare pool (`Spare.owner`).
         """
         try:
             self._clients.ec2.create_tags(Resources=[instance_id], Tags=[{"Key": CASE_TAG, "Value": case}])

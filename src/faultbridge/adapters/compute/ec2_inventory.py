@@ -28,7 +28,7 @@ INSTANCES_AT_ONCE = 100
 GROUPS_AT_ONCE = 50
 GONE = frozenset({"shutting-down", "terminated"})
 REPLACING = frozenset({"Pending", "InProgress", "Cancelling", "RollbackInProgress"})
-"""Statuses in which a refresh replaces instances. One that is `Baking` has replaced all of them."""
+"""Statuses in which a refresh replaces instances. In the status `Baking`, it has replaced all of them."""
 
 
 class Ec2Inventory:

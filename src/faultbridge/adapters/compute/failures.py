@@ -1,4 +1,4 @@
-"""Return a failure code for an error of a call to EC2 or Auto Scaling that changes something."""
+"""Failure codes for the errors of calls that change something in EC2 or Auto Scaling."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MAX_DESCRIBED = 100
 """Maximum nodes of a group that one call of `describe` reads: SageMaker describes one node per call."""
 
 SERVING = frozenset({"Running"})
-"""A node that is updated or tested by HyperPod runs no jobs; it becomes a member that serves when it runs again."""
+"""Statuses of a node that serves. While HyperPod updates or tests a node, it has another status."""
 
 KUBERNETES_PREFIX = "hyperpod-"
 LOGICAL_ID_SHOWN = 8

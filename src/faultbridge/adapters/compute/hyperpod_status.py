@@ -34,7 +34,7 @@ GROUP_CONDITIONS: Mapping[str, ConditionKind] = {
 SYSTEM_UPDATING = "SystemUpdating"
 SOFTWARE_UPDATES = frozenset({"InProgress", "RollbackInProgress"})
 OCCUPIED = frozenset({"Pending", SYSTEM_UPDATING, CHECKING, FAILURE})
-"""Statuses of a node that runs no jobs but keeps its instance; the instance of one that is shut down counts as gone."""
+"""Statuses of a node that runs no jobs but keeps its instance; the instance of a node that shuts down is gone."""
 NO_MESSAGE = "SageMaker gives no reason"
 
 

@@ -45,7 +45,7 @@ START_LIMIT = timedelta(minutes=15)
 PREFIX = "sagemaker.amazonaws.com/"
 HEALTH_LABEL, CHECK_LABEL = f"{PREFIX}node-health-status", f"{PREFIX}deep-health-check-status"
 LEFT_CHECK = frozenset({Progress.OBSERVED, Progress.INTERRUPTED})
-"""The progress of a check in which the node was seen; with a status other than that of a check, the node left it."""
+"""Progress of a check in which the node was seen. If it is in no check now, it has left that check."""
 
 WARNINGS = frozenset({"Warn", "Error"})
 # SageMaker has no error code for a cluster that already runs a check.

@@ -5,5 +5,5 @@ Read in this order:
 - `table`: `DynamoTable`, which implements `Table`
 - `expressions`: conditions, updates and key ranges as DynamoDB expressions
 - `values`: conversion between Python values and DynamoDB's typed JSON
-- `throttling`: errors and retries of throttled transactions
+- `throttling`: errors of canceled transactions, and the retry setting after throttling
 """

@@ -1,4 +1,4 @@
-"""Recognize and retry DynamoDB transactions that were throttled."""
+"""Recognize throttled DynamoDB transactions, and define the retry setting that `table` uses."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ FIELD_MANAGER = "faultbridge"
 TOKEN_PREFIX = "k8s-aws-v1."  # noqa: S105 - the public prefix of every token
 TOKEN_SIGNED_SECONDS = 60
 TOKEN_KEPT_SECONDS = 600.0
-"""A token is valid for 15 minutes, independent of the signed expiry."""
+"""Seconds for which a token is used. EKS accepts it for 15 minutes, independent of the signed expiry."""
 
 _LOCAL = frozenset({"127.0.0.1", "localhost"})
 T = TypeVar("T")

@@ -17,7 +17,7 @@ MIRROR = "kubernetes.io/config.mirror"
 """Annotation of a static pod, which the kubelet runs from a local file; the API cannot evict it."""
 
 BUDGET = "DisruptionBudget"
-"""The reason of a 429 that a disruption budget causes. Any other 429 says that the API is overloaded."""
+"""The reason of a 429 that a disruption budget causes. Any other 429 means that the API is overloaded."""
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 MAX_LISTED = 5

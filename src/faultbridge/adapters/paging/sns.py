@@ -35,7 +35,7 @@ class SnsPager:
         self._form_topics = form_topics or {}
 
     def send(self, page: PageMessage) -> str:
-        """Publish the page to the topic of its urgency, and to each additional topic for whose format it has a body.
+        """Publish the page to the topic of its urgency, and to the topics of the formats that it has.
 
         Returns the message id from the topic of its urgency. Raises ValueError if the page has no `default` body, or
         more than ten attributes.

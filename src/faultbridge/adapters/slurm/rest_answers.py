@@ -25,7 +25,7 @@ NOT_HOLDING = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
     | {"PENDING", "PREEMPTED", "REVOKED", "TIMEOUT"}
 )
-"""The states of a job that holds no node, unless it is also COMPLETING."""
+"""The states of a job that uses no node, unless the job is also COMPLETING."""
 
 
 def document_of(answer: Answer, action: str) -> Document:

@@ -28,7 +28,7 @@ from faultbridge.ports import Verdict, Verification, Verifier
 
 DEEP_LEVEL = 4
 PAIR_LEVEL = 5
-"""At this level, a verification without a test with a peer is UNKNOWN; at level 4 it passes without one."""
+"""At this level, an instance cannot pass without a test with a peer. At level 4 it can."""
 
 MAX_PEERS = 4
 """Maximum number of peers with which one instance is tested."""

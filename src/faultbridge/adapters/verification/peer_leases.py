@@ -12,7 +12,7 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Equals, Put
 
 LEASE = timedelta(minutes=30)
-"""Longer than a command between two instances can take: ten minutes to its delivery, and its time limit."""
+"""Longer than a command to two instances takes: ten minutes for its delivery plus its time limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,13 @@ HEARTBEAT_BYTES = 4096
 """Room in a call for the heartbeat."""
 
 SHARE_SECONDS = 15.0
-"""Longest wait of a changed output of a probe."""
+"""Longest wait of probe output in which something changed, in seconds."""
 
 HEARTBEAT_RETRY_SECONDS = 60.0
 """A heartbeat that was not accepted is replaced by a new one after this time."""
 
 EARLY_HEARTBEAT = 0.25
-"""A call takes a heartbeat along when this share of the interval has passed; a call for it alone is later then."""
+"""When this share of the interval has passed, the next call with records also sends a heartbeat."""
 
 WAIT_SECONDS, SHARED_MOMENT_SECONDS = 1.0, 0.25
 
@@ -137,9 +137,9 @@ class Sender:
         return False
 
     def _due_heartbeats(self, now: float, *, early: bool) -> int:
-        """Return 1 if a heartbeat must be sent now, else 0; after a 1, the heartbeat interval starts again.
+        """Return 1 if a heartbeat must be sent now, and restart its interval; else return 0.
 
-        If `early` is True, records are sent now, and a heartbeat is due after a quarter of the interval, in their call.
+        `early` is True if records are sent now. A heartbeat then joins their call after a quarter of the interval.
         """
         interval = self.heartbeat_seconds * (EARLY_HEARTBEAT if early and self.outbox.waiting else 1)
         if self.new_heartbeat is None or now - self._heartbeat_at < interval:
@@ -158,7 +158,7 @@ class Sender:
             self._heartbeat_at += min(0.0, HEARTBEAT_RETRY_SECONDS - self.heartbeat_seconds)
 
     def flush(self) -> None:
-        """Let the next run of the sender send all stored records at once, because the agent is about to end."""
+        """Mark the stored records as urgent, so that `send_due` sends them before the agent ends."""
         self.outbox.urgent.set()
 
     def _is_due(self, now: float, paused: Collection[str]) -> bool:
@@ -242,8 +242,8 @@ class Sender:
 
 
 def _since(since: float | None, now: float, holds: bool) -> float | None:  # noqa: FBT001 - the condition itself
-    """Return the time at which a condition began to hold, or None if it does not hold now (`holds` is False).
+    """Return the time since which a condition is true, or None if it is not true now (`holds` is False).
 
-    `since` is the result of the previous check. If `since` is None, the condition begins to hold at `now`.
+    `since` is the result of the previous check. If it is None, the condition is true since `now`.
     """
     return (now if since is None else since) if holds else None

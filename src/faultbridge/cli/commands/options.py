@@ -68,10 +68,10 @@ def standard_input() -> BinaryIO:
 
 
 def confirm(effect: str, *, yes: bool) -> None:
-    """Ask an operator on a terminal to confirm an effect. Raises Rejected for any answer but yes.
+    """Require that an operator confirms an effect. Raises Rejected if it is not confirmed.
 
-    If `yes` (the option `--yes`) is True, the effect is confirmed without a question. Without a terminal, no one can
-    answer, so Rejected is raised unless `yes` is True.
+    On a terminal, this function prints a question and reads the answer. If `yes` (the option `--yes`) is True, the
+    effect is confirmed without a question. Without a terminal, only `yes` can confirm it.
     """
     if yes:
         return

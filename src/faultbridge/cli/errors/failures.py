@@ -21,7 +21,7 @@ EXIT_INTERRUPTED = 130
 
 MAX_MESSAGE_CHARACTERS = 500
 _EXTRA_ARGUMENTS = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")
-# What pydantic, which checks values for Typer, writes before or after the statement of what is wrong.
+# The text that pydantic, which validates values for Typer, adds before or after the description of a problem.
 _PYDANTIC_TEXT = re.compile(r"Value error, |, unable to parse string as an? \w+")
 # Matched by name, so that this module does not load botocore.
 _UNREACHABLE_ERRORS = frozenset(

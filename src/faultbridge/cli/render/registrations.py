@@ -12,14 +12,14 @@ from faultbridge.domain.entries import EntryType
 MIN_REGISTRATIONS = 2
 
 _MORE_THAN_COUNTS = ("incidents", "provider_stage", "provider_conditions")
-"""Fields of an entry about a cluster's status; an entry in which one has a value reports more than node counts."""
+"""Fields of an entry about a cluster's status. If one of them has a value, not only node counts changed."""
 
 COMPACT_ENTRIES: Columns = {
     **ENTRIES,
     "NODE": lambda one: _first_and_count(one["nodes"]) if "nodes" in one else ENTRIES["NODE"](one),
     "WHAT": lambda one: f"{len(one['nodes'])} {_registered(one)}" if "nodes" in one else ENTRIES["WHAT"](one),
 }
-"""The columns of entries and of the rows that `compact` adds, which have the names of their nodes in `nodes`."""
+"""Columns for entries, and for the documents of `compact` that combine entries and list their nodes in `nodes`."""
 
 
 def compact(entries: Iterable[Document]) -> Iterator[Document]:

@@ -73,9 +73,10 @@ def run_screen(read: Callable[[], Screen | None], wait_for_quit: Callable[[], bo
 
 @contextmanager
 def quit_key(seconds: float, stream: int | None = None) -> Iterator[Callable[[], bool]]:
-    """Yield a function that waits up to `seconds` and returns whether `q` was pressed.
+    """Yield a function that waits up to `seconds` for a key, and returns whether the key is in `QUIT`.
 
-    Without a terminal, the function waits and returns False. At the end, the terminal gets its previous settings again.
+    Without a terminal, any input or the end of the input counts as such a key. At the end, the terminal gets its
+    previous settings again.
     """
     import termios
     import tty

@@ -36,7 +36,7 @@ def _session(
 
 
 def command_with(session: Callable[..., Session]) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Return a decorator that passes a command the `Session` that the function `session` returns.
+    """Return a decorator that calls a command with the `Session` that the function `session` returns.
 
     The parameters of `session` become options of the command. An error about an unknown name proposes the closest
     names.

@@ -101,4 +101,4 @@ KNOWN_NAMES: Mapping[str, Callable[[Session, str | None], Iterable[str]]] = {
     "policy": _policies,
     "sender": _senders,
 }
-"""How the existing names of each kind are read; in the cluster of the error, or in all."""
+"""The function that reads the existing names of each kind, in one cluster, or in all clusters for None."""

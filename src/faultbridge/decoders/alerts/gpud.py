@@ -51,7 +51,10 @@ _GPU = Component(ComponentType.GPU)
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the states of all components, and a fault for each event that reports one."""
+    """Return a health snapshot of the component states, and a fault for each warning or worse event.
+
+    The snapshot is left out if no state can be evaluated.
+    """
     mapped = mapping("gpud", hints.mappings)
     components = [document for _, document in objects(text_of(body)) if _is_component(document)]
     if not components:

@@ -52,7 +52,7 @@ def _alerts(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None
         return tuple({**alert, "startsAt": alert.get("activeAt")} for alert in firing)
     state = members(document.get("status")).get("state")
     if "labels" in document and "startsAt" in document and isinstance(state, str):
-        # An alert that is not resolved has the time at which it would be as `endsAt`.
+        # `endsAt` of an alert that still fires is only the time at which Alertmanager would resolve it.
         return () if state == "suppressed" else ({**document, "status": "firing"},)
     return None
 

@@ -25,7 +25,7 @@ _WARNINGS: Mapping[str, tuple[str, str]] = {
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault for each stop or warning, and a health snapshot for each running instance.
+    """Return a fault for each stop, termination or warning, and a health snapshot if an instance runs.
 
     Other events yield nothing.
     """

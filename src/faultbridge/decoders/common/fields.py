@@ -68,7 +68,7 @@ def attributes_of(**values: str | None) -> dict[str, str]:
 def bounded(items: Iterable[_Item], limit: int = MAX_GPUS) -> list[_Item]:
     """Return the items as a list; raises Rejected for more than `limit` items.
 
-    The error comes before the items use up memory.
+    At most one item more than `limit` is read, so that too many items do not use up the memory.
     """
     found = list(islice(items, limit + 1))
     if len(found) > limit:

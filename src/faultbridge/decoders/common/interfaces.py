@@ -1,7 +1,7 @@
 """Names of virtual network interfaces: those of containers, virtual machines and tunnels.
 
-Such an interface appears and disappears with its container, so it is no fault of the node if it is down. The names are
-those that Docker, Podman, LXD, libvirt, the common network plugins of Kubernetes and the tunnels of the kernel use.
+Such an interface appears and disappears with its container. The node has no fault if such an interface is down. The
+names are those that Docker, Podman, LXD, libvirt, the common network plugins of Kubernetes and tunnels of Linux use.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _HEAD = lazy_pattern(
 _FIRST = lazy_pattern(rb"\s{0,16}(?:__[A-Z_]{1,40}=|" + _HEAD.pattern + rb")")
 _FIELD = lazy_pattern(rb"(?: {4})?([A-Z_][A-Z0-9_]{0,63})=(.*)$")
 _BINARY = lazy_pattern(rb"[A-Z_][A-Z0-9_]{1,63}")
-"""A name alone: `text_fields` found no value of that length, so a program may have written the lines that follow."""
+"""A line with only a field name: its binary value was not converted, so later lines may be forged."""
 _KEPT = frozenset(
     b"MESSAGE _TRANSPORT SYSLOG_IDENTIFIER SYSLOG_FACILITY _HOSTNAME _BOOT_ID __REALTIME_TIMESTAMP".split()
 )
@@ -84,7 +84,7 @@ def _value(rest: _Buffer, name: re.Match[bytes]) -> bytes | None:
 
 
 class _Buffer:
-    """Holds the input between reading and yielding. `at` is the position in `data` of the next byte to yield."""
+    """Buffers the input between reading and yielding. `at` is the position in `data` of the next byte to yield."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self.pieces = iter(pieces)

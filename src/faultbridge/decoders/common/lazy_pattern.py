@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled at their first use: a record needs few of the many that a decoder has."""
+"""Compiles regular expressions at first use, because a record needs few of a decoder's patterns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 else:
 
     class lazy_pattern:  # noqa: N801 - used as the function that it is for the type checker
-        """A pattern that is compiled at its first use; afterwards it has the methods of the compiled one."""
+        """A pattern that is compiled when one of its attributes is first used."""
 
         def __init__(self, text: AnyStr, flags: re.RegexFlag | int = 0) -> None:
             self._arguments = text, flags
@@ -22,6 +22,6 @@ else:
             """Return an attribute of the compiled pattern, and store it here, so that later uses do not call this."""
             if name.startswith("_"):
                 raise AttributeError(name)
-            found = getattr(re.compile(*self._arguments), name)  # `re` keeps the compiled pattern for the other ones
+            found = getattr(re.compile(*self._arguments), name)  # `re` caches the compiled pattern
             setattr(self, name, found)
             return found

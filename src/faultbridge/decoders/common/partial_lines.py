@@ -21,7 +21,7 @@ _DOCKER = lazy_pattern(rb'(\{"log": ?")([^\n]*?)(", ?"stream": ?"(std(?:out|err)
 _DOCKER_START = lazy_pattern(rb'\{"log": ?"')
 _CRI_PART = b" P "
 PART_MARKS = (_CRI_PART, b'"stream":')
-"""One of these is in every text with a part of a line."""
+"""Every text that contains a part of a split line contains one of these marks."""
 _LINE = lazy_pattern(rb"[^\n]*\n|[^\n]+")
 _DOCKER_ENDS = (b'","stream":"std', b'", "stream": "std')
 _LINE_END = b"\\n"

@@ -20,7 +20,7 @@ from faultbridge.decoders.common.log_answers import lines_of_answer
 from faultbridge.decoders.common.wrappers import MAX_DEPTH, line_of, unwrap
 
 _DOCUMENT_BYTES = 1024
-"""What an open document counts besides its lines, so that the limit also limits how many are open."""
+"""Bytes counted for each incomplete document besides its lines; this limits the number of documents."""
 
 _CLOSING = {"{": "}", "[": "]"}
 _CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) std(?:out|err) ([FP]) ?(.*)$")

@@ -18,7 +18,7 @@ BEFORE_KERNEL = _TIME + (
     r"|(?:\w{3} [ \d]\d \d\d:\d\d:\d\d|\d{4}-[\dT:.Z+-]{15,30}) [\w.-]{1,253} kernel)"
     r"|[^\s:/]{0,256}/[^\s:]{0,256} (?=kernel(?:\[\d{1,10}\])?: ))"
 )
-"""What precedes the kernel's own prefix on a line; no line of syslog has it."""
+"""Matches the time and the stream name before the kernel's own prefix. It matches no line of syslog."""
 
 _OF_INSTANCE = re.compile(rf"^{_TIME}[^\s:]{{0,490}}(?<![^\s/_])(i-[0-9a-f]{{8,17}}) ", re.MULTILINE)
 

@@ -123,7 +123,7 @@ def _fault(component: Component, system: str, health: str, text: str) -> Fault:
         evidence=evidence(f"{system}: {health} {text}".strip()),
         attributes={"system": system[:64], "health": health},
     )
-    # What the text states decides; a warning about anything else is only watched.
+    # The catalog rates a fault code that the text implies; any other warning needs no action.
     return fault.classified(Severity.WARNING, Action.NONE) if health == "Warning" and stated is None else fault
 
 

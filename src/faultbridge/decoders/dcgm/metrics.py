@@ -64,7 +64,10 @@ _STATES: Mapping[str, _State] = {
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return, for each scrape, a health snapshot of the GPUs' states and a counter sample of each GPU."""
+    """Return, for each scrape, a health snapshot and a counter sample of each GPU that has counters.
+
+    The health snapshot is left out if the scrape has no state that can be checked.
+    """
     text = text_of(body)
     if _FRAMING.search(text) is None:
         raise Rejected("no_framing", "no line with a DCGM field")

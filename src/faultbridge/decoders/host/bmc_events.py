@@ -79,14 +79,14 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str, ComponentType], ...] = tuple(
 _XID = re.compile(r"\bXID {0,2}:? ?(\d{1,4})\b", re.IGNORECASE)
 _GPU = re.compile(r"\bGPU_(?:SXM_)?\d{1,3}\b")
 _UNNAMED_GPU = Component(ComponentType.GPU)
-# An event of a kind that is not known is as severe as the controller says.
+# The severity that the controller states determines the code of an event of an unknown kind.
 _UNKNOWN = {"Critical": "host.bmc_critical", "Warning": "host.bmc_warning"}
-# The log keeps events for years, so they call for diagnostics and not for a repair.
+# The log keeps events for years, so a fault with one of these codes needs diagnostics, not a repair.
 _OF_THE_PAST = frozenset({"host.memory_uncorrected", "host.pcie_fatal", "host.machine_check"})
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault for each event that reports one, and a clear for each deasserted event."""
+    """Return a fault for each event that reports a fault, or a clear if that event is deasserted."""
     whole = text_of(body)
     if _HEAD.search(whole) is None and whole.lstrip()[:1] in {"{", "["}:
         entries = [entry for _, document in objects(whole) for entry in _entries(document)]

@@ -76,7 +76,7 @@ RULES: tuple[Rule, ...] = (
         "host.disk_failed",
         _DISK,
     ),
-    # Status code type 2 is that of media errors; its codes above 84 answer a compare, or a read of what is not written.
+    # Status code type 2 contains media errors; codes above 0x84 come from a compare, or a read of unwritten blocks.
     rule(
         "(sct 0x2 / sc 0x8",
         r"(?P<name>nvme\d{1,4}(?:c\d{1,4})?n\d{1,5}): (?P<command>[\w /]{1,40})(?:\(0x[0-9a-f]{1,2}\))? @ LBA \d{1,20},"

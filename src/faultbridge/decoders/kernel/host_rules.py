@@ -15,7 +15,7 @@ _MLX5 = (
     rf"(?:mlx5_core (?P<pci>{BDF})(?: \w{{1,16}})?: )?"
     r"(?:[a-z]\w{1,40}(?::\d{1,6})?:?(?:\(pid \d{1,10}\))?: )?"
 )
-# The texts are those of a card that does not work, whatever the grade; older drivers print no grade.
+# The texts report a card that does not work, unless the firmware grades the error 4 to 7; older drivers print no grade.
 _SYNDROME = r"(?:synd 0x[0-9a-f]{{1,4}}: |Health issue observed, )(?P<error>{})(?!, severity\([4-7]\))"
 _ENA = rf"ena (?P<pci>{BDF})(?: (?P<name>[\w.-]{{1,32}}))?(?: \(\w{{1,32}}\))?: "
 # Up to Linux 4.17, the service of a port has a device and a driver of its own.
@@ -37,7 +37,7 @@ _EFA_DEAD = (
 )
 
 CONTAINED, DPC_REASON = "host.pcie_contained", "DPC"
-# The ENA driver states why it resets its device, and then that it does.
+# The ENA driver first states why it resets its device, and then that it resets it.
 DEVICE_HANG, RESETS = "net.device_hang", "Trigger reset is on"
 _ENA_HANGS = (
     r"(?:The number of lost tx|Lost TX) completions (?:is|are) above the threshold \((?P<lost>\d{1,9})",

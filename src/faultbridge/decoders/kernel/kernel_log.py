@@ -173,7 +173,7 @@ class _LogReader:
         before = len(self._found) + self.unparsed
         if self._read_parts(message) or self._read_wrapped(message):
             self.framed = True
-            if message.text.count("Xid") > 1:  # a record that a message quotes is none, but it is counted
+            if message.text.count("Xid") > 1:  # a quoted record is not read, but it is counted
                 read = len(self._found) + self.unparsed - before
                 self.unparsed += max(0, len(_XID_RECORD.findall(message.text)) - read)
         elif _SERVICE.search(line) and len(self._of_service) < _MAX_SERVICE_LINES:

@@ -95,7 +95,7 @@ _AMBIGUOUS = re.compile(_AT + rb"(?:NVRM|nvidia-nvswitch\d{1,3}|INFO): ")
 # A link going up or down can follow any interface name.
 _GUARD = rb"(?![LN])"
 _XIDS = re.compile(_XID.encode())
-# What stands for a line end within a line, by its first byte: CR of a console, `#012` of rsyslog, a backslash and n.
+# Replacements of a line end within a line, by first byte: CR of a console, `#012` of rsyslog, a backslash and n.
 _LINE_ENDS = {b"\r": re.compile(rb"\r(?!\n|\Z)"), b"#": re.compile(rb"#012"), b"\\": re.compile(rb"\\n[\[<{Nnk]")}
 _STAMP = rb" {0,6}\d{1,10}\.\d{6}"
 _NAME, _DRIVER = rb"kernel: ", rb"(?:NVRM|nvidia)"

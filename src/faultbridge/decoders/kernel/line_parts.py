@@ -24,7 +24,7 @@ _MAX_CANDIDATES = 16
 _RECORD = r"NVRM: {0,64}Xid {0,64}\(|nvidia-nvswitch\d{1,4}: SXid "
 # Line ends that a collector replaced: CR of a console, `#012` of rsyslog, a backslash and n of JSON in JSON.
 _LINE_END = lazy_pattern(r"[\r\n\0]{1,64}|#012|\\n(?=[\[<{]|NVRM|nvidia|kernel)")
-# One of these is in every text that holds several messages.
+# Every text with several messages contains one of these, or a second `NVRM:`.
 _JOINTS = ("\r", "\n", "\0", "#012", "\\n", "[", "kernel: ", "nvidia-nvswitch")
 _STAMP = lazy_pattern(
     r"(?<=[^\s])[ \t]{0,64}(?=(?:<\d{1,3}>)?\[ {0,6}\d{1,10}\.\d{6}(?: <[ \d.]{1,16}>)?\])"
@@ -38,7 +38,7 @@ _PROCESS = lazy_pattern(r"(?:\S{1,255} )?[\w./()@-]{1,64}\[\d{1,10}\]: ")
 _NEXT_RECORD = lazy_pattern(rf"(?<=.)(?={_RECORD})", re.DOTALL)
 _SPACES = lazy_pattern(r"[ \t]{2,1024}|\t")
 _DRIVER = ("NVRM:", "nvidia-nvswitch")
-# The start of each message that the readers know; searched behind a prefix that is not known.
+# The start of each message that the readers accept; searched for after an unknown prefix.
 _START = lazy_pattern(
     rf"{_RECORD}|NVRM: |nvGpuOps|mlx5_core [0-9a-f]{{4}}:|infiniband \w|(?:efa|ena) [0-9a-f]{{4}}:|block nvme|nvme "
     r"|\w{1,16} [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |EXT[234]-fs |XFS \(|BTRFS |md/raid|watchdog: |BUG: "

@@ -107,7 +107,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("I", "NVIDIA Fabric Manager"),
     ("[", "[tid "),
     # journald writes a message that is not plain text as a list of numbers, which hides every phrase. A collector that
-    # wraps the line escapes the quotation mark, in front of which the name stands.
+    # wraps the line escapes the quotation marks around the name, so the phrases start at the second mark.
     ('"', '":['),
     ('"', '": ['),
     ('"', '" : ['),

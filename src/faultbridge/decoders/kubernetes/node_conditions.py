@@ -56,7 +56,7 @@ class ConditionReader:
     accepts_unmapped: bool = False
 
     def decode(self, body: bytes, hints: Hints) -> tuple[Observation, ...]:
-        """Return a health snapshot of each node, and a fault for each event that reports one.
+        """Return a health snapshot of each node, and a fault for each event that reports a fault.
 
         Raises `Rejected` for a body without a node and without an event.
         """

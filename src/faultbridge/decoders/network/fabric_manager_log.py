@@ -86,8 +86,8 @@ def recognize(body: bytes) -> bool:
 def _having_switches(records: Sequence[LogRecord]) -> list[bool]:
     """Return for each record whether the node has NVSwitches.
 
-    The value is False if another record of the same node states that the node has no NVSwitch, and if the fabric
-    manager did not start again between the two records.
+    The value is False if a record of the same node and of the same start of the fabric manager states that the node has
+    no NVSwitch.
     """
     starts: list[tuple[str | None, int]] = []
     last: dict[str | None, tuple[int, LogRecord]] = {}

@@ -30,7 +30,7 @@ _INIT, _ACTIVE, _LINK_UP = 2, 4, 5
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return the health snapshots and counter samples of the ports in a body, as `states_of` defines them."""
+    """Return health snapshots and counter samples of the ports in a body; see `states_of`."""
     text = text_of(body)
     tree = ports_of(text)
     listed = (*_ports_of_ibstat(text), *_ports_of_ibstatus(text))
@@ -42,7 +42,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def states_of(ports: Sequence[Port], hints: Hints, gone: Sequence[str] = ()) -> tuple[Observation, ...]:
-    """Return a health snapshot of the states of ports, one of the compared rates, and a counter sample of each port.
+    """Return health snapshots of port states and of compared rates, and a counter sample of each port.
 
     - The snapshot of the compared rates is left out if no rates can be compared.
     - `gone` lists the names of absent devices. Each of them is a fault.

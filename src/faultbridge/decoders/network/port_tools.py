@@ -41,7 +41,7 @@ _COUNTERS: Mapping[str, str] = {
     "Link Error Recovery Counter": "link_error_recovery",
     "Link Down Counter": "link_downed",
 }
-# What the firmware recommends to look at; NVIDIA lists it for the opcodes 15, 17, 42, 48, 49 and 52 of a link.
+# The recommendation of the firmware for the opcodes 15, 17, 42, 48, 49 and 52 of a link, as NVIDIA lists them.
 _BAD_SIGNAL = re.compile(r"bad signal integrity", re.IGNORECASE)
 SIGNAL_FAULT = "signal_fault"
 _MODULE_FAULTS = ("Module FW Fault", "DataPath FW Fault", "Tx Fault [per lane]")

@@ -27,11 +27,10 @@ MAX_PORTS = 512
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a counter sample of each port, after the other observations in the input.
+    """Return the faults that mlxlink reports, the observations of port states, and counter samples.
 
-    The other observations are faults that mlxlink or perfquery reports, and the observations of port states
-    (`states_of`). A counter sample contains only counters that have a threshold. Without such counters, a port has no
-    counter sample.
+    `infiniband_state.states_of` defines the observations of port states. There is one counter sample for each port that
+    has counters with a threshold, and it contains only these counters.
     """
     document = text_of(body)
     if is_port_tool(body):

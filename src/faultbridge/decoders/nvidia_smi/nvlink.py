@@ -97,7 +97,7 @@ def _snapshot(source: str, gpus: list[_LinkedGpu]) -> Snapshot:
     """
     present: list[Fault] = []
     covered: list[Component] = []
-    # A model without NVLinks lists none or only inactive ones; beside a GPU of the same model with links, it lost them.
+    # A model without NVLinks lists no active link, so a GPU lost its links only if a GPU of its model has active ones.
     linked_models = {gpu.model for gpu in gpus if any(one != _INACTIVE for one in gpu.states.values())}
     for gpu in gpus:
         inactive = sorted(int(number) for number, speed in gpu.states.items() if speed == _INACTIVE)

@@ -26,8 +26,8 @@ _MAX_INDEX = 3
 class GpuOutput:
     """The output about one GPU: its fields and its component.
 
-    `texts` are all values and other texts in the output. nvidia-smi can print instead of any value that the GPU is lost
-    or requires a reset, so these texts are searched for such messages.
+    `texts` are all values and other texts in the output. nvidia-smi can replace any value by a message that the GPU is
+    lost or requires a reset, so all texts are searched for these messages.
     """
 
     fields: Fields

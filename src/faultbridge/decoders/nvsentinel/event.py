@@ -38,7 +38,10 @@ class HealthEvent:
     component: Component
     at: datetime | None
     named: Component | None = None
-    """The device that the text names where `component` must not, because a recovery does not name it."""
+    """The device that the message of a node condition identifies, or None.
+
+    If it is set, `component` has no identifiers, so that a healthy condition, which names no device, ends the fault.
+    """
 
 
 def health_events(document: object, depth: int = 0) -> Iterator[HealthEvent]:

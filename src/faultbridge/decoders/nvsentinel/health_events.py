@@ -140,8 +140,8 @@ def _severity(event: HealthEvent) -> Severity:
 def _snapshots(events: Iterator[HealthEvent], mapped: Mapping[str, Any]) -> Iterator[Snapshot]:
     """Yield one health snapshot for each check, node and time that has healthy events.
 
-    The snapshot clears the faults of the components of these events: those with the fault codes that the mapping
-    `mapped` lists for the check, and those with the code `agent.condition`.
+    The snapshot clears faults of the components of these events. It clears the fault codes that the mapping `mapped`
+    lists for the check, and the code `agent.condition`.
     """
     recovered: _Recoveries = defaultdict(dict)
     for event in events:

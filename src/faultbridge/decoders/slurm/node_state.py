@@ -38,7 +38,10 @@ _FRAMING = re.compile(rb"NodeName=|NODELIST|\bHOSTNAMES\b.{0,2048}\bSTATE\b|upda
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return one health snapshot of each node, even if several partitions list the node."""
+    """Return one health snapshot of each node, even if several partitions list the node.
+
+    A log gives one snapshot for each update of a node. A node in an expected or unknown state gives none.
+    """
     mapped = mapping("slurm", hints.mappings)
     listed = bounded(slurm_nodes(text_of(body)), MAX_NODES)
     nodes = {(node.name, node.at): node for node in reversed(listed)}

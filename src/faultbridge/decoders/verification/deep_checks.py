@@ -122,7 +122,7 @@ def _judge_nccl_pair(name: str, section: Section, instance: Instance) -> DeepRes
             name, f"{found.over_efa} of {found.gpus} GPUs used EFA; the network of one of them was {used}"
         )
     attached, full = instance.efa_interfaces, instance.expected.efa_devices
-    # Fewer interfaces than the type can have carry so much less.
+    # The expected bandwidth is lower if fewer interfaces are attached than the type can have.
     share = 1.0 if attached is None else min(attached / full, 1.0)
     result = _judge_all_reduce(name, found, gpus, instance.expected.nccl_pair_gigabytes_per_second * share)
     if result.passed is False and attached is None and found.gpus == gpus and not found.wrong:

@@ -34,4 +34,4 @@ DEFAULT_SOURCES = (
     CapacitySource.ON_DEMAND,
     CapacitySource.FALLBACK_TYPES,
 )
-"""The order if the policy states none: open reservations, which other workloads may use, are not asked."""
+"""The order if the policy states none. Open reservations are left out, because other workloads may use them."""

@@ -105,7 +105,7 @@ class Hold:
 
         `domains` are the failure domains of the node, and `families` the families of its faults.
 
-        - An incident that repairs no longer wait for covers no node.
+        - An incident covers no node if repairs no longer wait for it.
         - An incident of the intake covers every node, because no records arrive from any node.
         - Any other incident covers a node in its failure domain that has a fault of its family. A node without a known
           failure domain may share the cause, so it counts as a node in the failure domain.

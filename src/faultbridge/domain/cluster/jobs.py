@@ -20,7 +20,7 @@ RESUME_WITHIN = timedelta(days=7)
 
 
 MAX_JOBS_OF_NODE = 16
-"""How many jobs of a node its events name; a node for training runs one."""
+"""Maximum number of job ids in an event of a node. A training node usually runs one job."""
 
 STOP = "STOP"
 """The verdict that a restart would fail in the same way."""

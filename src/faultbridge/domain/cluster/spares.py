@@ -8,14 +8,14 @@ from enum import StrEnum
 from faultbridge.dataclass import dataclass
 
 SPARE = "spare-"
-"""The prefix of a spare's owner name, used in place of a case id until a case claims the spare."""
+"""The prefix of `Spare.owner`, the tag of a spare instance until the instance is assigned to a case."""
 
 VERIFIED_FOR = timedelta(hours=24)
 """The validity of a passed verification of an idle spare."""
 
 
 class SpareStatus(StrEnum):
-    """The status of one slot of the pool of spare instances."""
+    """The status of one spare, which is a numbered position of a cluster's spare pool."""
 
     EMPTY = "empty"
     LAUNCHING = "launching"
@@ -27,11 +27,11 @@ class SpareStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Spare:
-    """One slot of a cluster's spare pool and its current instance.
+    """One numbered position of a cluster's spare pool, and its current instance, if it has one.
 
-    `round` counts the instances that this slot has had. `verifications` counts the verifications of the current
-    instance. A `ready` spare passed its verification at `verified_at`. A `taken` spare belongs to the case with the id
-    in `case` until it is attached to a node.
+    `round` counts the launches for this spare. `verifications` counts the verifications of the current instance. A
+    `ready` spare passed its verification at `verified_at`. A `taken` spare belongs to the case with the id in `case`
+    until its instance is attached to a node.
     """
 
     cluster: str
@@ -51,13 +51,13 @@ class Spare:
 
     @property
     def owner(self) -> str:
-        """Return the text that identifies this slot and round as the owner of a launched instance.
+        """Return the stored owner of an instance that was launched for this spare in its current round.
 
-        The owner of an instance that is launched for a repair is the id of the case instead.
+        The owner of an instance that was launched for a repair is the id of the case instead.
         """
         return f"{SPARE}{self.cluster}-{self.number}-{self.round}"
 
     def serves(self, group: str, now: datetime) -> bool:
-        """Return whether this spare of the group is ready and was verified recently enough to use now."""
+        """Return whether this spare belongs to `group`, is ready, and was verified recently enough."""
         fresh = self.verified_at is not None and now - self.verified_at < VERIFIED_FOR
         return self.status is SpareStatus.READY and self.group == group and fresh

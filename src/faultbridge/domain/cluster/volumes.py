@@ -27,7 +27,7 @@ class MovingVolume:
 def left_behind(names: Sequence[str], recorded: Sequence[MovingVolume]) -> str:
     """Return a hint for operators about the volumes of an instance that another controller terminated.
 
-    The hint is added to the reason of a case. It asks operators to attach the remaining volumes to the next instance.
+    The hint is added to the reason of a case. An operator must then attach the remaining volumes to the next instance.
     `names` are the values of the volume tag that the policy names. `recorded` are the volumes that a repair recorded.
     If there are recorded volumes, the hint is empty, because the repair attaches them. Without `names`, no volume is
     moved, and the hint is empty too.

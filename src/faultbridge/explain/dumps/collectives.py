@@ -14,7 +14,14 @@ from faultbridge.explain.dumps.waiting import Call, Waiting, unfinished, waiting
 
 
 class State(StrEnum):
-    """The state of a rank that other ranks wait for: the reason why they wait."""
+    """The reason why other ranks wait for a rank.
+
+    - `NO_DUMP`: the rank has no dump.
+    - `BEHIND`: the rank has not enqueued the operation in which the others wait.
+    - `UNFINISHED`: the rank has not finished an operation that another rank has finished.
+    - `MISMATCHED`: the call of the rank differs from the call of the other group members.
+    - `ORDER`: the rank and other ranks wait for each other in a circle.
+    """
 
     NO_DUMP = "no_dump"
     BEHIND = "behind"

@@ -9,11 +9,11 @@ from typing import Any
 from faultbridge.errors import Rejected
 
 MAX_DEPTH = 32
-"""Levels of nesting. A Flight Recorder dump has six."""
+"""Maximum levels of nesting. A Flight Recorder dump has six."""
 MAX_VALUES = 4_000_000
-"""Values in one document. A dump of 2,000 operations with 64 frames each has about one million."""
+"""Maximum number of values. A dump of 2,000 operations with 64 frames each has about one million."""
 MAX_OPCODES, MAX_CREATED = 10_000_000, 2_000_000
-"""Opcodes of one pickle, and those that create a value or a reference to keep; counted before anything is created."""
+"""Maximum numbers of opcodes in one pickle, and of opcodes that create a value or store a reference."""
 
 _MARK = object()
 _IGNORED = frozenset({"PROTO", "FRAME"})

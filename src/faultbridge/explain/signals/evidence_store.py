@@ -29,8 +29,8 @@ class EvidenceStore:
     ) -> bool:
         """Return whether the store does not have an equal signal yet; the caller must then `add` the signal.
 
-        Two signals are equal if they have the same name, rank and part, and times in the same ten-minute interval, or
-        both no time. `part` separates signals with the same name, for example by node and device.
+        Two signals are equal if they have the same name, rank and part, and times in the same ten-minute interval or no
+        times. `part` separates signals with the same name, for example by node and device.
 
         If the store has an equal signal, the repetition is counted, and `at` and `line` are stored as its time and
         line.

@@ -18,10 +18,10 @@ from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 from faultbridge.explain.signals.text_search import EACH_END, MAX_LINE, TextSearch
 
 MAX_LINES_OF_TEXT = MAX_SIGNALS
-"""Lines with one text that are read of a log; then only some of each piece, as a job may repeat an error endlessly."""
+"""Lines of one log that are read for one pattern text; after that, only some lines of each piece."""
 
 MIN_LINES_AT_END = 1024
-"""Lines with one text that are read at least of each of the last pieces."""
+"""Minimum number of lines that are read for one pattern text in each of the last pieces of a log."""
 
 MAX_TEXT = 400
 MAX_SAID = 160
@@ -29,7 +29,7 @@ STEPS_OF_SURVIVAL = 2
 """An error after which the job reports this number of steps ended no rank."""
 
 END_PIECES = 2
-"""The last pieces of a log, of one mebibyte each, are searched for every text."""
+"""Number of pieces at the end of a log that are searched for every pattern text."""
 _BEFORE = 4096
 _AFTER = 1024
 _TAIL = 64 * 1024
@@ -211,7 +211,7 @@ class JobLogReader:
     def _read_steps(self, piece: bytes) -> None:
         """Read the training steps in the last 16 KiB of a piece; also in its first 16 KiB if none was found yet."""
         if not self._steps:
-            # Of the first steps, only that they are there is of use: it shows that the program prints at once.
+            # Only the presence of a first step is needed: it shows that the program does not buffer its output.
             self._read_steps_of(piece, 0, min(_STEPS_TAIL, max(0, len(piece) - _STEPS_TAIL)))
         self._read_steps_of(piece, max(0, len(piece) - _STEPS_TAIL), len(piece))
 

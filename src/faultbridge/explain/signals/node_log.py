@@ -102,7 +102,7 @@ class NodeLogReader:
                 line += slab.count(b"\n", counted, at)
                 position, counted = at + 1, at
             signal = self._signal(fault, line if at >= 0 else None)
-            # What a program wrote in the form of the kernel's is no evidence.
+            # A line that a program wrote in the form of a kernel line is no evidence.
             claim = replace(signal, name=name, role=Role.CONTEXT, trust=Trust.JOB, kind="")
             self._store.add(claim if by_program else signal, part=part)
 

@@ -1,4 +1,4 @@
-"""The log patterns: they define which text in a line is which signal.
+"""Log patterns: each defines the text that shows one signal in a log line.
 
 `FRAGMENTS` are short texts, and most lines with a signal contain one of them. To save time, a piece of a log without
 any of them is not searched, so its other signals are missed. The end of the log is always searched.
@@ -21,7 +21,7 @@ FRAGMENTS = (
     b"rror", b"NCCL WARN", b"imeout", b"imed out", b"xitcode: -", b"illed", b"xception", b"(SIG", b": nan", b"=nan",
     b"NaN", b"Xid (", b"DUE TO",
 )  # fmt: skip
-"""Parts of most fixed texts. Every fixed text is searched for in a piece of a log with one of them, and at its end."""
+"""Parts of most pattern texts: only a piece with one of them, or at the end of the log, is searched."""
 
 _EXCEPTION = re.compile(r"(?<![\w.])(?:[A-Za-z_]\w{0,63}\.){0,8}([A-Z]\w{2,63})(?=:(?: |\Z)|\): |\s{0,8}\Z)")
 _SOURCE_CODE = re.compile(r"\b(?:raise|except|import|class|from|return|catch) \(?[\w., ]{0,64}\Z")
@@ -32,7 +32,7 @@ HEDGES = re.compile(
     r"[Pp]otential root causes|[Pp]ossible (?:reasons|causes)|[Tt]his can happen if|[Tt]his (?:indicates|can mean) that"
     r"|[Ee]ither (?:the|a) |[Pp]revious (?:attempt|run) |[Rr]estart count \d(?:\S{0,16} last |(?!.{0,512}Error: ))"
 )
-"""Where a line begins to list what may have happened: such words are no evidence."""
+"""Matches the start of a list of possible causes in a line. The rest of the line is no evidence."""
 
 
 @dataclass(frozen=True, slots=True)

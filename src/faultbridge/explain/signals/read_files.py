@@ -37,9 +37,10 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class ReadContext:
-    """The inputs for reading files: patterns, the role of each fault code, ranks and decoder hints.
+    """The inputs of `read_files` besides the files: log patterns, roles, nodes and decoder hints.
 
-    `nodes` maps each rank to its node.
+    `roles` maps fault codes to their role in a failure, such as first sign or consequence. `nodes` maps each rank to
+    its node. `hints` are facts that decoders need and the files may lack, such as the time of receipt.
     """
 
     patterns: tuple[LogPattern, ...]

@@ -8,7 +8,7 @@ from faultbridge.explain.signals.patterns import FRAGMENTS
 
 MAX_LINE = 8192
 EACH_END = 8
-"""So many lines with one text are read at least at each end of a piece."""
+"""Number of lines with one pattern text that are always read at each end of a piece."""
 
 _KEYS = (*FRAGMENTS, b"ailed", b"emory", b"cted", b"nnec", b"vaila", b"evic", b"RROR", b"lloc", b"xceed", b"not ")
 _FEW = 64

@@ -13,7 +13,7 @@ from faultbridge.explain.verdict.time_line import HANG
 
 OWN_FAULT = "own_fault"
 DOUBTS = frozenset({"handled", "teardown", "late", "failed_after_end", "one_node", "hardware_sign", OWN_FAULT})
-"""Points against STOP: with one of them, it is not shown that the job would fail again."""
+"""Names of points against STOP. With one of them, nothing proves that the job would fail again."""
 
 _MIN_RANKS_OF_NODE = 2
 _COMPLETED = "job.completed"

@@ -133,7 +133,7 @@ def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
     If error and steps have times, the times decide. Otherwise the steps must be below the error in the log. They may be
     older all the same, because a program may buffer its output. Therefore, one of two further signs is needed:
 
-    - Another step is above the error, so the output was not held back from the start of the job.
+    - Another step is above the error, so the output was not buffered from the start of the job.
     - A later sign of a failure, in the line `last_sign`, is below the steps, so another failure ended the job.
     """
     if span.steps_line is None or one.line is None or one.line >= span.steps_line:

@@ -42,7 +42,7 @@ class Backing:
 
 
 class HostPorts:
-    """Implements `Provider`, `Restarter`, `Verifier` and `Collector` over simulated hosts.
+    """Implements `Provider` and `Collector`, and the calls of `HostRestarter` and `HostVerifier`.
 
     When an instance is released, its host leaves the fleet, and its group launches a successor on a host of the pool.
     """
@@ -108,7 +108,7 @@ class HostPorts:
         return InstanceChecks()
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:  # noqa: ARG002 - as above
-        """List possible successors: the running instances launched at or after a time, oldest first."""
+        """List the running successors of the last day that were launched at or after a time, oldest first."""
         now = self._clock.now()
         self._recent = [name for name in self._recent if self.instances[name].launched_at > now - RECENT]
         found = [(self.instances[name].launched_at, name) for name in self._recent if self.instances[name].alive]

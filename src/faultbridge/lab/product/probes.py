@@ -25,7 +25,7 @@ def skip_probes(
 ) -> NodeState | None:
     """Skip the probes of a node's restart or verification that would find it still running.
 
-    A probe asks whether the operation has ended. Probes are made by sweeps, which run every minute from `begin` on.
+    A probe checks whether the operation has ended. Probes are made by sweeps, which run every minute from `begin` on.
     Returns the node as if the skipped probes had been made: they count as tries, and the next probe is due at the first
     possible sweep after the operation ends or the attempt's deadline passes. Returns None if no probe can be skipped.
 

@@ -190,7 +190,7 @@ class ProductFleet:
         return Transition(passed.state, passed.drafts)
 
     def _escalate(self) -> None:
-        """Let the cases continue without an incident that have waited long enough for one that explains their fault."""
+        """Let each case continue without an incident if it has waited long enough for one."""
         for key in self.view.to_escalate(self.clock.now()):
             self.services.escalate_alone(key)
 

@@ -32,7 +32,7 @@ from faultbridge.repair.queued_cases import MAX_REFUSALS
 
 Place = tuple[int, datetime, str]
 SMALL = 30
-"""A queue of up to this many cases is shown completely."""
+"""Admission gets the whole queue if it has at most this number of cases."""
 
 
 class _Question(NamedTuple):

@@ -156,8 +156,8 @@ def event_of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
 def _event(event: Mapping[str, Any], kind: str, text: str, instance_id: str | None = None) -> DeviceEvent:
     """Return a line of a device's history.
 
-    `instance_id` is the instance that the entry is about. It is None if that may be a later instance of the node, as
-    for the end of a fault.
+    `instance_id` is the instance that the line is about, or None if the entry does not prove it, as for the end of a
+    fault, which may be recorded on a later instance.
     """
     metadata, data = event["metadata"], event["data"]
     slot = devices.component_of(data).get("pci")

@@ -59,8 +59,8 @@ def _responder(operation: str) -> Any:  # noqa: ANN401 - a method of moto's resp
 def publish(event: dict[str, Any]) -> None:
     """Publish an event of a node to the default bus, in the form in which HyperPod publishes it.
 
-    The field `EventDetails` of the published `Detail` contains the whole `event`. As `event` has a field of this name
-    too, two fields `EventDetails` are nested. `EventTime` is published in milliseconds since 1970.
+    In the published `Detail`, the field `EventDetails` contains the whole `event`, which itself has a field
+    `EventDetails`. `EventTime` is published in milliseconds since 1970.
     """
     entry: Any = {
         "Source": "aws.sagemaker",

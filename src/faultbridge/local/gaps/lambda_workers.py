@@ -41,7 +41,7 @@ RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "
 _TAIL = "        _real_stdout.flush()\n\nrun()\n"
 _TAIL_WITH_MARKER = f'        sys.stderr.write({MARKER!r} + "\\n")\n        sys.stderr.flush()\n{_TAIL}'
 # A dead worker sends no marker. A living one wrote it before its answer, but on a busy host its lines arrive late. A
-# marker that is not waited for would end the lines of the next call: each call would have the lines of the one before.
+# marker that arrives after the end of the wait would end the lines of the next call, which would then be incomplete.
 _DEAD_AFTER_SECONDS, _MAX_SECONDS = 0.25, 30.0
 _EMULATOR_TIMEOUT_SECONDS = 0.05
 

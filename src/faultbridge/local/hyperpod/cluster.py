@@ -116,7 +116,7 @@ class FakeHyperPod:
         yield from self._act(instance_ids, "reboot", {RUNNING}, self._reboot)
 
     def check(self, instance_ids: list[str]) -> None:
-        """Start deep health checks on those of the given instances that back a running node; ignore all others."""
+        """Start deep health checks on the given instances; ignore an instance that backs no running node."""
         list(self._act(instance_ids, "check", {RUNNING}, self._check))
 
     def describe(self) -> dict[str, Any]:

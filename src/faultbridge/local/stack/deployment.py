@@ -140,7 +140,7 @@ def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress:
 def _config(wanted: Deployment) -> list[str]:
     """Return the `sam` option that names the settings file of the project; empty without such a file.
 
-    Without the option, SAM looks for the file beside the template.
+    Without the option, SAM reads the file beside the template.
     """
     settings = wanted.project / "samconfig.toml"
     return ["--config-file", str(settings)] if settings.exists() else []

@@ -26,7 +26,7 @@ _SCALE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class OnsetCount:
-    """The number of faults that started in one failure domain, in thousandths, as of `at`.
+    """The number of faults of one family that started in one failure domain, in thousandths, as of `at`.
 
     The number decays over time, so that recent faults weigh more than old ones.
     """
@@ -37,7 +37,7 @@ class OnsetCount:
 
 @dataclass(frozen=True, slots=True)
 class OnsetHistory:
-    """How many faults started per failure domain of a cluster, from `since` up to `until`.
+    """How many faults of each family started in each failure domain, from `since` up to `until`.
 
     Each key of `counts` is `family/kind/name`: the fault family, and the kind and name of the failure domain. `since`
     and `until` are None before the first count.

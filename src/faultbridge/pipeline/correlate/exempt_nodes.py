@@ -17,7 +17,7 @@ from faultbridge.domain.faults import Family
 def exempt_nodes(
     incidents: Iterable[Incident], limits: CorrelationLimits, now: datetime
 ) -> frozenset[tuple[Family, str]]:
-    """Return fault family and name of each node of an expired incident that is not healthy yet.
+    """Return the fault family and name of each node that is in an expired incident and not healthy yet.
 
     A node counts as healthy after it had no fault for the quiet period of the incident.
     """

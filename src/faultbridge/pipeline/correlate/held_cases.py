@@ -27,7 +27,7 @@ def families_of(state: NodeState) -> frozenset[Family]:
 
 
 def is_absorbable(case: Case | None) -> bool:
-    """Return whether a case may wait for a cluster incident instead of repairing its node.
+    """Return whether a case may wait for a cluster incident instead of a repair.
 
     An open or queued case may wait. An escalated case may wait if it has no attempt. No other case may wait, and a
     canceled case may not wait in any status.
@@ -117,7 +117,7 @@ def release(state: NodeState, policy: Policy, now: datetime, reason: str, holdin
 
 
 def _is_kept_by_operator(state: NodeState, case: Case) -> bool:
-    """Return whether an operator keeps the case escalated: denied an approval or quarantined the node."""
+    """Return whether the case is escalated, and an operator denied its approval or quarantined the node."""
     denied = case.approval is not None and case.approval.granted is False
     ordered = any(condition.code == ORDERED_QUARANTINE for condition in state.active())
     return case.status is CaseStatus.ESCALATED and (denied or ordered)

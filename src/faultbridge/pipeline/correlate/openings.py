@@ -103,7 +103,7 @@ def _causes(
 
 def _contains(incident: Incident, cause: SharedCause) -> bool:
     if cause.domain.kind is DomainKind.INTAKE:
-        return incident.domain == cause.domain  # a failed intake holds more nodes than those that it affects
+        return incident.domain == cause.domain  # a failed intake delays more nodes than those that it affects
     return all(incident.domain in one.domains for one in cause.affected)
 
 
@@ -161,7 +161,7 @@ def _recurrence(
 
     A cause came back if an incident of the same family ended less than `limits.max_age` ago, and all affected nodes are
     in the failure domain of that incident. The result is then the `recurrence` of that incident plus 1. The result for
-    a failed intake is always 0, so that its incident, which holds every repair, closes soon after records arrive again.
+    a failed intake is always 0, so that its incident, which delays all repairs, closes soon after records arrive again.
     """
     if cause.domain.kind is DomainKind.INTAKE:
         return 0

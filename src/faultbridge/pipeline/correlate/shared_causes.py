@@ -21,7 +21,10 @@ _KINDS = list(DomainKind)
 
 @dataclass(frozen=True, slots=True)
 class SharedCause:
-    """A failure domain that may have a shared cause, its affected nodes, and its total number of nodes."""
+    """A failure domain whose nodes may fail for one shared cause.
+
+    `affected` are its nodes with faults that started close together, and `of` is the number of all its nodes.
+    """
 
     domain: FailureDomain
     affected: tuple[AffectedNode, ...]

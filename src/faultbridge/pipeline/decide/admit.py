@@ -24,7 +24,7 @@ MAX_PICKS = 15
 
 HOUR = timedelta(hours=1)
 WITH_SEVERAL_REASONS = frozenset({WaitingFor.BUDGET, WaitingFor.BREAKER, WaitingFor.INCIDENT, WaitingFor.UPDATE})
-"""What a case can wait for, for one reason and then for another: each of the reasons is recorded."""
+"""The kinds of wait whose reason can change while a case waits. Each new reason is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Refused:
         """Return whether the queued case already records this refusal, so that nothing must be written.
 
         The case must record the same `waiting_for`. If this kind of wait can have several reasons
-        (`WITH_SEVERAL_REASONS`), also the same reason. If the case waits for an approval, a request must be pending.
+        (`WITH_SEVERAL_REASONS`), it must also record the same reason. For an approval, a request must be pending.
         """
         queued = self.queued
         same = queued.waiting_for is self.waiting_for

@@ -16,10 +16,10 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.opt_out import FOREVER
 
 SETTLE = timedelta(seconds=10)
-"""The reports of nodes with one shared fault arrive within this time; the next correlation escalates the others."""
+"""How long a case waits for an incident that explains its fault. Without one, the next correlation escalates it."""
 
 MAX_WAIT = timedelta(minutes=3)
-"""The node's timer escalates the case after this time, in case the correlation of the cluster fails."""
+"""The node's timer escalates a case that awaits correlation after this time, even if the correlation fails."""
 
 
 def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None = None) -> datetime | None:

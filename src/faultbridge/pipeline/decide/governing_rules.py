@@ -120,9 +120,9 @@ def governing_rules(state: NodeState, case: Case, policy: Policy, action: Repair
 def _rules_of_ended_fault(state: NodeState, case: Case, policy: Policy) -> Iterator[Rule]:
     """Yield the rules that a changed policy may have for the ended fault that opened a case.
 
-    The case does not store all that a rule can match. A rule that names something else may match. All such rules
-    govern, up to the first rule that certainly matches: a rule that names nothing else, or the rule of the case. For an
-    instance that was added, there is no such rule.
+    The reported severity, action, sources and count of the fault are not stored in the case, so they are not compared.
+    A rule that requires one of them may match, and is yielded too. The last yielded rule certainly matches: it requires
+    none of them, or it is the rule of the case. A case that was opened because an instance was added has no such rules.
     """
     if case.rule == INVENTORY_RULE:
         return

@@ -18,14 +18,14 @@ from faultbridge.domain.times import to_text
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 LABEL = "label"
-"""The requester of an exclusion that a tag of the instance or a label of the Kubernetes node asks for."""
+"""The value of `Ignored.by` if a tag of the instance or a label of the Kubernetes node excludes the node."""
 
 LEAVING_CODES = frozenset({"cloud.instance_gone", "cloud.instance_stopped"})
 """Codes of an instance that its owner terminates or stops."""
 
 
 def opted_out_until(state: NodeState, config: ClusterConfig, now: datetime) -> datetime | None:
-    """Return until when a node is excluded from repairs, or None if it is not excluded now.
+    """Return the time until which a node is excluded from repairs, or None if it is not excluded now.
 
     The result is `FOREVER` if the exclusion has no end.
     """

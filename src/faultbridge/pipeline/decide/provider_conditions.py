@@ -130,8 +130,8 @@ def _running(name: str, update: GroupUpdate, before: UpdateHold | None, limits: 
 def _ended(before: UpdateHold, limits: Limits, now: datetime, *, surplus: bool) -> UpdateHold | None:
     """Return the pause of repairs of a group whose update has ended.
 
-    The pause lasts until the end of the grace period, which starts when the end of the update is first seen. The result
-    is None afterwards, for a group with surplus nodes only after a further `update_deadline`.
+    The pause lasts until the end of the grace period, which starts when the end of the update is first seen. Then the
+    result is None, but for a group with surplus nodes only after a further `update_deadline`.
     """
     until = now + limits.update_grace if before.running else before.until
     stored_until = until + limits.update_deadline if surplus else until

@@ -59,7 +59,7 @@ def respond(state: NodeState, condition: Condition, rule: Rule, now: datetime) -
 def start_probation(state: NodeState, case: Case, family: Family | None, limits: Limits, now: datetime) -> NodeState:
     """Put a node on probation for the fault of a case whose repair was verified.
 
-    During probation, the same fault again needs a stronger repair action.
+    If the same fault returns during the probation, it needs a stronger repair action.
     """
     if state.incarnation is None or not limits.probation:
         return state
@@ -72,8 +72,8 @@ def _begin_probation(
 ) -> tuple[Probation, ...]:
     """Return a node's probations with a new one, until `until`, for the fault of a repaired case.
 
-    `instance` is the generation of the node's instance. Left out are ended probations, probations of other instances,
-    and an earlier probation for the same fault code.
+    `instance` is the generation of the node's instance. Ended probations, probations of other instances, and an earlier
+    probation for the same fault code are removed.
     """
     running = [one for one in probations if one.instance == instance and one.until > now and one.code != case.code]
     begun = Probation(case.id, case.code, case.component, case.repair_action, instance, until, family)

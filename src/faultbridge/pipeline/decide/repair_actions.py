@@ -12,7 +12,7 @@ from faultbridge.pipeline.decide.governing_rules import requirements, rule_of_ca
 
 _ORDER = list(RepairAction)
 _NOTHING = _ORDER.index(RepairAction.VERIFY)
-"""The place of the repair action that changes nothing."""
+"""The index in `_ORDER` of `verify`, the repair action that changes nothing."""
 
 
 class Choice(NamedTuple):

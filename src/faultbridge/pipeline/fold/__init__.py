@@ -1,6 +1,6 @@
 """Fold: merges observations into the conditions (active faults) of one node.
 
-No record is stored for deduplication; the conditions hold enough to ignore duplicates and late observations.
+No record is stored for deduplication; the conditions contain enough to ignore duplicates and late observations.
 
 Reading order:
 

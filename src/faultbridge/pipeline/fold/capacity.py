@@ -35,7 +35,7 @@ MAX_TOMBSTONE_BYTES = 40_000
 MAX_REPORTERS = 8
 MAX_ATTRIBUTE_BYTES, MAX_EVENT_ATTRIBUTE_BYTES = 1024, 16_000
 DROPPED = "attributes_dropped"
-"""The attribute with the number of attributes that a condition or an event does not contain."""
+"""The attribute that states how many attributes were removed from a condition or an event to limit its size."""
 
 OVERFLOW = "host.condition_overflow"
 """The code of the condition that reports evicted conditions. It is never evicted."""
@@ -133,7 +133,7 @@ def limit_attributes(attributes: Mapping[str, str], limit: int) -> dict[str, str
 def limit_reporters(reporters: Mapping[str, Reporter], newest: str | None = None) -> dict[str, Reporter]:
     """Return at most 8 reporters of a condition; the reporter `newest` is always kept.
 
-    Inactive reporters are removed before active ones, and of these the oldest first.
+    Inactive reporters are removed first, then active ones. Within both groups, the oldest are removed first.
     """
     kept = dict(reporters)
     while len(kept) > MAX_REPORTERS:

@@ -16,7 +16,7 @@ from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
 MAX_NOTED = 64
 INFORMATION, LATE, UNREGISTERED = "", "late:", "unregistered:"
 MAX_PER_DAY = {INFORMATION: 40, LATE: 10, UNREGISTERED: 6}
-"""Different notes of a node each day: informational faults, and late faults of its own and of other instances."""
+"""Notes of a node per day, by group: informational faults, own late faults, and late faults of other instances."""
 
 _PREFIXES = (LATE, UNREGISTERED, "isolation:")
 _SUMMARY = "more"
@@ -34,7 +34,7 @@ def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
     """Return what to record for a fault with the note key `key`, and store the day of the record in `noted`.
 
     A fault is recorded once a day for each key. If the group of the key has reached its daily limit, one summary is
-    recorded instead, and after it nothing. `at` is the time of the fault; its date is the day.
+    recorded instead, and nothing after that. `at` is the time of the fault; its date is the day.
     """
     day, group = at.date().isoformat(), _group(key)
     if noted.get(key, "") >= day:

@@ -86,7 +86,7 @@ def rename_conditions(
 
 
 def rename_reports(condition: Condition, devices: Iterable[Component]) -> Condition:
-    """Return a condition with the current name of its device, also in its reporters' own keys."""
+    """Return a condition with the current name of its device, also in the keys that its reporters used."""
     devices = tuple(devices)
     reporters = {
         source: replace(reporter, unspecific_key=rename_key(reporter.unspecific_key, devices))

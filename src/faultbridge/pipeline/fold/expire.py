@@ -23,13 +23,13 @@ SCOPES_FIXED_BY: Mapping[RepairAction, frozenset[Scope]] = {
 """The scopes whose conditions end when a verification passes after the repair action."""
 
 _UNUSED = Catalog("")
-"""The catalog classifies new faults; what ends here is classified already."""
+"""An empty catalog. Only new faults are classified by a catalog, and this module only ends conditions."""
 
 ORDERED = "operator."
 """The start of the codes of conditions that an operator's order opens."""
 
 ORDERED_QUARANTINE = f"{ORDERED}quarantine"
-"""An operator keeps the node out of service. Only an operator's later order, or a replacement, ends the condition."""
+"""The code of the condition that keeps a node out of service until a later order or a replacement ends it."""
 
 
 def end_scopes(state: NodeState, scopes: Iterable[Scope], *, at: datetime, reason: str) -> Folded:

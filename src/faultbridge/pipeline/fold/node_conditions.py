@@ -133,7 +133,7 @@ class NodeConditions:
         self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
 
     def first_of_the_day(self, key: str, at: datetime) -> bool:
-        """Return whether the note with this key must be recorded today (`daily_notes.take_note`); store the day."""
+        """Return whether the note with this key must be recorded; if so, store that it is recorded today."""
         return daily_notes.take_note(self._noted, key, at) is daily_notes.Note.FAULT
 
     def is_own_instance(self, instance_id: str | None) -> bool:
@@ -150,7 +150,7 @@ class NodeConditions:
         return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
-        """Return whether a fault is not later than the end of its condition or, without an end, the node's floor."""
+        """Return whether a fault is too old to open a condition, by an earlier end or by the node's floor."""
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))

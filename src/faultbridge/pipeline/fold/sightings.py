@@ -17,7 +17,7 @@ MAX_SIGHTINGS = 8
 """Maximum devices that one entry records; the next health snapshot records the others."""
 
 MAX_CUSTODY = 64
-"""Maximum sightings that a node keeps, the newest; a forgotten device is recorded again."""
+"""Maximum sightings that a node keeps. The oldest are dropped; a dropped device is recorded again when it is seen."""
 
 
 class Sightings(NamedTuple):

@@ -94,7 +94,7 @@ def _seconds(previous: CounterSample, sample: CounterSample) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Rise:
-    """The rule for a counter of which every increase is a fault."""
+    """The rule for a counter: every increase is a fault."""
 
     code: str
     text: str

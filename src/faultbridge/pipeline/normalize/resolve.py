@@ -64,7 +64,7 @@ def _with_proven_instance(alias: Alias, row: AliasRow) -> AliasRow:
 
 
 def record_boot(state: NodeState, record: RawRecord) -> NodeState:
-    """Return the node with the boot id of a record stored in it.
+    """Store the boot id that a record contains in the node, and return the node.
 
     The node is unchanged if the record is about another instance or older than the current boot. A boot id that
     replaces another one is a new boot: the boot number rises, and the boot starts at the time when the record was sent.

@@ -42,10 +42,10 @@ EARLIEST = datetime(2020, 1, 1, tzinfo=UTC)
 HEARTBEAT, CLOCK = "heartbeat", "host.clock"
 SECONDS_OFF = "seconds_off"
 TOLERANCE = timedelta(minutes=2)
-"""A clock that is wrong by less is not reported, and the difference varies with the way of a heartbeat."""
+"""A smaller clock error is not reported. The error that a heartbeat shows varies with the delay of its delivery."""
 
 MAX_HEARTBEAT_DELAY = timedelta(minutes=15)
-"""A slow call may delay a heartbeat by this time, which then reports that the clock is further behind than it is."""
+"""A slow call may delay a heartbeat by this time. The reported lag of the clock is then too large."""
 
 _LAG_PER_TOLERANCE = 8
 """The tolerance is an eighth of the lag. With a large lag, an uncorrected fault would be too old to act on. With a
@@ -136,7 +136,7 @@ class _Clock:
 
 
 def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timedelta:
-    """Return by how much the node's heartbeats report its clock to be behind (its lag); zero if they report none.
+    """Return how far a node's clock is behind (its lag), as its heartbeats report; zero if they report none.
 
     `observations` come from the records that are being processed. If a heartbeat among them reports a wrong clock, this
     heartbeat decides, because it is newer than the node's state. Otherwise, the node's active `host.clock` conditions
@@ -202,7 +202,7 @@ def correct_observation(observation: _AnyObservation, record: RawRecord, slow: t
 
 
 def _corrected(at: datetime, record: RawRecord, slow: timedelta) -> datetime:
-    """Return `at`, a time of the node's slow clock, moved forward by the clock's delay, but not past the receipt.
+    """Return a time `at` of the node's slow clock, moved forward by the clock's lag, at most to the receipt.
 
     - `slow` is the lag that heartbeats report. If `slow` is zero, `at` is not changed.
     - If the record was received more than `slow` after its sending time, `at` is moved by that longer time instead.

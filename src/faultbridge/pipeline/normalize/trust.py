@@ -88,8 +88,8 @@ class Trust:
     def is_claim(self, record: RawRecord, config: ClusterConfig, row: AliasRow, others: Iterable[AliasRow]) -> bool:
         """Return whether a record is only a claim: nothing proves that its sender is the node.
 
-        This is so for a webhook, and for a sender that is only listed as trusted. `row` and `others` are the same
-        arguments as in `refusal`. Without sender checks, the result is False.
+        This is so for a webhook, and for a sender that is only listed as trusted. `row` is the alias row of the node,
+        and `others` are the alias rows of the other names in the record. Without sender checks, the result is False.
         """
         if not self.required or record.sender == EVENT_BUS or self._is_own(record.sender):
             return False

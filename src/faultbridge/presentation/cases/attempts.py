@@ -34,7 +34,7 @@ _STEP_TEXTS = {
     "return_to_service done": "new work permitted again",
     "return_to_service not_applicable": "",
 }
-"""The text of a step with its outcome; an empty text is not shown, and another step is shown with its own names."""
+"""Text by step and outcome. An empty text is not shown. For other steps, the recorded names are shown."""
 
 
 def attempt_sentences(steps: Sequence[Document]) -> Iterator[str]:

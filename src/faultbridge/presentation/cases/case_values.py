@@ -69,7 +69,7 @@ def open_breakers(facts: CaseFacts) -> Iterator[Document]:
 
 
 def _breaker(breaker: Document, facts: CaseFacts) -> str:
-    """Return a breaker in words: its state, since when, the failing nodes, and its limit if it is known."""
+    """Return a breaker as text: its state, the time of its last change, its failing nodes and its limit."""
     domain, limit = domain_of(str(breaker["name"])), breaker_limit(breaker, facts.policy)
     text = f"the breaker of {domain or 'the cluster'}, {words(breaker['state'])} since {_time(breaker['since'])}"
     text += f", when {breaker['failing']} of {breaker['of']} nodes failed"

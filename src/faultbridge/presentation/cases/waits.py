@@ -95,7 +95,7 @@ def _wait(entry: Document, end: datetime | None) -> Wait:
 
 
 def waited_for(entry: Document) -> str:
-    """Return in words what a case waits for after an entry that begins a wait."""
+    """Return a text about what a case waits for, from the entry that begins the wait."""
     data, facts = entry["data"], entry["data"].get("facts") or {}
     waiting = str(data.get("waiting_for") or facts.get("waiting_for") or _DEFAULTS.get(_state(data), "admission"))
     return WAITING_TEXTS.get(waiting, waiting)

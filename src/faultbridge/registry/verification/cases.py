@@ -30,7 +30,7 @@ def verify_before_service(registered: Transition, rules: Rules, now: datetime) -
 
 
 def move_node(transition: Transition, target: NodeStatus, reason: str, now: datetime) -> Transition:
-    """Change the status of the node, with its timeline entry."""
+    """Return the transition with another status of the node, and with the entry that records it."""
     draft = entry_builder.status_change(transition.state, target, now, reason)
     return Transition(replace(transition.state, status=target), (*transition.drafts, draft))
 

@@ -33,7 +33,7 @@ class VerificationPeers:
         return next((spare.cluster for spare in spares if spare.instance_id == instance_id), None)
 
     def ready_spares(self, cluster: str) -> Iterator[str]:
-        """Return the instances of verified spares that run no work and that no case has taken."""
+        """Yield the instance ids of the verified spares of a cluster that no case has taken."""
         now = self.clock.now()
         return (str(spare.instance_id) for spare in read_spares(self.table, cluster) if spare.serves(spare.group, now))
 

@@ -16,7 +16,7 @@ def cordon_again(context: StepContext) -> StepContext:
     """Cordon the node again, to keep new work off it, and return the context after it.
 
     The cordon is stored as `requested` before the orchestrator is called. If the execution is lost then, the sweep
-    withdraws the cordon of a node in service, and repeats that of another node.
+    uncordons a node in service. A node out of service is cordoned again later.
 
     Does nothing if the provider repairs the cluster or if the cluster has no orchestrator. Raises Transient if the
     orchestrator does not confirm the cordon, so that the step is tried again.

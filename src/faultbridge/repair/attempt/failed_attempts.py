@@ -92,7 +92,7 @@ def requeue_case(
 
 
 def exclude_attempt(transition: Transition) -> Transition:
-    """Return the transition with its ended attempt not counted against the number that the policy permits."""
+    """Return the transition with its ended attempt excluded from the policy's limit of attempts."""
     case = transition.state.live_case
     if case is None:
         return transition

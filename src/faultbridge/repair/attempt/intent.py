@@ -156,8 +156,8 @@ def _permitting_control(context: StepContext, state: NodeState) -> Control | Non
 class IncidentsOfFailure:
     """The incidents that may explain why an attempt failed on a node, by their ids.
 
-    The `open` incident still affects the node's failure domain. The `expired` one does too, but it has reached its
-    maximum age. The `closed` one was closed while the node was verified.
+    The `open` incident still affects the node's failure domain. The `expired` incident also affects it, but has reached
+    its maximum age. The `closed` incident was closed while the node was verified.
     """
 
     open: str | None = None

@@ -134,7 +134,7 @@ class StepContext:
         )
 
     def fence(self, state: NodeState) -> None:
-        """Raise AttemptSuperseded if the attempt ended, StepAlreadyFinished if the step has an outcome."""
+        """Check that this call may still write; otherwise raise AttemptSuperseded or StepAlreadyFinished."""
         case = state.live_case
         attempt = case.attempt if case else None
         if case is None or attempt is None or case.status is not CaseStatus.IN_PROGRESS:
@@ -145,7 +145,7 @@ class StepContext:
             raise StepAlreadyFinished(StepResult(StepOutcome(attempt.steps[self.request.step])))
 
     def commit(self, revise: Change, actor: Actor = Actor.STEP) -> StepContext:
-        """Write a change of the node, and return the new context; raises what `fence` raises instead of a write."""
+        """Write a change of the node and return the new context; writes nothing if `fence` raises an error."""
 
         def fenced(state: NodeState, now: datetime) -> Transition:
             self.fence(state)
@@ -166,7 +166,7 @@ class StepContext:
         return StepResult(outcome)
 
     def escalate_to_operator(self, reason: str, *drafts: Draft, fails: bool = True) -> StepResult:
-        """End the attempt and escalate the case to an operator, as `escalate_case` does with these arguments."""
+        """End the attempt and escalate the case to an operator; with `fails`, the node may become `failed`."""
         self.commit(lambda state, now: escalate_case(state, now, reason, drafts=drafts, fails=fails))
         self.log("attempt_escalated", reason)
         return StepResult(StepOutcome.FAILED, reason)
@@ -206,14 +206,14 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def _requirement_of(self, state: NodeState, action: RepairAction | None) -> Requirement | None:
-        """Return the condition that requires `action`; None if `action` is None or not stronger than the case's."""
+        """Return the requirement of `action`; None if it is None or not stronger than the case's action."""
         order = list(RepairAction)
         if action is None or order.index(action) <= order.index(self.case.repair_action):
             return None
         return requirement_for(state, self.rules.policy, action)
 
     def request_approval(self, reason: str, *drafts: Draft) -> StepResult:
-        """Queue the case again and ask an operator to approve its action; the ended attempt is not counted."""
+        """Queue the case again, and request approval of its action; the ended attempt is not counted."""
         deadline = rule_of_case(self.state, self.case, self.rules.policy).approval_deadline
 
         def revise(state: NodeState, now: datetime) -> Transition:

@@ -105,7 +105,7 @@ class StepRunner:
         return self.tools.workflow.resume(token, result.data(step))
 
     def run(self, request: StepRequest, token: str | None) -> StepResult:
-        """Run one step until it has a result or must wait."""
+        """Run one step until it has a result or must wait; `token` is its Step Functions task token, or None."""
         step = STEPS.get(request.step)
         if step is None:
             raise Rejected("unknown_step", f"unknown step: {request.step!r}; known: {', '.join(STEPS)}")

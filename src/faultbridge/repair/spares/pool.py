@@ -21,14 +21,14 @@ from faultbridge.storage.writes import Absent, Condition, Delete, Equals, Put
 class SparePool:
     """Reads and changes the spares of clusters.
 
-    A `Spare` is one numbered position of the pool, with or without an instance.
+    A `Spare` is one numbered position of the pool. It has an instance, or it is empty.
     """
 
     table: Table
     clock: Clock
 
     def spares(self, cluster: str) -> tuple[Spare, ...]:
-        """Return all spares of a cluster, sorted by their position in the pool."""
+        """Return all spares of a cluster, sorted by number."""
         return tuple(read_spares(self.table, cluster))
 
     def change(self, spare: Spare, **changes: Any) -> Spare | None:  # noqa: ANN401 - fields of Spare
@@ -44,9 +44,9 @@ class SparePool:
         return changed
 
     def drop(self, spare: Spare) -> None:
-        """Delete a position of the pool that has no instance.
+        """Delete an empty spare, which has no instance.
 
-        If another writer changed the position, nothing is deleted, and the next reconciliation decides again.
+        If another writer changed the spare, nothing is deleted, and the next reconciliation decides again.
         """
         try:
             self.table.write(Delete(keys.spare(spare.cluster, spare.number), when=_unchanged(spare)))
@@ -88,7 +88,7 @@ class SparePool:
 
 
 def read_spares(table: Table, cluster: str) -> Iterator[Spare]:
-    """Yield all spares of a cluster, sorted by their position in the pool."""
+    """Yield all spares of a cluster, sorted by number."""
     for row in query_all(table, keys.cluster_partition(cluster), prefix=keys.SPARE):
         yield items.read_spare(row)
 

@@ -39,7 +39,7 @@ RELAUNCH_DELAY = timedelta(minutes=10)
 """How long a spare stays empty after a failed launch."""
 
 REFUSED_DELAY = timedelta(days=1)
-"""How long a spare stays empty after its verifier refused the instance; 10 minutes once the verifier is another one."""
+"""How long a spare stays empty after the verifier refused its instance; `RELAUNCH_DELAY` if the verifier changes."""
 
 LAUNCH_TIMEOUT = timedelta(minutes=30)
 """How long a launched instance may take until it runs and is cordoned."""
@@ -99,7 +99,7 @@ class _SpareReconciler:
 
     @property
     def surplus(self) -> bool:
-        """Return whether the configuration no longer contains this position of the pool."""
+        """Return whether this spare is no longer configured: the pool is smaller or has another group now."""
         return self.spare.number > self.config.spares or self.spare.group != self.config.spare_group
 
     @property
@@ -205,7 +205,7 @@ class _SpareReconciler:
             self._verify_again(str(spare.instance_id))
 
     def _check_taken(self) -> None:
-        """Empty the position if a node claimed its instance or the instance is gone; free it if the case has ended."""
+        """Empty the spare if its instance is claimed or gone; make it ready again if its case has ended."""
         spare = self.spare
         if self.pool.table.get(keys.claim(str(spare.instance_id))) is not None or self._is_gone():
             self._empty("")

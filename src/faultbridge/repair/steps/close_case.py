@@ -97,9 +97,9 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
 
 
 def _without_cordon(context: StepContext, state: NodeState, now: datetime) -> NodeState:
-    """Return a node whose return to service is recorded as not isolated.
+    """Return the node as not isolated, because its return to service is recorded.
 
-    A lost execution may have cordoned it after that. Its isolation is then `requested`, so that it is withdrawn.
+    If a lost execution may have cordoned it again, its isolation becomes `requested`, so that the sweep uncordons it.
     """
     if state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED} and context.orchestrator.applicable:
         return replace(state, isolation=Isolation.REQUESTED, isolation_since=state.isolation_since or now)

@@ -91,7 +91,7 @@ def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
 def _end_verified(context: StepContext, found: Verification, state: NodeState, now: datetime) -> Folded:
     """End the conditions that the repair fixed, and the claimed conditions that the verification refutes.
 
-    In a canceled case, whose node an operator returns, those that the repair fixed end without being covered, too.
+    In a canceled case, which an operator ended, the verification counts as a proof for every fault code.
     """
     case, _ = live_attempt(state)
     if case.cancelled:

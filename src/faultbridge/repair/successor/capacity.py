@@ -87,7 +87,7 @@ class CapacityCheck:
 
 
 def is_left(context: StepContext, found: CapacityCheck, control: Control) -> bool:
-    """Return whether the source of capacity still has a free instance, although other replacements may use it too.
+    """Return whether the source of capacity still has a free instance after all replacements in progress.
 
     Only a reservation with a known number of free instances can be used up: the replacements in progress are subtracted
     from this number. The result is True for every other source, and if no source permitted the release. It is also True

@@ -80,7 +80,7 @@ def taken_spare(context: StepContext, fits: Callable[[str], bool]) -> str | None
     """Return the id of the spare that an earlier call took for the case, or None.
 
     If `fits` returns False for this spare, the spare goes back to the pool, and the result is None. Spares that back or
-    backed the node are ignored. So is the spare that the attempt has already recorded: `free_launches` finds it.
+    backed the node are ignored. The spare that the attempt has recorded is ignored too: `free_launches` finds it.
     """
     pool, cluster = SparePool(context.tools.table, context.tools.clock), context.state.key.cluster
     used = {context.instance_id, context.attempt.spare, *context.state.former_instances}

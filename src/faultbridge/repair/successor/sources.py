@@ -25,7 +25,7 @@ from faultbridge.repair.successor.pending import count_pending
 from faultbridge.repair.volumes.zones import in_zones, volume_zones
 
 MIN_LEFT = timedelta(hours=1)
-"""A source that ends sooner has nothing: its instances are terminated 30 to 60 minutes before its end."""
+"""A source that ends sooner counts as `none_free`: its instances are terminated 30 to 60 minutes before its end."""
 
 
 class Decision(StrEnum):

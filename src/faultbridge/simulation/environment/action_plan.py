@@ -77,7 +77,7 @@ _DOMAIN_SHARE = 0.12
 
 _GROWTH_KINDS = ("growth", "growth", "growth_during_pause", "growth_during_import", "growth_during_incident")
 _GROWTH_SHARE = 0.1
-"""The share of actions that are growth, in clusters whose group grows."""
+"""The share of actions that add instances, in clusters whose group grows."""
 
 _OWNER_KINDS = ("group_update", "group_update", "rival_repair")
 _OWNER_SHARE = 0.08
@@ -85,11 +85,11 @@ _OWNER_SHARE = 0.08
 
 _CAPACITY_KINDS = ("reservation_change", "reservation_change", "spares_used_up")
 _CAPACITY_SHARE = 0.06
-"""The share of actions about capacity, in clusters whose capacity comes and goes."""
+"""The share of actions about capacity, in clusters whose capacity is limited at times."""
 
 _VOLUME_KINDS = ("volume_failure", "volume_failure", "volume_stuck", "volume_outage", "volume_tag_lost")
 _VOLUME_SHARE = 0.08
-"""The share of actions about volumes, in clusters whose policy moves some."""
+"""The share of actions about volumes, in clusters whose policy moves volumes."""
 
 _PORTS = (
     "table", "bus", "queue", "objects", "workflow", "pager", "provider", "restarter", "collector", "orchestrator",

@@ -18,7 +18,7 @@ MAX_CONDITIONS = 130
 
 
 class AgentActions(SourceActions):
-    """Carries out actions of the node agents in the `REPAIRED` cluster.
+    """Carries out actions of the node agents in `REPAIRED`, the cluster that Faultbridge repairs.
 
     Most of these actions concern many nodes at once, or many faults of one node.
     """

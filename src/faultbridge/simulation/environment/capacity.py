@@ -20,7 +20,7 @@ class CapacityActions(CloudActions):
         """
         left = action.selector % 3
         self._log(f"a reservation has {left} free instances")
-        # A launch template launches its successor first, and asks no reservation.
+        # With a launch template, the successor is launched first, and no reservation is read.
         self.system.ports.provider.reserved = not self.system.by_template
         self.system.fleet.set_capacity(left)
         lasts = CAPACITY_SHORTAGE * action.fraction

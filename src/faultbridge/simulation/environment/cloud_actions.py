@@ -102,7 +102,7 @@ class CloudActions(Actions):
         self._log(f"capacity is left for {left} instances")
         self.system.fleet.set_capacity(left)
         if self.system.by_template or self.system.ports.provider.reserved:
-            # A case without capacity is tried again all the time; weeks of that test no more than hours.
+            # Without capacity, a case is retried again and again. Weeks of retries test no more than hours.
             self.system.schedule.after(CAPACITY_SHORTAGE, "cloud", lambda: self.system.fleet.set_capacity(None))
 
     def _bad_arrival(self, _action: ExternalAction) -> None:

@@ -1,6 +1,6 @@
 """Faults of a whole failure domain: the nodes of one rack or switch lose their links at the same time.
 
-Some of these faults only look like a shared fault: each node has a fault of its own. A fault lasts from 10 minutes to 4
+Some of these faults only appear to be shared: each node has a fault of its own. A fault lasts from 10 minutes to 4
 hours and 10 minutes. While a fault lasts, more nodes of the domain may lose their links.
 """
 
@@ -102,7 +102,7 @@ class DomainFaultActions(AgentActions):
                       start + timedelta(seconds=seconds), shared)
             for one in instances
         ]  # fmt: skip
-        # A missing interface requires a reboot by the catalog, an interface without a link only a verification.
+        # The catalog requires a reboot for a missing interface, and a verification for an interface without a link.
         self._report_links(instances, up=False, absent=action.selector // 12 % 3 == 0)
         self.system.schedule.after(seconds, "agent", lambda: self._report_links(instances, up=True))
 

@@ -8,7 +8,7 @@ from faultbridge.simulation.environment.operators import OperatorActions
 from faultbridge.simulation.simulated_system import GROUPS, REPAIRED
 
 MAX_ADDED = 4
-"""How many instances one run adds at most: each new node takes run time until the end."""
+"""Maximum number of instances that one run adds, because each further node makes the run longer."""
 
 BAD_SHARE = 0.4
 """The share of growths with one bad instance."""

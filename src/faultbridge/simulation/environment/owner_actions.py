@@ -15,13 +15,13 @@ from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.simulated_system import GROUPS, REPAIRED
 
 BOOT_SECONDS = 300.0
-"""How long a node is out of its group while it reboots, and an old instance still runs beside its successor."""
+"""Duration of a reboot, and the time for which an old instance runs beside its successor."""
 
 SHUTDOWN_SECONDS = 100.0
 """How long an instance is still a member of its group after EC2 reported its end."""
 
 OVERDUE = 7 * HOUR
-"""How much longer one update in eight takes: repairs wait for six hours only."""
+"""Extra time of one update in eight, which thus takes longer than the six hours for which repairs wait."""
 
 
 class OwnerActions(GrowthActions):

@@ -12,7 +12,7 @@ from faultbridge.simulation.journal import Journal, Kind
 from faultbridge.simulation.schedule import Schedule
 
 MIN_DELAY, MAX_DELAY = 30.0, 5400.0
-"""Seconds from fault to replacement. After `follow_deadline` Faultbridge has escalated the case."""
+"""Seconds from fault to replacement. Some are longer than `follow_deadline`: the case is then escalated first."""
 
 
 @dataclass(slots=True)

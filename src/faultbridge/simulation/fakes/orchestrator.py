@@ -81,7 +81,7 @@ class FakeOrchestrator:
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
         """Check whether a node is drained; returns TIMEOUT while jobs still run on it.
 
-        Nothing runs on a node that the orchestrator does not know, so its drain succeeds.
+        The drain of a node in `unknown_nodes` succeeds, because nothing runs there.
         """
         with self.seam.around("orchestrator", "drain", node.node):
             answer = self._answer(node)

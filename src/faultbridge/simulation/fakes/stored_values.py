@@ -30,7 +30,7 @@ class StoredMapping(dict[str, Value]):
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
     def __deepcopy__(self, _: object) -> StoredMapping:
-        return self  # copies of a world share what never changes
+        return self  # copies of a system share what never changes
 
 
 class StoredList(list[Value]):

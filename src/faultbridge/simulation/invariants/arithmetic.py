@@ -20,7 +20,7 @@ AskingRule = tuple[tuple[str, ...], frozenset[str]]
 """The code patterns of a rule, empty for all codes, and the repair actions that need an approval under it."""
 
 FAULT_ACTIONS = ("run_diagnostics", "reset_gpu", "reboot_node", "replace_node")
-"""What a fault may require of a repair, least disruptive first."""
+"""The actions that a fault can require, least disruptive first."""
 
 TRIGGERED, RESOLVED = "triggered", "resolved"
 CLOSED = frozenset({"resolved", "expired"})

@@ -1,4 +1,4 @@
-"""Checks that an instance is released only with the evidence of capacity that the policy rule of its repair requires.
+"""Checks that no instance is released without the evidence of capacity that its policy rule requires.
 
 The evidence is what the fakes answered when the product queried the capacity.
 """

@@ -99,7 +99,7 @@ def _has_status(state: NodeState, status: CaseStatus) -> bool:
 
 
 def _missing_cases(view: SystemView) -> Iterator[str]:
-    """Find nodes of the `REPAIRED` cluster without a live case that have a fault that requires a repair.
+    """Find nodes of the `REPAIRED` cluster that have a fault that requires a repair, but no live case.
 
     A node whose instance may have left the group in an update is not one of them, if the end of the update was read too
     late to retire the node.

@@ -116,7 +116,7 @@ class CommitChecks:
             self._journal.add_violation("each commit of a state increases its version by one", versions)
 
     def _check_slots(self, record: StreamRecord) -> None:
-        """Check the repairs at the same time (each has a slot) and per hour against the last three policies' limits."""
+        """Check that repairs at once and per hour do not exceed the highest limits of the last three policies."""
         new, old = record.new or {}, record.old or {}
         holders, before = _holders(new), _holders(old)
         if _version(new) <= _version(old) and old:

@@ -19,23 +19,23 @@ from faultbridge.simulation.journal import Journal
 from faultbridge.storage.writes import Item
 
 MIN_NODES, MIN_PERCENT, EXPLAINS = 3, 30, 80
-"""A shared cause is known from this number and share of a domain's nodes on; a narrower one explains this share."""
+"""A shared cause needs 3 nodes and 30 % of a domain. A narrower domain with 80 % of these nodes is the cause."""
 
 WINDOW = timedelta(minutes=10)
-"""Within this time the faults of so many nodes must begin; the design does not relate those of a slower sequence."""
+"""Faults that begin within this time can have a shared cause; the design does not relate a slower sequence."""
 
 REACTION = timedelta(minutes=3)
-"""Within this time after the faults were recorded, every repair is stopped before its intent: three sweeps."""
+"""Time after which no repair of a node with only network faults may begin: three sweeps."""
 
 QUIET = timedelta(minutes=10)
-"""After this time without a node whose links are down, the next fault is another one.
+"""After this time without a lost link, a fault of a domain has ended, and the next one is a new fault.
 
-It counts from the first complete sweep of that time: until then, the product cannot know that no link is down.
+The time counts from the first complete sweep while no link is down.
 """
 
 MAX_AGE = timedelta(hours=2)
 POLICY_TIME = timedelta(hours=1)
-"""After the maximum age: the longest outage of a port in a run."""
+"""Extra time after the maximum age, for the longest outage of a port in a run."""
 
 GIVEN_UP = "no instance is given up for a fault that its failure domain shares"
 REPEATED = "no repair is repeated for a node whose failure domain lost its links"
@@ -91,7 +91,7 @@ class DomainFaultChecks:
             self._node_of[data["new_instance"]] = name
 
     def swept(self, at: datetime | None) -> None:
-        """Record the time of the last complete sweep: the first one without a lost link shows that the fault ended."""
+        """Record the time of the last complete sweep, and of the first one after all lost links recovered."""
         self.swept_at = at
         if at is not None and self._none_since is not None and at >= self._none_since:
             self._none_seen = self._none_seen or at
@@ -185,8 +185,8 @@ class DomainFaultChecks:
     def _check_intent(self, name: str, data: dict[str, Any], now: datetime) -> None:
         """Report a repair that begins although the fault of a failure domain explains the node's lost links.
 
-        Reported are every repair after the first while the fault is known, and any repair of a node with network faults
-        only that begins `REACTION` or more after the fault became known.
+        While the fault is known, every repair after the first one is reported. A repair of a node that has only network
+        faults is also reported if it begins `REACTION` or more after the fault became known.
         """
         node, since = self._nodes[name], self._many_since
         if node.link_down_since() is None or since is None or now >= since + MAX_AGE:
@@ -234,7 +234,7 @@ class DomainFaultChecks:
 
         Only nodes with a fault other than network faults, or with a failed repair, are checked. The wait counts from
         the latest of these times: its start, the start of the last domain fault, and the last time when another cause
-        could become known: a node became silent while many were, or links recovered while those of many were down.
+        could become known, because a further node became silent, or some of the lost links recovered.
         """
         node = self._nodes[name]
         starts = (one.start for one in self.lost if one.start < now)

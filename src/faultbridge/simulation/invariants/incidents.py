@@ -27,8 +27,8 @@ class SeenIncident:
     """An incident after its last change: its cluster, status and affected nodes.
 
     `cleared` are the nodes with a fault that has ended since that change. `opening` is the id of its first event.
-    `ending` is the id of the event since which it holds no repair, and empty while it does. `ended_unpublished` is True
-    if the incident ended before its first event was published.
+    `ending` is the id of the event with which it stopped delaying repairs, and empty before that event.
+    `ended_unpublished` is True if the incident ended before its first event was published.
     """
 
     cluster: str
@@ -41,7 +41,7 @@ class SeenIncident:
 
 
 class IncidentChecks:
-    """Follows incidents by their entries, and checks that no repair starts to change an affected node.
+    """Follows incidents by their entries; checks that no intent is recorded for a node of an open incident.
 
     A node whose fault has ended may be repaired before the next entry of the incident removes the node.
     """

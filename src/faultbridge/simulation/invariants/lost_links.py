@@ -28,10 +28,10 @@ class LostLinks:
     def followed_by(
         self, others: Iterable[LostLinks], window: timedelta, shown: Mapping[str, datetime]
     ) -> list[LostLinks]:
-        """Return those of the lost links that began at most `window` after this one, and none that began before it.
+        """Return the lost links that began together with this one, or at most `window` after it.
 
-        The same must hold for the times in `shown`, when the entries of each node last showed a lost link. While a long
-        fault lasts, links may recover and be lost again by another fault.
+        The times in `shown`, at which the entries of each node last showed a lost link, are compared in the same way.
+        While a long fault lasts, links may recover and be lost again by another fault.
         """
         first = shown[self.node]
         return [
@@ -44,9 +44,9 @@ class LostLinks:
 def largest_groups(
     starts: Iterable[LostLinks], others: Iterable[LostLinks], window: timedelta, shown: Mapping[str, datetime]
 ) -> list[frozenset[LostLinks]]:
-    """Return the groups of lost links that followed one of `starts` within `window`, if they are no part of another.
+    """Return the groups of lost links that each followed one of `starts` within `window`.
 
-    A shared cause is sought for these groups only: of nodes that failed together, the last ones are not taken alone.
+    A group that is a part of another one is left out, so that a shared cause is searched only for complete groups.
     """
     groups = {frozenset(first.followed_by(others, window, shown)) for first in starts}
     return [one for one in groups if not any(one < other for other in groups)]

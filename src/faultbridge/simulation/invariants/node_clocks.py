@@ -15,7 +15,7 @@ NOTICEABLE = 120.0
 """A clock that is behind by fewer seconds is not reported."""
 
 MAX_ERROR = timedelta(minutes=4)
-"""Twice what is not noticed: a heartbeat and a record may both be under way for as long."""
+"""Maximum error of a recorded time: twice `NOTICEABLE`, because heartbeat and record may each be this late."""
 
 CLOCK = "host.clock"
 FAULTS = frozenset({"Node Fault Detected", "Node Fault Updated", "Node Fault Cleared"})

@@ -89,7 +89,7 @@ def _wrong_rows(view: SystemView) -> Iterator[str]:
 def _row(state: NodeState) -> tuple[Any, ...] | None:
     """Return status, severity and case that the index item of an unhealthy node must contain.
 
-    None for a healthy or retired node, which has no such item.
+    Return None for a healthy or retired node, which has no such item.
     """
     if state.status is None or state.status in _WITHOUT_ROW:
         return None

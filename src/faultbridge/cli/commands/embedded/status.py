@@ -78,16 +78,16 @@ def show_status(session: Session) -> None:
 
 
 def overdue(session: Session) -> int:
-    """Return the number of timers that have been due for more than five minutes."""
+    """Return the number of timers, and of retries of rejected records, that are overdue by five minutes."""
     return session.application.ops.backlog.overdue()
 
 
 def backlog(session: Session) -> list[dict[str, Any]]:
-    """Return one document for each kind of waiting work, one for the sweep and one for the canary.
+    """Return a document for each kind of waiting work, for the latest sweep, and for the latest canary.
 
-    - `seconds` is the age of the oldest waiting item or, for the sweep and the canary, the time since the latest one.
-      It is None if nothing waits, or if the time is unknown.
-    - `stuck` is true if `seconds` is too long, or if there was no sweep or canary yet.
+    - `seconds` is the age of the oldest waiting item, or the time since the sweep or canary. It is None if nothing
+      waits, or if the time is unknown.
+    - `stuck` is True if `seconds` is too long, or if there was no sweep or canary yet. It is never True for rejects.
     """
     now = session.now()
     return [

@@ -62,7 +62,7 @@ def stop(stack: StackName = DEFAULT_STACK, yes: YesOption = False, *, output: Ou
 
 
 def _confirm_deletion(stack: str, *, yes: bool) -> None:
-    """Ask for confirmation on a terminal before the data of a running stack is deleted.
+    """Require confirmation on a terminal before the data of a running stack is deleted.
 
     Without a terminal, or if `yes` is True, no confirmation is required.
     """

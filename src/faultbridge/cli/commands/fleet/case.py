@@ -33,7 +33,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 POLL_SECONDS = 1.0
 MAX_ENTRIES = 200
-"""Maximum number of a case's newest entries that are searched for the answers of the sources of capacity."""
+"""Number of newest entries of a case that are searched for answers about EC2 capacity for a successor."""
 
 CaseArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the case.")]
 AttemptOption = Annotated[

@@ -73,7 +73,7 @@ def set_template(
 
 
 def _types(given: list[str] | None) -> tuple[str, ...] | None:
-    """Check the instance types: each type must have GPUs, and all types the same number of GPUs.
+    """Check the instance types: each type must have GPUs, and all types must have the same number.
 
     Returns None if no instance type was given.
     """

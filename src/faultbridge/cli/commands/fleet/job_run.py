@@ -13,7 +13,7 @@ from faultbridge.cli.render.output import notice
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 SIGNAL_EXIT = 128
-"""The exit code of a program that a signal ended is this plus the number of the signal, as in a shell."""
+"""If a signal ends a program, the exit code is this value plus the number of the signal, as in a shell."""
 
 
 def run_recorded(command: Sequence[str], start: Callable[[], object], end: Callable[[str, str], object]) -> int:

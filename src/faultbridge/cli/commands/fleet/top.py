@@ -32,7 +32,7 @@ from faultbridge.registry.views import ClusterView
 app = typer.Typer(rich_markup_mode=None)
 
 REREAD_AFTER = timedelta(seconds=30)
-"""Without a change of the cluster, everything is read again after this time."""
+"""Everything is read again after this time, even if the cluster has not changed."""
 
 SECTIONS: tuple[tuple[str, str, Columns], ...] = (
     ("Nodes not healthy", "nodes", NODES),

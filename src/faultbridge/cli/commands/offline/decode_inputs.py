@@ -27,7 +27,7 @@ from faultbridge.pipeline.normalize.timestamp import assign_times
 
 AUTO = "auto"
 CHUNK_BYTES = 64 * 1024
-"""Bytes of each read. The first chunk is also what `--source auto` recognizes the format from."""
+"""Bytes of each read. `--source auto` first tries to recognize the format from the first chunk."""
 
 
 @dataclass(slots=True)
@@ -157,10 +157,9 @@ def lines_text(inputs: Inputs) -> str:
 def _recognized(first: bytes, stream: BinaryIO, *, is_whole: bool) -> tuple[bytes, str]:
     """Return all bytes that were read of an input so far, and the source that recognizes the input.
 
-    `first` contains the bytes that were read before the call. If `is_whole` is True, the source must recognize all of
-    `first`. If it is False, the source must recognize the first chunk of `first`. If no source does, more bytes are
-    read from `stream`, and the source must recognize all bytes. Raises Rejected if no source or more than one source
-    recognizes the input.
+    `first` contains the bytes that were read before the call. If `is_whole` is True, the sources check all of `first`.
+    Otherwise, they check its first chunk; if none of them recognizes it, more bytes are read from `stream`, and the
+    sources check all bytes. Raises Rejected if no source or more than one source recognizes the input.
     """
     try:
         return first, registry.recognize(first if is_whole else first[:CHUNK_BYTES])

@@ -95,9 +95,9 @@ def check_mechanisms(
 
 
 def book_with(folder: Path | None) -> Book:
-    """Return the packaged mechanisms and, if a folder is given, the mechanisms of a customer in it.
+    """Return the packaged mechanisms, preceded by a customer's own mechanisms if a folder is given.
 
-    The mechanisms of the customer come first. One with the name of a packaged mechanism replaces that mechanism.
+    A customer's mechanism replaces the packaged mechanism of the same name.
     """
     return extended_book(_read_folder(folder)) if folder else packaged_book()
 

@@ -39,7 +39,7 @@ class Recorded:
 
 
 def of_case(session: Session, case_id: str, span: timedelta | None) -> Recorded:
-    """Return the latest job that a case affected, with its time window (`of_job`).
+    """Return the latest job that a case affected, with the time window that `of_job` computes for the job.
 
     If the case affected no job, or if the latest job succeeded, the result has no job. Its window then contains only
     the node of the case, and ends when the case was opened. `span` is the length of the window; None means the longest

@@ -1,4 +1,4 @@
-"""Read the recorded faults that can explain a failed job, or a failure of nodes at a given time, from a stack."""
+"""Explain why a job or nodes failed, from files and from the faults that a stack recorded."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from faultbridge.registry.gpus_of_nodes import gpus_of
 from faultbridge.rules.rulebook import rules_of
 
 WINDOW_OF_TIME = timedelta(minutes=30)
-"""How long before `--at` faults count; before the end of a job or a case, they count as long as in files."""
+"""Default of `--window` with `--at`. With `--job` or `--case`, the default is the limit for faults in files."""
 
 RECORDED_AFTER = timedelta(hours=1)
-"""Entries that were recorded up to this long after the end are read: records wait while an intake is down."""
+"""How long after the failure entries are still read. Faults are recorded late while the intake is down."""
 
 
 @dataclass(frozen=True, slots=True)

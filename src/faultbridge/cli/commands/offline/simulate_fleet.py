@@ -95,10 +95,10 @@ def simulate_fleet(
 
 
 def _explain(documents: Sequence[Mapping[str, Any]]) -> None:
-    """Print one line for each policy that compares it with the best baseline, the best of the other repair systems.
+    """For each policy, print a line that compares it with the best other repair system (baseline).
 
-    The line states the saving: of the GPU-hours that the baseline loses, the share that the policy does not lose. It
-    also states whether the saving reaches `GOAL` without more needless evictions than the baseline causes.
+    The line states the saving: the share of the baseline's lost GPU-hours that the policy avoids. It also states
+    whether the saving reaches `GOAL` without more needless evictions than the baseline causes.
     """
     from faultbridge.lab.comparison import GOAL
 

@@ -198,9 +198,9 @@ def _show_published(session: Session, version: str, *, wait: bool) -> None:
 
 
 def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> None:
-    """If a new policy protects less than the current one, list the differences and ask for confirmation.
+    """If a new policy protects less than the current one, list the differences and require confirmation.
 
-    If `yes` is True, the differences are listed, and the confirmation is not needed.
+    If `yes` is True, the differences are only listed.
     """
     from faultbridge.policyfile.weakened import weakened_protection
 

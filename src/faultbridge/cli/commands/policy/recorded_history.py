@@ -30,7 +30,7 @@ class History:
 
     @property
     def asked(self) -> bool:
-        """Return whether the options ask for recorded history: --since, --until or --archive was given.
+        """Return whether the options select recorded history: --since, --until or --archive was given.
 
         The option --cluster alone selects no history.
         """

@@ -1,6 +1,6 @@
 """`faultbridge policy tune`: searches for a better policy on one part of a fault trace.
 
-The other parts of the trace are held back, and are used to judge the result.
+The other parts of the trace are not searched. They are used to judge the result.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def _retry(session: Session, reject: Reject) -> dict[str, str]:
 
 
 def _partitions(session: Session, cluster: str | None) -> list[str]:
-    """Return the names under which the rejected records of `cluster` (None: of all clusters) are stored.
+    """Return the names under which rejected records are stored: of one cluster, or of all for None.
 
     Rejected records of a registered cluster are stored under its name, and all others under NO_CLUSTER. NO_CLUSTER is
     therefore always the last name of the result.

@@ -21,7 +21,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 SECRET_BYTES = 32
 KEPT_SECRETS = 2
-"""The new secret and the one before it, which stays valid until the next rotation."""
+"""Number of valid secrets of a sender: the newest one, and the previous one until the next rotation."""
 
 SENDERS: Columns = {
     "SENDER": lambda one: one["sender"],
