@@ -38,7 +38,7 @@ class Setting:
 class ChangedSetting:
     """One value that differs between two policies.
 
-    `before` or `after` is None if that policy does not have the rule or breaker.
+    `before` or `after` is None if that policy does not have the rule, the breaker or the maintenance window.
     """
 
     rule: str | None
