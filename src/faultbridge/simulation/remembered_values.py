@@ -1,13 +1,13 @@
 """Caches decoded and encoded values, so that a simulation decodes and encodes each large value once.
 
 Neither the stored values nor the domain values ever change. The results of a run are therefore the same as without the
-caches.
+caches, also if another run empties them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from faultbridge.domain.cases import Case
@@ -31,14 +31,22 @@ MAX_PACKED = 2_000
 """How many packed values are remembered, each with its bytes; after that all are forgotten."""
 
 
-@cache
 def remember_values() -> None:
-    """Turn on the caches of decoded and encoded values in this process."""
+    """Turn on the caches of this process, and empty them: values of earlier runs only take memory."""
+    for empty in _caches():
+        empty()
+
+
+@cache
+def _caches() -> list[Callable[[], None]]:
+    """Turn on the caches; returns the functions that empty them."""
     of_nodes = Component, Condition, Tombstone, Placement, Case, NodeState
     of_clusters = Breaker, Hold, Incident, Spare, ClusterState, Control, OnsetHistory, OpenPage
-    wrap_codec((*of_nodes, *of_clusters), _decode_once, _encode_once)
+    empty_all: list[Callable[[], None]] = []
+    wrap_codec((*of_nodes, *of_clusters), _decode_once, partial(_encode_once, empty_all.append))
     packed = PackedValues()
     wrap_packing(packed.pack_once, packed.unpack_once)
+    return [*empty_all, packed.clear]
 
 
 def _decode_once(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -52,8 +60,11 @@ def _decode_once(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return load
 
 
-def _encode_once(encode: Callable[[Any], Value]) -> Callable[[Any], Value]:
+def _encode_once(
+    add_cache: Callable[[Callable[[], None]], None], encode: Callable[[Any], Value]
+) -> Callable[[Any], Value]:
     remembered: dict[int, tuple[Any, Value]] = {}
+    add_cache(remembered.clear)
 
     def dump(value: Any) -> Value:
         known = remembered.get(id(value))
@@ -101,10 +112,14 @@ class PackedValues:
 
         return once
 
+    def clear(self) -> None:
+        """Forget all values."""
+        self._mappings.clear()
+        self._packed.clear()
+
     def _remember(self, mapping: StoredMapping, packed: Packed) -> Packed:
         if len(self._mappings) >= MAX_PACKED:
-            self._mappings.clear()
-            self._packed.clear()
+            self.clear()
         self._mappings[packed] = mapping
         self._packed[id(mapping)] = mapping, packed
         return packed
