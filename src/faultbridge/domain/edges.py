@@ -138,7 +138,7 @@ _CASE_ROWS = (
         "support needed, unknown code, or no repair action permitted",
     ),
     ("open", "absorbed", (_A.CORRELATE,), "case joined to a cluster incident"),
-    ("open", "expired", (_A.SWEEP,), "no new observation, nothing left to repair"),
+    ("open", "expired", (_A.SWEEP,), "reserved: not used in this version"),
     ("queued", "in_progress", (_A.DISPATCH,), "attempt admitted"),
     ("queued", "resolved", (_A.INGEST, _A.SWEEP, _A.CLI, _A.DISPATCH), "node recovered, case canceled, or dry run"),
     (
@@ -148,7 +148,7 @@ _CASE_ROWS = (
         "approval denied or timed out, or no repair action permitted",
     ),
     ("queued", "absorbed", (_A.CORRELATE,), "case joined to a cluster incident"),
-    ("queued", "expired", (_A.SWEEP,), "approval timed out, and the policy drops the case"),
+    ("queued", "expired", (_A.SWEEP,), "reserved: not used in this version"),
     ("in_progress", "resolved", (_A.CLOSE, _A.STEP), "node back in service, or case canceled before the intent"),
     ("in_progress", "queued", (_A.STEP, _A.SWEEP), "attempt ended, to be retried later"),
     ("in_progress", "escalated", (_A.STEP, _A.SWEEP), "no attempts left, not retriable, or result unknown"),
