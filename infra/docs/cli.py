@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from textwrap import dedent
 from typing import Any
 
 from typer.main import get_command
@@ -14,15 +15,16 @@ from infra.docs.markdown import page, table
 
 INTRODUCTION = """\
 Every command has `--help` with examples. `--json` prints one JSON document, `--jsonl` prints one JSON object per line.
-Commands that use a stack find it in this order: the options `--stack`, `--region`, `--profile` and `--endpoint-url`,
-then a running embedded stack, then the AWS credentials of the shell.
+Commands that use a stack find the stack named by `--stack` as follows: on AWS, if `--region`, `--profile` or
+`--endpoint-url` is given, or if `AWS_PROFILE`, `AWS_ACCESS_KEY_ID` or `AWS_ENDPOINT_URL` is set to values other than
+those of `faultbridge env`; else the embedded stack, if it is running; else on AWS, with the default credentials.
 
 A command that destroys or gives up something asks first; `--yes` confirms in advance, and without a terminal it is
 required. These commands have that option; no other command asks. An approval (`case approve`) is itself the answer to a
-question. `down` and `up --fresh` delete only test data, so a script needs no `--yes` for them.
+question. `down`, `up --fresh` and `demo --fresh` delete only test data, so a script needs no `--yes` for them.
 
 Exit codes: 0 success; 1 the check that the command makes found a problem; 2 wrong usage; 65 unreadable input; 69 the
-stack cannot be reached; 70 an internal error; 75 a temporary failure, safe to retry."""
+stack cannot be reached; 70 an internal error; 75 a temporary failure, safe to retry; 130 interrupted by Ctrl-C."""
 
 
 def generate() -> str:
@@ -45,6 +47,8 @@ def _group(name: str, command: Any, purpose: str) -> Iterator[str]:  # noqa: ANN
         yield from _one(f"faultbridge {name}", command)
         return
     yield purpose
+    if command.invoke_without_command:
+        yield from _one(f"faultbridge {name}", command)
     for verb, one in verbs.items():
         yield f"### {name} {verb}"
         yield from _one(f"faultbridge {name} {verb}", one)
@@ -73,5 +77,5 @@ def _examples(epilog: str) -> Iterator[str]:
     label, _, rest = epilog.partition(":")
     yield f"{label}:\n"
     yield "```text"
-    yield from (part.strip() for part in rest.strip().split("; "))
+    yield dedent(rest).strip()
     yield "```"

@@ -99,6 +99,22 @@ def test_clients_for_a_role_assume_it_with_its_external_id() -> None:
     assert own.for_role(role) is others
 
 
+@pytest.mark.parametrize(
+    ("option", "variables", "region"),
+    [
+        (None, {"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "us-east-1"}, "eu-west-1"),
+        (None, {"AWS_REGION": "", "AWS_DEFAULT_REGION": "us-east-1"}, "us-east-1"),
+        ("ap-south-1", {"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "us-east-1"}, "ap-south-1"),
+    ],
+)
+def test_the_region_is_that_of_the_option_then_of_aws_region_then_of_botocore(
+    monkeypatch: pytest.MonkeyPatch, option: str | None, variables: dict[str, str], region: str
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert Clients(region=option).region == region
+
+
 def test_no_folder_of_a_service_is_read_to_list_the_services() -> None:
     loader = new_session().get_component("data_loader")
     read: list[Path] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -45,6 +46,21 @@ def test_each_kind_of_error_has_its_exit_code(error: Exception, code: int) -> No
     assert failure.hint
 
 
+def test_an_error_of_the_operating_system_names_a_path_only_if_it_has_one() -> None:
+    failure = failure_of(OSError(28, "No space left on device"))
+    assert (failure.exit_code, failure.message) == (2, "No space left on device")
+    assert "path" not in failure.hint
+    failure = failure_of(FileNotFoundError(2, "No such file or directory", "x.log"))
+    assert (failure.message, failure.hint) == ("No such file or directory: x.log", "check the path")
+
+
+@pytest.mark.parametrize("reason", ["in_progress", "job_ended", "foreign_part", "bad_host_list", "bad_ranks"])
+def test_an_order_that_cannot_be_carried_out_is_wrong_usage_with_the_next_command(reason: str) -> None:
+    failure = failure_of(Rejected(reason, "x"))
+    assert failure.exit_code == 2
+    assert "fix the input" not in failure.hint
+
+
 def test_a_failure_message_is_one_line_for_any_error_text() -> None:
     assert failure_of(Transient("one\ntwo\n  three")).message == "one two three"
 
@@ -58,6 +74,8 @@ def test_a_failure_message_is_one_line_for_any_error_text() -> None:
         (["decode", "--source", "kernel"], "unknown source: 'kernel'; did you mean kernel-log?; `faultbridge sources`"),
         (["cluster", "set", "a", "--domain", "rack=gpu-1"], "give KIND/NAME=NODES, as in rack/r-7=gpu-[01-08]"),
         (["cluster", "set", "a", "--expected", "x"], "'--expected': Input should be a valid integer (see"),
+        (["cluster", "list", "--endpoint-url", "localhost:4566"], "give a URL with http:// or https://"),
+        (["decode", "--received-at", "999999d"], "age too long: '999999d'; allowed: such as 90s"),
         (["collect", "kubernetes", "--config", "no.toml"], "cannot be read: no.toml: No such file or directory (see"),
     ],
 )
@@ -74,6 +92,37 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(name in out for name in COMMANDS)
 
 
+def test_help_gives_examples_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["--help"])
+    out = capsys.readouterr().out
+    assert "    faultbridge decode /var/log/kern.log\n" in out
+    assert "130 interrupted by Ctrl-C" in " ".join(out.split())
+    run(["node", "--help"])
+    assert "Run `faultbridge node VERB --help` for options and examples." in capsys.readouterr().out
+
+
+def test_the_help_of_a_noun_that_is_also_a_command_describes_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["simulate", "--help"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Exit code 1: an invariant is broken." in out
+    assert "VERB --help" not in out
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_example_has_the_required_options_and_quotes_its_host_lists(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in command_paths(name):
+        command: Any = get_command(application([name])).commands[name]
+        command = command.commands[path[1]] if path[1:] else command
+        required = [one.opts[0] for one in command.params if one.param_type_name == "option" and one.required]
+        run([*path, "--help"])
+        text = capsys.readouterr().out.partition("  Examples:\n")[2].replace("\\\n", "")
+        for example in (line for line in text.splitlines() if f"faultbridge {' '.join(path)} " in f"{line} "):
+            assert [option for option in required if option not in example] == [], example
+            assert not re.search(r"[^'\]]\b\S+-\[\d[^']*$", example), example
+
+
 def test_a_noun_without_a_verb_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, verb in (([], "decode"), (["node"], "import")):
         assert run(arguments) == 2
@@ -83,10 +132,12 @@ def test_a_noun_without_a_verb_prints_its_help(capsys: pytest.CaptureFixture[str
 
 
 def command_paths(name: str) -> Iterator[list[str]]:
-    """The words of each command under a name: `[name]`, or `[name, verb]` for a noun."""
+    """The words of each command under a name: `[name]`, or `[name, verb]` for a noun; both for `simulate`."""
     root: Any = get_command(application([name]))
     verbs = getattr(root.commands[name], "commands", None)
-    yield from ([name, verb] for verb in verbs) if verbs else [[name]]
+    if not verbs or root.commands[name].invoke_without_command:
+        yield [name]
+    yield from ([name, verb] for verb in verbs or ())
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

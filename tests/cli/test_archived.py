@@ -65,7 +65,7 @@ def test_timeline_reads_a_copied_archive(copy: Path, capsys: pytest.CaptureFixtu
 
 def test_the_timeline_of_a_job_is_not_read_from_an_archive(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("timeline", "--cluster", "train-a", "--job", "7", "--archive", copy) == 2
-    assert "--job with --archive" in capsys.readouterr().err
+    assert "--archive with --job" in capsys.readouterr().err
 
 
 def test_an_archive_without_a_sealed_day_needs_the_stack_identity(

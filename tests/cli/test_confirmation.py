@@ -13,6 +13,8 @@ from typer.main import get_command
 from faultbridge import local
 from faultbridge.cli.app import application, run
 from faultbridge.cli.command_table import COMMANDS
+from faultbridge.cli.commands.embedded.demo_scenario import DemoScenario
+from faultbridge.errors import Misconfigured
 from tests.builders import KEY
 from tests.cli.desk import Desk
 from tests.cli.test_orders import case_for_approval
@@ -30,7 +32,7 @@ ASKING = {
 }
 ASKING_WHEN_STORED = {"policy put", "policy reset", "webhook add", "webhook remove"}
 """Their questions depend on what is stored: test_policy.py and test_webhook.py."""
-EMBEDDED = {"up", "down"}
+EMBEDDED = {"up", "down", "demo"}
 """They delete only test data, so a script needs no `--yes`."""
 
 
@@ -85,6 +87,32 @@ def test_yes_confirms_by_answer_or_by_option(
     code, err = typed(desk, monkeypatch, answer, "node", "retire", NODE, "--cluster", CLUSTER, *option)
     assert (code, "Continue?" in err) == (0, not option)
     assert desk.json("node", "show", NODE, "--cluster", CLUSTER)["status"] == "retired"
+
+
+@pytest.mark.parametrize("command", ["recover", "erase"])
+def test_a_question_about_a_table_names_its_stack_and_region(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    options = ("--stack", "prod", "--region", "eu-west-1")
+    _, err = typed(desk, monkeypatch, "n\n", command, *ASKING[command], *options)
+    assert "in stack prod (eu-west-1)" in err
+
+
+def test_the_demo_asks_before_it_deletes_a_running_stack(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+
+    def start(stack: str, **_options: object) -> None:
+        started.append(stack)
+        raise Misconfigured("no emulator")
+
+    monkeypatch.setattr(local, "stack_info", lambda stack: stack)
+    monkeypatch.setattr(DemoScenario, "start", start)
+    assert typed(desk, monkeypatch, "n\n", "demo", "--fresh")[0] == 2
+    assert started == []
+    assert typed(desk, monkeypatch, "y\n", "demo", "--fresh")[0] == 69
+    assert desk("demo", "--fresh").code == 69
+    assert typed(desk, monkeypatch, "", "demo")[0] == 69
+    assert started == ["faultbridge"] * 3
 
 
 def test_an_order_that_can_be_undone_does_not_ask(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,11 @@ def no_aws_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID"):
         monkeypatch.delenv(name, raising=False)
 
+    def no_stack(_clients: object, stack: str) -> dict[str, str]:
+        raise Misconfigured(f"stack not found: {stack}")
+
+    monkeypatch.setattr("faultbridge.adapters.aws.stack.stack_outputs", no_stack)
+
 
 def test_up_prints_the_endpoints(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     calls: list[Any] = []
@@ -99,6 +104,7 @@ def test_down_succeeds_when_no_stack_is_up(
 def test_status_prints_emulators_queues_and_backlog(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(local, "stack_info", lambda stack: INFO)
     monkeypatch.setattr(local, "status", lambda **_named: UP)
     monkeypatch.setattr("faultbridge.cli.commands.embedded.status.backlog", lambda _session: BACKLOG)
     assert run(["status"]) == 0
@@ -122,10 +128,14 @@ def test_status_of_a_stack_that_is_not_up_exits_with_69(
     assert run(["status", "--json"]) == 69
     out, err = capsys.readouterr()
     assert json.loads(out)["up"] is False
-    assert "not up" in err
+    assert "no embedded stack is up; `faultbridge up` starts one. On AWS, stack not found: faultbridge" in err
+    assert run(["status", "--region", "eu-west-1"]) == 69
+    out, err = capsys.readouterr()
+    assert (out, "stack not found: faultbridge" in err) == ("", True)
 
 
 def test_timers_due_for_five_minutes_are_counted_as_overdue(monkeypatch: pytest.MonkeyPatch, desk: Desk) -> None:
+    monkeypatch.setattr(local, "stack_info", lambda stack: INFO)
     monkeypatch.setattr(
         local, "status", lambda stack, count_overdue: StackStatus(stack=stack, up=True, stuck=count_overdue())
     )
@@ -150,7 +160,9 @@ def test_the_status_of_a_stack_on_aws_has_its_queues(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Session, "settings", property(lambda _session: Settings(variables)))
     monkeypatch.setattr(SqsQueue, "depth", lambda _queue: RecordQueueDepth(7, 1, 4))
     document = desk.json("status", "--region", "eu-west-1")
+    assert desk.json("status")["table"] == "TABLE", "the default credentials are used, as by every other command"
     monkeypatch.setattr(local, "status", lambda **_named: UP)
+    monkeypatch.setattr(local, "stack_info", lambda stack: INFO)
     assert document.keys() == desk.json("status").keys()
     assert document["queues"][0].keys() == asdict(UP)["queues"][0].keys()
     assert [one["waiting"] for one in document["queues"]] == [7, 4]

@@ -24,6 +24,10 @@ def test_the_environment_gives_the_default_cluster(desk: Desk, monkeypatch: pyte
     monkeypatch.setenv("FAULTBRIDGE_CLUSTER", "empty")
     assert desk.json("case", "list") == []
     assert desk.json("timeline", "--case", case) != []
+    assert [one["cluster"] for one in desk.json("gpus")] == ["empty"]
+    monkeypatch.setenv("FAULTBRIDGE_CLUSTER", "nowhere")
+    for command in (("gpus",), ("finding", "list"), ("finding", "precision")):
+        assert "unknown cluster: nowhere" in desk(*command).err
 
 
 @pytest.mark.parametrize("arguments", [("-h",), ("case", "-h"), ("case", "list", "-h"), ("decode", "-h")])
@@ -90,7 +94,7 @@ def test_the_cluster_of_test_records_is_explained_where_it_is_listed(desk: Desk)
         ("timeline", "`late` marks an entry that was recorded more than two minutes after it happened"),
         ("timeline", "in the order in which things happened, oldest first"),
         ("explain", "Points weigh the evidence for each mechanism"),
-        ("pause", "`faultbridge case cancel` stops one before its intent"),
+        ("pause", "`faultbridge case cancel` stops a repair until it records its intent"),
     ],
 )
 def test_the_help_explains_what_the_output_shows(desk: Desk, command: str, words: str) -> None:

@@ -106,13 +106,15 @@ def test_the_node_of_a_rank_without_a_dump_is_to_be_tested_and_the_evidence_is_n
     assert f"CHECK     n-7: test before the restart\n          n-7: rank {rank} is no_dump" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("body", ["[", "[]", '{"n-7": 3}', '{"n-7": ["x"]}', '{"n-7": [0], "n-8": [0]}'])
+@pytest.mark.parametrize(
+    "body", ["[", "[]", '{"n-7": 3}', '{"n-7": [Infinity]}', '{"n-7": ["x"]}', '{"n-7": [0], "n-8": [0]}']
+)
 def test_a_node_map_of_another_shape_exits_65(
     body: str, files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "nodes").write_text(body, encoding="utf-8")
     assert run(["explain", "--nodes", str(tmp_path / "nodes"), *files]) == 65
-    assert "bad_node_map" in capsys.readouterr().err
+    assert '(give a JSON object such as {"gpu-1": [0, 1]})' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", [one.name for one in packaged_book().mechanisms])
@@ -122,6 +124,16 @@ def test_what_show_prints_as_json_is_a_file_that_check_accepts(
     assert run(["mechanism", "show", name, "--json"]) == 0
     (tmp_path / "own.json").write_text(capsys.readouterr().out)
     assert run(["mechanism", "check", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize("arguments", [("explain", "FILE"), ("mechanism", "list"), ("mechanism", "show", "gpu_lost")])
+def test_a_folder_without_mechanisms_is_wrong_usage(
+    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "job.err"
+    log.write_text("error\n", encoding="utf-8")
+    assert run([*(str(log) if one == "FILE" else one for one in arguments), "--mechanisms", str(tmp_path)]) == 2
+    assert f"no mechanisms in {tmp_path}; expected files *.json (see " in capsys.readouterr().err
 
 
 def test_a_customer_lists_shows_and_checks_mechanisms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,6 +117,27 @@ def test_a_recorded_reason_never_outweighs_a_fault_of_the_node(desk: Desk) -> No
     assert explain(desk)["nodes"] == [NODE]
 
 
+def test_a_time_is_explained_only_for_a_registered_cluster_and_its_nodes(desk: Desk) -> None:
+    at = ("explain", "--at", "1m")
+    assert desk(*at, "--cluster", CLUSTER, "--node", NODE).code == 0
+    ran = desk(*at, "--cluster", CLUSTER, "--node", f"{NODE}0")
+    assert (ran.code, f"unknown node in cluster {CLUSTER}: {NODE}0; did you mean {NODE}?" in ran.err) == (2, True)
+    ran = desk(*at, "--cluster", "nowhere", "--node", NODE)
+    assert (ran.code, "unknown cluster: nowhere" in ran.err) == (2, True)
+
+
+def test_the_default_cluster_counts_only_for_a_job_or_a_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULTBRIDGE_CLUSTER", CLUSTER)
+    hang(desk, 1)
+    case = desk.world.node().case
+    assert case is not None
+    assert desk.json("explain", "--job", "88213")["nodes"] == [NODE]
+    assert desk("explain", "--at", "1m").code == 0
+    assert desk("explain", "--case", case.id).code == 0
+    ran = desk("explain", "--case", case.id, "--job", "88213")
+    assert (ran.code, "give --case alone" in ran.err) == (2, True)
+
+
 def test_a_job_that_succeeded_is_not_explained(desk: Desk) -> None:
     start(desk)
     run(desk, 47)

@@ -162,6 +162,34 @@ def test_health_snapshots_and_counter_samples_are_printed_with_all(call: Call) -
     assert "covers 3 codes, 3 present" in call("decode", "--all", file).out
 
 
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(call: Call) -> None:
+    ran = call("decode", "--jsonl", "no.log", str(SAMPLES / "kernel-printk.log"), "other.log")
+    assert (ran.code, len(ran.lines)) == (2, 3)
+    assert "faultbridge: No such file or directory: no.log\n" in ran.err
+    assert "faultbridge: No such file or directory: other.log (check the path)\n" in ran.err
+
+
+@pytest.mark.parametrize("command", [("decode",), ("explain", str(SAMPLES / "kernel-printk.log"))])
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        (b"{", 2, "invalid --mappings: "),
+        (b'{"nothing": {}}', 2, "unknown mapping: 'nothing'"),
+        (b'{"alerts": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 2, "invalid JSON in the mappings"),
+        (b"\x7fELF\xff\xfe\x00", 65, "not a text file"),
+    ],
+)
+def test_an_invalid_mappings_file_is_named_in_one_line(
+    call: Call, tmp_path: Path, command: tuple[str, ...], body: bytes, code: int, message: str
+) -> None:
+    own = tmp_path / "own.json"
+    own.write_bytes(body)
+    ran = call(*command, "--mappings", str(own), text=XID.encode())
+    assert (ran.code, ran.out, ran.err.count("\n")) == (code, "", 1)
+    assert message in ran.err
+    assert str(own) in ran.err
+
+
 def test_two_counter_samples_in_two_files_give_their_difference(call: Call, tmp_path: Path) -> None:
     first, second = tmp_path / "first.txt", tmp_path / "second.txt"
     first.write_text("ens5\nNIC statistics:\n     tx_timeout: 1\n", "utf-8")
@@ -316,7 +344,9 @@ def test_a_mapping_is_checked_offline(call: Call, tmp_path: Path) -> None:
     checked = call("mapping", "check", str(good), "--json")
     assert (checked.code, json.loads(checked.out), "net.nothing" in checked.err) == (0, {"mappings": ["alerts"]}, True)
     checked = call("mapping", "check", str(bad))
-    assert (checked.code, "without a time bound" in checked.err) == (1, True)
+    assert (checked.code, checked.out, "without a time bound" in checked.err) == (1, "", True)
+    (problem,) = json.loads(call("mapping", "check", str(bad), "--json").out)
+    assert "without a time bound" in problem["problem"]
 
 
 @pytest.mark.parametrize(("limit", "found"), [(100, []), (20, ["dcgm.pcie_replays"])])

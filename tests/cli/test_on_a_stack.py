@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured, Transient
+from faultbridge.ingest.rejects import Rejects
 from faultbridge.simulation.fakes import FakeInventory, FakeQueue, Seam, raise_once
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage import keys
@@ -380,6 +383,38 @@ def test_a_retry_that_the_queue_refuses_exits_with_75(desk: Desk) -> None:
     assert len(desk.json("reject", "list")) == 1
 
 
+def test_a_retry_of_a_record_whose_bytes_are_gone_is_not_said_to_be_temporary(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        send(desk, node="unregistered")
+    desk.run_ingest()
+    record = desk.json("reject", "list")[0]["record_id"]
+    monkeypatch.setattr(Rejects, "raw", lambda _rejects, _reject: None)
+    ran = desk("reject", "retry", record)
+    assert (ran.code, ran.out, "(send the record again from its source)" in ran.err) == (2, "", True)
+    ran = desk("reject", "retry", "--all", "--json")
+    assert (ran.code, ["no longer exist" in one["outcome"] for one in ran.document]) == (1, [True, True])
+
+
+def test_the_bytes_of_a_record_are_not_printed_to_a_terminal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    send(desk, node="unregistered")
+    desk.run_ingest()
+    record = desk.json("reject", "list")[0]["record_id"]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    ran = desk("reject", "show", record, "--raw")
+    assert (ran.code, ran.out, "redirect it to a file" in ran.err) == (2, "", True)
+
+
+def test_a_console_on_a_port_in_use_names_the_port(desk: Desk) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = used.getsockname()[1]
+        ran = desk("console", "--port", str(port))
+    assert ran.code == 2
+    assert f"cannot listen on port {port}: " in ran.err
+    assert "choose another --port" in ran.err
+
+
 def test_verify_names_the_first_break(desk: Desk) -> None:
     send(desk)
     desk.run_ingest()
@@ -440,6 +475,7 @@ WRONG: list[tuple[tuple[str, ...], int, str]] = [
     (("cluster", "add", "x", "--provider", "magic"), 2, "unknown --provider: 'magic'; allowed: ec2-auto-scaling"),
     (("cluster", "set", CLUSTER), 2, "no setting given"),
     (("cluster", "set", CLUSTER, "--mode", "fast"), 2, "mode"),
+    (("cluster", "set", CLUSTER, "--slurm-rest", "http://x"), 2, "invalid value: 'http://x'"),
     (("cluster", "template", CLUSTER), 2, "no setting given"),
     (("cluster", "template", CLUSTER, "--instance-type", "t3.micro"), 2, "without known GPUs"),
     (("cluster", "template", CLUSTER, *TWO_TYPES, "--instance-type", "p5.4xlarge"), 2, "different GPU counts"),
@@ -451,8 +487,14 @@ WRONG: list[tuple[tuple[str, ...], int, str]] = [
     (("timeline",), 2, "the query selects no timeline"),
     (("timeline", "--cluster", "nowhere"), 2, "unknown cluster: nowhere"),
     (("timeline", "--cluster", CLUSTER, "--since", "soon"), 2, "not a time"),
-    (("timeline", "--cause", "e-1", "--case", "c-1"), 2, "use it without other filters"),
+    (("timeline", "--cause", "e-1", "--case", "c-1"), 2, "--cause with other filters; give one of them"),
     (("timeline", "--cause", "e-1"), 2, "unknown event: e-1"),
+    (("timeline", "--cause", "e-1", "--limit", "5"), 2, "conflicting options: --cause with --limit"),
+    (("timeline", "--cause", "e-1", "--wait", "5"), 2, "conflicting options: --cause with --wait"),
+    (("timeline", "--cluster", CLUSTER, "--follow", "--limit", "5"), 2, "conflicting options: --follow with --limit"),
+    (("timeline", "--cluster", CLUSTER, "--follow", "--archive", "."), 2, "options: --follow with --archive"),
+    (("timeline", "--cluster", CLUSTER, "--follow", "--json"), 2, "--follow with --json; give --jsonl"),
+    (("case", "watch", "c-none", "--json"), 2, "case watch with --json; give --jsonl"),
     (("timeline", "--cluster", CLUSTER, "--type", "Gossip"), 2, "unknown --type"),
     (("verify", "--cluster", "nowhere"), 2, "unknown cluster: nowhere"),
     (("audit", "--since", "x"), 2, "not a time"),

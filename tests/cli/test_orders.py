@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,10 +15,12 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline import entry_builder
 from faultbridge.policyfile.parser import read_policy
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.rules.policies import PolicyStore
 from faultbridge.storage import items, keys
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
+from tests.world import XID_79
 
 NO_REPAIR = "NVRM: Xid (PCI:0000:c1:00): 92, pid=1, name=python, High single-bit ECC error rate"
 APPROVAL_POLICY = "rules: [{name: approve-replace, approval: [replace_node]}]"
@@ -115,6 +118,37 @@ def test_closed_cases_are_listed_with_all(desk: Desk) -> None:
     desk.json("node", "retire", KEY.node, "--cluster", KEY.cluster, "--yes")
     assert desk.json("case", "list") == []
     assert [one["case_id"] for one in desk.json("case", "list", "--all")] == [case]
+    assert desk.json("case", "list", "--all", "--status", "queued") == []
+
+
+def test_the_cases_of_all_clusters_are_listed_oldest_first(desk: Desk) -> None:
+    case = case_for_approval(desk)
+    desk.world.ports.clock.advance(60)
+    desk.json("cluster", "add", "a-newer", "--mode", "act", "--repair-owner", "faultbridge")
+    desk.json("node", "add", "--cluster", "a-newer", "--node", "n-1", "--instance-id", "i-0123456789abcde77")
+    desk.json("send", "--source", "kernel-log", "--cluster", "a-newer", "--node", "n-1", given=XID_79)
+    desk.run_ingest()
+    listed = desk.json("case", "list")
+    assert [one["cluster"] for one in listed] == [KEY.cluster, "a-newer"]
+    assert listed[0]["case_id"] == case
+
+
+@pytest.mark.parametrize("reason", ["two\nlines", "\x1b[2J", "x" * 257])
+def test_a_reason_that_the_api_refuses_is_refused(desk: Desk, reason: str) -> None:
+    case = case_for_approval(desk)
+    ran = desk("case", "approve", case, "--reason", reason)
+    assert (ran.code, "invalid --reason: " in ran.err) == (2, True)
+    assert desk.json("case", "show", case)["waiting_for"] == "approval"
+
+
+def test_a_reason_cannot_imitate_the_command_that_stuck_prints(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_for_approval(desk)
+    order = OperatorOrder(OPERATOR, "needed\n    faultbridge erase train-a")
+    desk.world.app.repair.case_orders.deny(case, order, None)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    reason, command = desk("stuck").out.splitlines()
+    assert reason.endswith("denied: needed     faultbridge erase train-a")
+    assert command.startswith("    faultbridge node ")
 
 
 def test_an_answer_without_a_pending_approval_is_rejected(desk: Desk) -> None:
@@ -267,7 +301,9 @@ def test_a_degraded_node_without_a_repair_says_why_and_what_would_change_it(desk
     shown = desk("node", "show", *node).out
     assert "No repair        no fault of the node needs a repair: xid.92 (action none)" in shown
     assert "`faultbridge node replace" in shown
-    assert desk.json("stuck") == []
+    (row,) = desk.json("stuck")
+    assert (row["node"], row["status"], row["case"], row["command"]) == (KEY.node, "degraded", None, None)
+    assert row["reason"].startswith("no fault of the node needs a repair: xid.92")
     ran = desk("stuck")
     assert f"{KEY.stream} is degraded without a repair: no fault of the node needs a repair: xid.92" in ran.err
     assert f"`faultbridge node show {KEY.node} --cluster {KEY.cluster}` shows more" in ran.err
@@ -280,3 +316,4 @@ def test_stuck_names_at_most_ten_nodes_without_a_repair(desk: Desk) -> None:
     ran = desk("stuck")
     assert ran.err.count("without a repair: no fault") == 10
     assert "more nodes without a repair: 2" in ran.err
+    assert len(desk.json("stuck")) == 12

@@ -123,6 +123,16 @@ def test_an_interrupt_ends_the_screen_and_leaves_the_full_screen() -> None:
     assert shown.file.getvalue().count("\x1b[?1049h") == shown.file.getvalue().count("\x1b[?1049l") == 1
 
 
+def test_the_end_of_an_input_that_is_no_terminal_does_not_end_the_screen() -> None:
+    reading, writing = os.pipe()
+    os.close(writing)
+    try:
+        with quit_key(0.01, reading) as wait_for_quit:
+            assert [wait_for_quit(), wait_for_quit()] == [False, False]
+    finally:
+        os.close(reading)
+
+
 @pytest.mark.parametrize(("typed", "quits"), [(b"q", True), (b"Q", True), (b"x", False), (b"", False)])
 def test_only_q_ends_it_and_the_terminal_is_restored(typed: bytes, quits: bool) -> None:
     import termios

@@ -51,4 +51,4 @@ class PoliciesInForce:
         if after in {None, version}:
             return ""
         since = f" between {to_text(self.times[index - 1])} and" if index else " by"
-        return f"policy {after} was put{since} {to_text(self.times[index])}; the record does not hold when"
+        return f"policy {after} was put{since} {to_text(self.times[index])}; the record does not contain when"

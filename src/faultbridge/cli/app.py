@@ -6,13 +6,14 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from typing import Any
 
 import typer
 
 from faultbridge.cli.command_table import COMMANDS, RENAMED
 from faultbridge.cli.errors.failures import EXIT_INTERRUPTED, EXIT_USAGE, failure_of
 from faultbridge.cli.plain_parameters import use_plain_parameters
-from faultbridge.cli.render.output import print_line
+from faultbridge.cli.render.output import examples, print_line
 
 DEBUG = "FAULTBRIDGE_DEBUG"
 COMPLETION = "_FAULTBRIDGE_COMPLETE"
@@ -20,6 +21,21 @@ COMPLETION = "_FAULTBRIDGE_COMPLETE"
 
 # Typer keeps this class private. Its message is the help text of the noun that was called without a verb.
 _NO_ARGUMENTS_ERROR = "NoArgsIsHelpError"
+
+
+_EPILOG = f"""{
+    examples(
+        "faultbridge decode /var/log/kern.log",
+        "faultbridge demo",
+        "faultbridge stuck",
+        "faultbridge case list --waiting-for approval",
+    )
+}
+
+Run `faultbridge COMMAND --help` for options and examples.
+
+Exit codes: 0 success; 1 a check found a problem; 2 wrong usage; 65 unreadable input; 69 the stack cannot be reached; 70
+an internal error; 75 a temporary failure, safe to retry; 130 interrupted by Ctrl-C."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -67,7 +83,7 @@ def application(arguments: Sequence[str]) -> typer.Typer:
     use_plain_parameters()
     root = typer.Typer(
         help="Turn GPU-node faults into versioned events and verified repairs.",
-        epilog="Run `faultbridge COMMAND --help` for options and examples.",
+        epilog=_EPILOG,
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -125,7 +141,14 @@ def _add(root: typer.Typer, name: str, *, hidden: bool = False) -> None:
     app: typer.Typer = import_module(f"faultbridge.cli.commands.{row.module}").app
     single = next((one for one in app.registered_commands if one.name == current), None)
     if single is None or single.callback is None:
-        root.add_typer(app, name=name, help=row.help, no_args_is_help=True)
+        callback = app.registered_callback
+        # A noun that also works without a verb, such as `simulate`, has its own help text and examples.
+        help_texts: dict[str, Any] = (
+            {}
+            if callback is not None and callback.invoke_without_command
+            else {"help": row.help, "epilog": f"Run `faultbridge {name} VERB --help` for options and examples."}
+        )
+        root.add_typer(app, name=name, no_args_is_help=True, **help_texts)
     else:
         root.command(name, epilog=single.epilog, hidden=hidden)(single.callback)
 

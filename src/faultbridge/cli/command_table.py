@@ -58,7 +58,7 @@ COMMANDS: Mapping[str, Row] = {
     "redrive": Row("records.maintenance", "Move dead letters back to their queues."),
     "timeline": Row("records.timeline", "Show the entries of a cluster, node, case or job."),
     "report": Row("records.report", "Write a report of a cluster as one HTML file."),
-    "console": Row("records.console", "Show the read-only console in a browser."),
+    "console": Row("records.console", "Print the address of the read-only web console, or serve it."),
     "verify": Row("records.verify", "Verify sequences and hash chains of the record."),
     "recover": Row("records.maintenance", "Start a new epoch after a restore from backup."),
     "erase": Row("records.maintenance", "Delete the items of a cluster from the table."),

@@ -56,13 +56,16 @@ def parse_extensions(text: str) -> dict[str, Mapping[str, Any]]:
     """
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Misconfigured(f"invalid JSON in the mappings: {error}") from error
     if not isinstance(found, dict):
         raise Misconfigured("wrong mappings; expected a JSON object with a member for each mapping")
     if len(text) > MAX_LENGTH:
         raise Misconfigured(f"{len(text)} characters of mappings; at most {MAX_LENGTH} are stored")
-    _validate(found)
+    try:
+        _validate(found)
+    except RecursionError as error:
+        raise Misconfigured("wrong mappings; expected fewer nested values") from error
     return found
 
 

@@ -1,7 +1,8 @@
 """Names: validates names of clusters, nodes, records and instances, and expands Slurm host lists.
 
 A valid name fits unchanged into table keys, events and SNS topics. A host list is Slurm's short form of many node
-names: `gpu-[001-004,007],login-1`. When a name is unknown, this module proposes similar ones.
+names: `gpu-[001-004,007],login-1`. When a name is unknown, this module proposes similar ones. `dns_suffix` names the
+domain of AWS in a region.
 """
 
 from __future__ import annotations
@@ -53,19 +54,23 @@ def record_id(text: str) -> str:
 
 def instance_id(text: str) -> str:
     """Check an EC2 or managed instance id and return it; other text raises Rejected (`bad_instance_id`)."""
-    return _matching(INSTANCE_ID, text, "bad_instance_id", "i- or mi- and 8 to 17 hexadecimal digits")
+    return _matching(INSTANCE_ID, text, "bad_instance_id", "i- or mi- and 8 to 17 hexadecimal digits", kind="value")
+
+
+def dns_suffix(region: str | None) -> str:
+    """Return the domain of the services of AWS in a region; regions in China have a domain of their own."""
+    return "amazonaws.com.cn" if (region or "").startswith("cn-") else "amazonaws.com"
 
 
 def rest_address(text: str) -> str:
     """Check the address of a slurmrestd and return it; any other text raises Rejected (`bad_address`)."""
-    return _matching(
-        re.compile(_REST_ADDRESS, re.ASCII), text, "bad_address", "an https URL without user, query and final slash"
-    )
+    pattern, allowed = re.compile(_REST_ADDRESS, re.ASCII), "an https URL without user, query and final slash"
+    return _matching(pattern, text, "bad_address", allowed, kind="value")
 
 
-def _matching(pattern: re.Pattern[str], text: str, reason: str, allowed: str) -> str:
+def _matching(pattern: re.Pattern[str], text: str, reason: str, allowed: str, *, kind: str = "name") -> str:
     if pattern.fullmatch(text) is None:
-        raise Rejected(reason, f"invalid name: {text[:80]!r}; allowed: {allowed}")
+        raise Rejected(reason, f"invalid {kind}: {text[:80]!r}; allowed: {allowed}")
     return text
 
 

@@ -76,10 +76,12 @@ Observer = Callable[[str, str], None]
 def new_session(region: str | None = None, profile: str | None = None) -> Session:
     """Return a session with a region and a profile.
 
-    If one of them is None, botocore takes it from the environment variables or the AWS configuration file.
+    If one of them is None, it comes from the environment variables or the AWS configuration file. The variable
+    AWS_REGION is used before AWS_DEFAULT_REGION, as in other SDKs of AWS; botocore itself reads only the latter.
     """
     session = Session(profile=profile)
-    if region is not None:
+    region = region or os.environ.get("AWS_REGION")
+    if region:
         session.set_config_variable("region", region)
     session.lazy_register_component("data_loader", lambda: _model_loader(session.get_config_variable("data_path")))
     return session
@@ -116,8 +118,8 @@ class Clients:
 
     - The endpoint of a service is the environment variable `AWS_ENDPOINT_URL_<SERVICE>`, else the parameter
       `endpoint_url`, else the environment variable `AWS_ENDPOINT_URL`, else the public endpoint of AWS.
-    - A client whose name ends in `_no_retry` sends each call once: its calls launch, terminate or restart instances,
-      and a retry could repeat the change.
+    - A client whose name ends in `_no_retry` sends each call once: its calls launch, terminate or restart instances, or
+      send commands to them, and a retry could repeat the change.
     - `observe`, if it is not None, receives the names of the service and of the operation before each call.
     """
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
 from faultbridge.cli.render.output import notice, print_line
 from faultbridge.domain.names import did_you_mean
-from faultbridge.errors import Rejected
+from faultbridge.errors import Misconfigured, Rejected
 
 STDIN = "-"
 CLUSTER_VARIABLE = "FAULTBRIDGE_CLUSTER"
@@ -26,9 +27,32 @@ AnyClusterOption = Annotated[
     typer.Option("--cluster", metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Only this cluster. Default: all."),
 ]
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
-ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason for the timeline, a few words.")]
+
+
+def _checked_reason(reason: str) -> str:
+    """Return the reason of an operator unchanged. Raises BadParameter for a reason that the API refuses as well."""
+    from faultbridge.api.requests import MAX_LENGTH
+
+    if len(reason) > MAX_LENGTH or not reason.isprintable():
+        raise typer.BadParameter(f"invalid --reason: {reason[:80]!r}; allowed: {MAX_LENGTH} printable characters")
+    return reason
+
+
+ReasonOption = Annotated[
+    str,
+    typer.Option("--reason", metavar="TEXT", help="Reason for the timeline, a few words.", callback=_checked_reason),
+]
 YesOption = Annotated[
     bool, typer.Option("--yes", "-y", help="Confirm in advance; required without a terminal if it asks.")
+]
+AgentSettingsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="TOML settings file. Default: /etc/faultbridge/agent.toml, if it exists. FAULTBRIDGE_AGENT_* variables "
+        "override it.",
+    ),
 ]
 StackName = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of the stack.")]
 
@@ -80,6 +104,21 @@ def confirm(effect: str, *, yes: bool) -> None:
     print_line(f"faultbridge: {effect}. Continue? [y/N] ", to_stderr=True, end="", flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise Rejected("not_confirmed", "not confirmed; nothing was changed")
+
+
+def read_mappings(file: Path | None) -> dict[str, Mapping[str, Any]]:
+    """Return a customer's fault mappings from a file; without a file, there are none.
+
+    Raises BadParameter if the mappings are invalid, and `Rejected` if the file is not a text file.
+    """
+    if file is None:
+        return {}
+    from faultbridge.data.mapping import parse_extensions
+
+    try:
+        return parse_extensions(read_text(str(file)))
+    except Misconfigured as error:
+        raise typer.BadParameter(f"invalid --mappings: {file}: {error}") from None
 
 
 def read_text(file: str) -> str:

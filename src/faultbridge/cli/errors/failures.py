@@ -28,6 +28,8 @@ _UNREACHABLE_ERRORS = frozenset(
     {"EndpointConnectionError", "ConnectTimeoutError", "ConnectionClosedError", "ProxyConnectionError"}
 )
 
+_UNREACHABLE_HINT = "check --region, --endpoint-url and the network; `faultbridge up` starts an embedded stack"
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -52,13 +54,13 @@ def _failure(error: Exception, command: str | None) -> Failure:
     if isinstance(error, Rejected):
         return _input_failure(error)
     if any(isinstance(one, ConnectionError) or type(one).__name__ in _UNREACHABLE_ERRORS for one in _causes(error)):
-        return Failure(EXIT_UNREACHABLE, str(error), "is the stack up? `faultbridge up` starts an embedded one")
+        return Failure(EXIT_UNREACHABLE, str(error), _UNREACHABLE_HINT)
     if isinstance(error, FaultbridgeError):
         return _stack_failure(error)
     if isinstance(error, typer.TyperException):
         return _usage_failure(error, command)
     if isinstance(error, OSError):
-        return Failure(EXIT_USAGE, f"{error.strerror or error}: {error.filename or 'a file'}", "check the path")
+        return _os_failure(error)
     return Failure(
         EXIT_INTERNAL, f"{type(error).__name__}: {error}", "internal error; FAULTBRIDGE_DEBUG=1 prints a traceback"
     )
@@ -81,6 +83,14 @@ def _lacks_cluster(error: Exception) -> bool:
         return False
     has_option = any("--cluster" in one.opts for one in context.command.params)
     return has_option and context.params.get("cluster") is None
+
+
+def _os_failure(error: OSError) -> Failure:
+    """Return the failure for an error of the operating system, which is not always about a file."""
+    problem = error.strerror or str(error)
+    if error.filename is None:
+        return Failure(EXIT_USAGE, problem, "FAULTBRIDGE_DEBUG=1 prints a traceback")
+    return Failure(EXIT_USAGE, f"{problem}: {error.filename}", "check the path")
 
 
 def _input_failure(error: Rejected) -> Failure:

@@ -6,12 +6,23 @@ import json
 import sys
 from collections.abc import Iterable
 
+import typer
+
 from faultbridge.cli.render.columns import ENTRIES, entry_document
 from faultbridge.cli.render.live_output import LiveTable
 from faultbridge.cli.render.output import OutputFormat, print_line
 from faultbridge.ledger.timeline import Line
 
 WIDTHS = (14, 13, 46)
+
+
+def check_format(output: OutputFormat, printed_by: str) -> None:
+    """Raise BadParameter for the option `--json`, because entries that are still being recorded are no whole document.
+
+    `printed_by` is the command or option that prints the entries as they are recorded.
+    """
+    if output is OutputFormat.JSON:
+        raise typer.BadParameter(f"conflicting options: {printed_by} with --json; give --jsonl")
 
 
 def print_as_recorded(lines: Iterable[Line], output: OutputFormat) -> None:

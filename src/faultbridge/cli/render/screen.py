@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -75,15 +76,15 @@ def run_screen(read: Callable[[], Screen | None], wait_for_quit: Callable[[], bo
 def quit_key(seconds: float, stream: int | None = None) -> Iterator[Callable[[], bool]]:
     """Yield a function that waits up to `seconds` for a key, and returns whether the key is in `QUIT`.
 
-    Without a terminal, any input or the end of the input counts as such a key. At the end, the terminal gets its
-    previous settings again.
+    Without a terminal, the function always waits `seconds` and returns False, so that only Ctrl-C ends the screen. At
+    the end, the terminal gets its previous settings again.
     """
     import termios
     import tty
 
     keyboard = sys.stdin.fileno() if stream is None else stream
     if not os.isatty(keyboard):
-        yield lambda: bool(select.select([], [], [], seconds)[0])
+        yield lambda: _paused(seconds)
         return
     before = termios.tcgetattr(keyboard)
     tty.setcbreak(keyboard)
@@ -91,6 +92,11 @@ def quit_key(seconds: float, stream: int | None = None) -> Iterator[Callable[[],
         yield lambda: _pressed(keyboard, seconds)
     finally:
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+
+
+def _paused(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
 
 
 def _pressed(keyboard: int, seconds: float) -> bool:

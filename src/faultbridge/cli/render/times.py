@@ -40,6 +40,20 @@ def parse_future_time(text: str | None, now: datetime) -> datetime | None:
     return at
 
 
+def parse_received_at(text: str | None, now: datetime) -> datetime:
+    """Return the time of the option `--received-at`, or `now` if the option was not given.
+
+    The option is a time with a zone, or an age such as `2h`. A time without a zone is a usage error, because it is
+    ambiguous.
+    """
+    if text is None:
+        return now
+    try:
+        return parse_age(text, now) or from_text(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"not a time with a zone: --received-at {text!r}; {PAST_HELP}") from error
+
+
 def _absolute_time(text: str, allowed: str) -> datetime:
     """Return the time for an RFC 3339 text; a time without a zone is UTC.
 
@@ -53,9 +67,15 @@ def _absolute_time(text: str, allowed: str) -> datetime:
 
 
 def parse_age(text: str, now: datetime) -> datetime | None:
-    """Return the time that an age such as `2h` denotes, or None if the text is not an age."""
+    """Return the time that an age such as `2h` denotes, or None if the text is not an age.
+
+    An age that starts before the year 1 is a usage error.
+    """
     found = _DURATION.fullmatch(text.strip())
-    return now - timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
+    try:
+        return now - timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
+    except OverflowError:
+        raise typer.BadParameter(f"age too long: {text!r}; allowed: such as 90s, 30m, 2h, 7d") from None
 
 
 def short_time(text: str | None) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from faultbridge.cli.render.output import Columns, Document, OutputFormat, notice, show, show_one
-from faultbridge.cli.stack.locate import Target, find_settings
+from faultbridge.cli.stack.locate import Target, chosen_embedded_stack, find_settings
 from faultbridge.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -62,6 +62,16 @@ class Session:
 
         target = self.target
         return Clients(region=target.region, profile=target.profile, endpoint_url=target.endpoint_url)
+
+    @property
+    def place(self) -> str:
+        """Return the name of the stack and where it is, for questions about its data.
+
+        This is the AWS Region, or that the stack is embedded.
+        """
+        if chosen_embedded_stack(self.target, embedded_only=self.embedded) is not None:
+            return f"embedded stack {self.target.stack}"
+        return f"stack {self.target.stack} ({self.target.region or self.clients.region or 'default region'})"
 
     @cached_property
     def application(self) -> Installation:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from faultbridge.cli.commands.embedded.up_down import YesOption, confirm_deletion
 from faultbridge.cli.commands.options import StackName
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.format_options import formatted_command
@@ -24,6 +25,7 @@ def run_demo(
     timeout: Annotated[
         int, typer.Option("--patience", min=1, metavar="SECONDS", help="Maximum wait for the repair.")
     ] = 120,
+    yes: YesOption = False,
     *,
     output: OutputFormat,
 ) -> None:
@@ -34,6 +36,8 @@ def run_demo(
     from faultbridge.cli.commands.embedded.demo_result import print_result
     from faultbridge.cli.commands.embedded.demo_scenario import DemoScenario
 
+    if fresh:
+        confirm_deletion(stack, yes=yes)
     result = DemoScenario.start(stack=stack, fresh=fresh, timeout=timeout, output=output).run()
     if output.for_people:
         print_result(result)

@@ -61,7 +61,7 @@ def create(
 ) -> None:
     """Create a cluster of fake GPU nodes on the embedded stack, and register it.
 
-    Faultbridge repairs the nodes of this cluster.
+    In the default mode `act`, Faultbridge repairs the nodes.
     """
     from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
     from faultbridge.local import create_fleet

@@ -13,6 +13,7 @@ from faultbridge.cli.render.times import json_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.locate import chosen_embedded_stack
 from faultbridge.cli.stack.session import Session
+from faultbridge.errors import Misconfigured
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -61,19 +62,31 @@ COUNTED = frozenset({"unpublished", "timers", "records", "rejects"})
 def show_status(session: Session) -> None:
     """Show what runs, queue depths, work that is overdue by 5 minutes, and the age of each backlog.
 
-    Exit code 69: the embedded stack is not running.
+    Exit code 69: no stack is found.
     """
+    if chosen_embedded_stack(session.target) is not None:
+        _show_embedded(session)
+        return
+    try:
+        session.settings  # noqa: B018 - finds the stack on AWS, as for every other command
+    except Misconfigured as error:
+        if session.target.selects_aws:
+            raise
+        _show_embedded(session, str(error))
+        return
+    session.show_one(_deployed_status(session), DEPLOYED)
+
+
+def _show_embedded(session: Session, problem: str = "the embedded stack is not up; `faultbridge up` starts it") -> None:
+    """Print the status of the embedded stack; if it is not running, print `problem` and exit with code 69."""
     from faultbridge.local import status
 
-    if session.target.selects_aws and chosen_embedded_stack(session.target) is None:
-        session.show_one(_deployed_status(session), DEPLOYED)
-        return
     found = status(stack=session.target.stack, count_overdue=lambda: overdue(session))
     outputs = found.outputs or {}
     aws = {"table": outputs.get("TableName"), "bus": outputs.get("EventBusName")}
     session.show_one(found.as_json() | aws | {"waiting": backlog(session) if found.up else []}, EMBEDDED)
     if not found.up:
-        notice("the embedded stack is not up; `faultbridge up` starts it")
+        notice(problem)
         raise typer.Exit(EXIT_UNREACHABLE)
 
 

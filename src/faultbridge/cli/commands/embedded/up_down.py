@@ -45,7 +45,7 @@ def start(
     from faultbridge.local import up
 
     if fresh:
-        _confirm_deletion(stack, yes=yes)
+        confirm_deletion(stack, yes=yes)
     info = up(fresh, notice, stack=stack)
     show_one(info.as_json(), STARTED, output)
 
@@ -56,12 +56,12 @@ def stop(stack: StackName = DEFAULT_STACK, yes: YesOption = False, *, output: Ou
     """Stop the embedded stack and delete its data."""
     from faultbridge.local import down
 
-    _confirm_deletion(stack, yes=yes)
+    confirm_deletion(stack, yes=yes)
     stopped = down(stack=stack, progress=notice)
     show_one({"stack": stack, "stopped": stopped}, STOPPED, output)
 
 
-def _confirm_deletion(stack: str, *, yes: bool) -> None:
+def confirm_deletion(stack: str, *, yes: bool) -> None:
     """Require confirmation on a terminal before the data of a running stack is deleted.
 
     Without a terminal, or if `yes` is True, no confirmation is required.

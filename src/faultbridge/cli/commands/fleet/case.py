@@ -16,7 +16,7 @@ from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
 from faultbridge.cli.commands.records.report import FileOption, write_file
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import CASE, CASES, by_cluster, case_document, entry_document
-from faultbridge.cli.render.entries import print_as_recorded
+from faultbridge.cli.render.entries import check_format, print_as_recorded
 from faultbridge.cli.render.format_options import with_options
 from faultbridge.cli.render.output import Document, examples, notice
 from faultbridge.cli.stack.command import stack_command
@@ -76,12 +76,13 @@ def list_cases(
     wait: WaitOption = 0,
 ) -> None:
     """List cases, oldest first. A case tracks one fault of one node until it is resolved."""
-    wanted = tuple(CaseStatus) if everything else status or ()
+    wanted = status or (tuple(CaseStatus) if everything else ())
     clusters = session.cluster_names(cluster)
 
     def read() -> Iterator[Document]:
         now = session.now()
-        views = (view for name in clusters for view in session.directory.cases(name, wanted))
+        views = [view for name in clusters for view in session.directory.cases(name, wanted)]
+        views.sort(key=lambda view: (view.case.opened_at, view.case.id))
         chosen = (view for view in views if not waiting_for or view.case.waiting_for in waiting_for)
         return (case_document(view, now) for view in chosen)
 
@@ -98,10 +99,11 @@ def show_case(session: Session, case: CaseArgument) -> None:
 @app.command("watch", epilog=examples(f"faultbridge case watch {_EXAMPLE_ID}"))
 @stack_command
 def watch_case(session: Session, case: CaseArgument) -> None:
-    """Print the entries of a case as they are recorded, until it is closed or an operator must act.
+    """Print the entries of a case as they are recorded, until it is closed or escalated.
 
     Exit code 1: the case was not resolved.
     """
+    check_format(session.output, "case watch")
     directory = session.directory
     directory.case(case)
 

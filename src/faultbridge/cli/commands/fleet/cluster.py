@@ -31,7 +31,7 @@ app = typer.Typer(rich_markup_mode=None)
 def list_clusters(session: Session) -> None:
     """List every cluster.
 
-    The list includes the cluster without nodes through which Faultbridge sends its own test records.
+    The list includes `faultbridge-canary`, a cluster without nodes for Faultbridge's own test records.
     """
     from faultbridge.ingest.canary import CLUSTER as CANARY_CLUSTER
 

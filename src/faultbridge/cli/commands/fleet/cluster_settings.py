@@ -35,7 +35,8 @@ TrustOption = Annotated[
     typer.Option(
         "--trusted-sender",
         metavar="ROLE_ID:SESSION",
-        help="Sender that may report any node of the cluster; ROLE_ID:* for every session. Repeatable.",
+        help="Sender that may report any node of the cluster; ROLE_ID:* for every session. Repeatable. "
+        'Replaces all; "" removes all.',
     ),
 ]
 NodeRoleOption = Annotated[
@@ -43,7 +44,8 @@ NodeRoleOption = Annotated[
     typer.Option(
         "--node-role",
         metavar="ROLE_ID",
-        help="Id (AROA...) of a role of the cluster's instances; other roles prove no instance. Repeatable.",
+        help="Id (AROA...) of a role of the cluster's instances; other roles prove no instance. Repeatable. "
+        'Replaces all; "" removes all.',
     ),
 ]
 HeadNodeOption = Annotated[
@@ -63,8 +65,8 @@ CallbackOption = Annotated[
     typer.Option(
         "--job-callback",
         metavar="NAME",
-        help='Callback for jobs that may resume: webhook, sns, slurm-requeue or kubernetes-annotation; "" removes all. '
-        "Repeatable.",
+        help="Callback for jobs that may resume: webhook, sns, slurm-requeue or kubernetes-annotation. "
+        'Repeatable. Replaces all; "" removes all.',
     ),
 ]
 EksOption = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the EKS cluster.")]

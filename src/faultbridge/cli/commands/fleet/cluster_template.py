@@ -26,13 +26,16 @@ TypesOption = Annotated[
     typer.Option(
         "--instance-type",
         metavar="TYPE",
-        help="Instance type to launch; the first with capacity is used. Repeatable. Empty text: the template's type.",
+        help="Instance type to launch; the first with capacity is used. Repeatable. Replaces all. "
+        "Empty text: the template's type.",
     ),
 ]
 SubnetsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--subnet", metavar="SUBNET_ID", help="Subnet to launch in. Repeatable. Empty text: the template's subnet."
+        "--subnet",
+        metavar="SUBNET_ID",
+        help="Subnet to launch in. Repeatable. Replaces all. Empty text: the template's subnet.",
     ),
 ]
 SparesOption = Annotated[

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from faultbridge.cli.commands.options import ReasonOption
+from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
 from faultbridge.cli.render.output import Columns, examples
 from faultbridge.cli.render.times import short_time
 from faultbridge.cli.stack.command import stack_command
@@ -21,7 +21,6 @@ from faultbridge.registry.hardware_documents import finding_document
 app = typer.Typer(rich_markup_mode=None)
 
 _EXAMPLE_ID = "f-abcdefghijklmnop"
-ClusterFilter = Annotated[str | None, typer.Option("--cluster", metavar="CLUSTER", help="Only this cluster.")]
 FindingArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the finding.")]
 FINDINGS: Columns = {
     "FINDING": lambda one: one["finding_id"],
@@ -57,10 +56,10 @@ DETECTORS: Columns = {
 @stack_command
 def list_findings(
     session: Session,
-    cluster: ClusterFilter = None,
+    cluster: AnyClusterOption = None,
     ended: Annotated[bool, typer.Option("--all", help="Also the findings that ended in the last year.")] = False,
 ) -> None:
-    """List the nodes whose error rate is far above that of the other nodes of their group, oldest finding first."""
+    """List the nodes with far more errors or throttling than the other nodes of their group, oldest finding first."""
     found = session.judgments.list(session.cluster_names(cluster), ended=ended)
     session.show(map(finding_document, found), FINDINGS)
 
@@ -86,7 +85,7 @@ def mark_finding(
 
 @app.command("precision", epilog=examples("faultbridge finding precision", "faultbridge finding precision --json"))
 @stack_command
-def show_precision(session: Session, cluster: ClusterFilter = None) -> None:
+def show_precision(session: Session, cluster: AnyClusterOption = None) -> None:
     """Show for each detector how many of its marked findings were right."""
     from faultbridge.data.detectors import detectors
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from faultbridge.cli.commands.options import AnyClusterOption
 from faultbridge.cli.render.output import Columns, Document, examples
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.command import stack_command
@@ -30,7 +31,7 @@ FIGURES: Columns = {
 @stack_command
 def show_gpus(
     session: Session,
-    cluster: Annotated[str | None, typer.Option(metavar="CLUSTER", help="Only this cluster. Default: all.")] = None,
+    cluster: AnyClusterOption = None,
     since: Annotated[str, typer.Option(metavar="TIME", help=f"Start of the GPU-hours. {PAST_HELP}")] = "30d",
 ) -> None:
     """Show the share of GPUs in service, and the GPU-hours that repairs cost, by cluster."""

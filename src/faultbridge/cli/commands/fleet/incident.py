@@ -35,7 +35,8 @@ def list_incidents(
     clusters = session.cluster_names(cluster)
 
     def read() -> Iterator[Document]:
-        views = (view for name in clusters for view in session.directory.incidents(name, closed=closed))
+        views = [view for name in clusters for view in session.directory.incidents(name, closed=closed)]
+        views.sort(key=lambda view: (view.incident.opened_at, view.incident.id))
         return map(incident_document, views)
 
     show_awaited(session, read, INCIDENTS, wait)

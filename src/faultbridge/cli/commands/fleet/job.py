@@ -37,7 +37,13 @@ RanksOption = Annotated[
 ]
 PerNodeOption = Annotated[
     int | None,
-    typer.Option("--ranks-per-node", min=1, max=64, metavar="N", help="Equally many ranks, in the order of --node."),
+    typer.Option(
+        "--ranks-per-node",
+        min=1,
+        max=64,
+        metavar="N",
+        help="Number of ranks on each node, numbered in the order of --node.",
+    ),
 ]
 NameOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Name of the job for people.")]
 JOB: Columns = {
@@ -66,7 +72,7 @@ JOBS: Columns = {
 }
 
 
-@app.command("start", epilog=examples("faultbridge job start 88213 --cluster train-a --node gpu-[001-004,007]"))
+@app.command("start", epilog=examples("faultbridge job start 88213 --cluster train-a --node 'gpu-[001-004,007]'"))
 @stack_command
 def start_job(
     session: Session,
@@ -82,7 +88,10 @@ def start_job(
         typer.Option(metavar="AGE", help="How long a step may take; default: 30m."),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="The scheduler started the job anew: a run on other nodes has ended.")
+        bool,
+        typer.Option(
+            "--again", help="The scheduler started the job again: also record the end of its run on other nodes."
+        ),
     ] = False,
 ) -> None:
     """Record that a job started.
@@ -136,7 +145,7 @@ def record_heartbeat(
     session.show_one(job_document(session.application.jobs.progress.heartbeat(cluster, job, step, loss)), JOB)
 
 
-@app.command("run", epilog=examples("faultbridge job run 88213 --cluster train-a --node gpu-[1-4] -- srun a.sh"))
+@app.command("run", epilog=examples("faultbridge job run 88213 --cluster train-a --node 'gpu-[1-4]' -- srun a.sh"))
 @stack_command
 def run_job(
     session: Session,

@@ -14,7 +14,7 @@ import typer
 from faultbridge.cli.commands.options import read_text
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.format_options import formatted_command
-from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show_one
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show, show_one
 from faultbridge.cli.render.times import applies_text, json_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -36,7 +36,7 @@ FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Mapping file,
 @formatted_command
 def check_mappings(file: FileArgument, *, output: OutputFormat) -> None:
     """Validate mappings offline. Exit code 1: the mappings are invalid."""
-    mappings = _read_mappings(file)
+    mappings = _read_mappings(file, output)
     show_one({"mappings": sorted(mappings)}, {"Valid": lambda one: ", ".join(one["mappings"]) or "no mappings"}, output)
 
 
@@ -47,7 +47,7 @@ def put_mappings(session: Session, file: FileArgument) -> None:
 
     If the new mappings are invalid, they are rejected, and the current mappings stay.
     """
-    mappings = _read_mappings(file)
+    mappings = _read_mappings(file, session.output)
     version = version_of(mappings)
     _service(session).put(version, mappings)
     session.show_one({"version": version, "applies_at": json_time(session.applies_at())}, PUBLISHED)
@@ -61,7 +61,10 @@ def show_mappings(
         str | None, typer.Argument(metavar="VERSION", help="Version to show. Default: the current version.")
     ] = None,
 ) -> None:
-    """Show mappings in the file format of `mapping put`."""
+    """Show mappings.
+
+    Without --json, the output is in the file format of `mapping put`. With --json, it also has the version.
+    """
     service = _service(session)
     shown, mappings = (version, service.read(version)) if version else service.current()
     if not session.prints_table:
@@ -77,11 +80,13 @@ def _service(session: Session) -> Any:  # noqa: ANN401 - imported where it is us
     return MappingStore(session.ports.table, session.ports.clock)
 
 
-def _read_mappings(file: str) -> dict[str, Mapping[str, Any]]:
+def _read_mappings(file: str, output: OutputFormat) -> dict[str, Mapping[str, Any]]:
     """Read and validate a mapping file; if it is invalid, print the problem and exit with code 1."""
     try:
         mappings = parse_extensions(read_text(file))
     except Misconfigured as error:
+        if not output.for_people:
+            show([{"problem": str(error)}], {}, output)
         notice(f"invalid mappings: {error}")
         raise typer.Exit(EXIT_NOT_WELL) from None
     for code in sorted(set(_codes(mappings)) - load_catalog().rows.keys()):

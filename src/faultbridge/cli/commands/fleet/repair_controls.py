@@ -13,7 +13,7 @@ from faultbridge.cli.render.output import Columns, Document, examples, notice
 from faultbridge.cli.render.times import json_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.cli.stack.waiting import WaitOption, wait_until
+from faultbridge.cli.stack.waiting import wait_until
 from faultbridge.domain.cluster.breakers import domain_of
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def pause(
 ) -> None:
     """Pause new repairs in a cluster, or in all clusters.
 
-    Repairs that are running continue. `faultbridge case cancel` stops one before its intent, which is the point of no
-    return of a repair. After its intent, a repair always finishes.
+    Repairs that are running continue. `faultbridge case cancel` stops a repair until it records its intent; after that,
+    the repair always finishes.
     """
     names = _clusters(session, cluster, "pauses new repairs", everything=everything, yes=yes)
     _set_paused(session, names, paused=True, listed=everything)
@@ -78,7 +78,15 @@ def show_breakers(
         bool, typer.Option("--close", help="Close the breakers although nodes are still failing.")
     ] = False,
     yes: YesOption = False,
-    wait: WaitOption = 0,
+    wait: Annotated[
+        int,
+        typer.Option(
+            "--wait",
+            min=0,
+            metavar="SECONDS",
+            help="Wait up to SECONDS until a breaker is not closed. Exit code 75: all are closed.",
+        ),
+    ] = 0,
 ) -> None:
     """Show or close the repair breakers of a cluster.
 

@@ -13,6 +13,7 @@ from faultbridge.cli.render.output import Columns, Document, OutputFormat, examp
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.safe_text import visible_line
 from faultbridge.ops.required_orders import StuckNode, StuckNodes
 from faultbridge.pipeline.decide.no_repair import NoRepair
 
@@ -38,26 +39,30 @@ def list_stuck(
     """List the nodes and cases that wait for an operator's command, with the command.
 
     All other nodes and cases are final or continue without an operator. Nodes whose faults start no repair are listed
-    with the reason. `faultbridge node show` shows what would make a repair start.
+    with the reason, in JSON with the command null. `faultbridge node show` shows what would make a repair start.
     """
     stuck_nodes = StuckNodes(session.directory, session.ports.clock)
     clusters = session.cluster_names(cluster)
     found = [_document(one) for name in clusters for one in stuck_nodes(name)]
+    unrepaired = [one for name in clusters for one in stuck_nodes.unrepaired(name)]
+    if not session.prints_table:
+        found += [_unrepaired_document(*one) for one in unrepaired]
     if found and session.output is OutputFormat.TABLE and sys.stdout.isatty():
         _print_with_commands(found)
     else:
         session.show(found, by_cluster(STUCK, clusters))
     if session.prints_table:
-        _print_unrepaired([one for name in clusters for one in stuck_nodes.unrepaired(name)])
+        _print_unrepaired(unrepaired)
 
 
 def _print_with_commands(found: Iterable[Document]) -> None:
     """Print each node, and below it the command on a separate line, so that it can be copied.
 
-    A table would break a long command into several lines.
+    A table would break a long command into several lines. A reason can contain line breaks, which are left out, so that
+    no other text is in the place of a command.
     """
     for one in found:
-        print_line(f"{one['cluster']}/{one['node']} is {one['status']}: {one['reason']}")
+        print_line(f"{one['cluster']}/{one['node']} is {one['status']}: {visible_line(one['reason'])}")
         print_line(f"    {one['command']}")
 
 
@@ -80,4 +85,17 @@ def _document(stuck: StuckNode) -> Document:
         "case_status": case.status.value if case else None,
         "reason": stuck.order.reason,
         "command": stuck.order.command,
+    }
+
+
+def _unrepaired_document(state: NodeState, without: NoRepair) -> Document:
+    """Return a node with faults that has no case and waits for no command, with the fields of `_document`."""
+    return {
+        "cluster": state.key.cluster,
+        "node": state.key.node,
+        "status": state.status.value if state.status else None,
+        "case": None,
+        "case_status": None,
+        "reason": without.reason,
+        "command": None,
     }

@@ -47,7 +47,9 @@ SECTIONS: tuple[tuple[str, str, Columns], ...] = (
 def show_top(
     session: Session,
     cluster: ClusterOption,
-    interval: Annotated[float, typer.Option("--interval", min=0.5, metavar="SECONDS", help="Time between looks.")] = 2,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.5, metavar="SECONDS", help="Seconds between two reads of the cluster.")
+    ] = 2,
     once: Annotated[bool, typer.Option("--once", help="Print once and end; the default without a terminal.")] = False,
 ) -> None:
     """Watch a cluster on the full screen: unhealthy nodes, live cases, incidents and breakers.

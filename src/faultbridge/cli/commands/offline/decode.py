@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from faultbridge.cli.commands.offline.decode_inputs import AUTO, Inputs, lines_text
-from faultbridge.cli.commands.options import CLUSTER_VARIABLE, STDIN, known_source
+from faultbridge.cli.commands.options import CLUSTER_VARIABLE, STDIN, known_source, read_mappings
 from faultbridge.cli.render.format_options import format_of, formatted_command, with_options
 from faultbridge.cli.render.observations import what_text
 from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, show
-from faultbridge.cli.render.times import PAST_HELP, parse_age, short_time
-from faultbridge.data.mapping import parse_extensions
+from faultbridge.cli.render.times import PAST_HELP, parse_received_at, short_time
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
 from faultbridge.domain.names import cluster_name, node_name
-from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
 
 app = typer.Typer(rich_markup_mode=None)
@@ -71,11 +69,11 @@ def _hints(
 ) -> Hints:
     """Return what the options state about the input, such as its cluster, node and time."""
     return Hints(
-        _received_time(received_at, datetime.now(UTC)),
+        parse_received_at(received_at, datetime.now(UTC)),
         _checked_name(node_name, node, "--node"),
         _checked_name(cluster_name, cluster, "--cluster"),
         instance_type=instance_type,
-        mappings=_own_mappings(mappings),
+        mappings=read_mappings(mappings),
     )
 
 
@@ -114,8 +112,8 @@ def decode(
         known_source(source)
     inputs = Inputs(source, hints, everything=everything)
     show(inputs.decode(files or [STDIN]), DECODED, output, empty="")
-    if inputs.rejected is not None:
-        raise inputs.rejected
+    if inputs.failure is not None:
+        raise inputs.failure
     if not output.for_people:
         return
     for code in inputs.unknown_codes:
@@ -127,24 +125,6 @@ def decode(
         notice(f"counters of {devices} were read once: only a later sample beside it shows a rise; --all prints them")
     if inputs.ignores_lines:
         notice(lines_text(inputs))
-
-
-def _own_mappings(file: Path | None) -> dict[str, Mapping[str, Any]]:
-    return parse_extensions(file.read_text("utf-8")) if file else {}
-
-
-def _received_time(text: str | None, now: datetime) -> datetime:
-    """Return the time of `--received-at`, or `now` if the option was not given.
-
-    The option is a time with a zone, or an age such as `2h`. A time without a zone is a usage error, because it is
-    ambiguous.
-    """
-    if text is None:
-        return now
-    try:
-        return parse_age(text, now) or from_text(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"not a time with a zone: --received-at {text!r}; {PAST_HELP}") from error
 
 
 def _checked_name(check: Callable[[str], str], text: str | None, option: str) -> str | None:

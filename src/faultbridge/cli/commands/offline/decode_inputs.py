@@ -32,7 +32,7 @@ CHUNK_BYTES = 64 * 1024
 
 @dataclass(slots=True)
 class Inputs:
-    """Decodes several input files; a rejected file does not stop the others.
+    """Decodes several input files; a file that is rejected or cannot be read does not stop the others.
 
     Each fault and each clear becomes one output document. With `everything`, each health snapshot and counter sample
     becomes one too. The other fields describe what was decoded so far:
@@ -41,7 +41,7 @@ class Inputs:
     - `lines`: the number of log lines; `unparsed`: how many lines or documents of the input were not understood
     - `unknown_codes`: the fault codes that are not in the catalog
     - `samples`: the last counter sample of each device; `sample_counts`: the number of samples of each device
-    - `rejected`: the error of the last rejected file; None if no file was rejected
+    - `failure`: the error of the last file that was rejected or could not be read; None if there is no such file
     """
 
     source: str
@@ -54,7 +54,7 @@ class Inputs:
     unknown_codes: dict[str, None] = field(default_factory=dict)
     samples: dict[tuple[str, Component, str | None], CounterSample] = field(default_factory=dict)
     sample_counts: Counter[tuple[str, Component, str | None]] = field(default_factory=Counter)
-    rejected: Rejected | None = None
+    failure: Rejected | OSError | None = None
 
     @property
     def read_once(self) -> int:
@@ -80,10 +80,17 @@ class Inputs:
                         self.unknown_codes[document["code"]] = None
                     yield document
             except Rejected as error:
-                named = Rejected(error.reason, f"{_title(file)}: {error.detail or error.reason}")
-                if self.rejected is not None:
-                    notice(failure_of(self.rejected).message)
-                self.rejected = named
+                self._fail(Rejected(error.reason, f"{_title(file)}: {error.detail or error.reason}"))
+            except OSError as error:
+                if error.filename is None:  # not about a file, but for example about a closed pipe
+                    raise
+                self._fail(error)
+
+    def _fail(self, failure: Rejected | OSError) -> None:
+        """Store the error of a file, and print the error of an earlier file that it replaces."""
+        if self.failure is not None:
+            notice(failure_of(self.failure).message)
+        self.failure = failure
 
     def _decode_file(self, file: str) -> Iterator[Document]:
         with _open(file) as stream:

@@ -17,15 +17,14 @@ from faultbridge.cli.commands.offline.explain_text import lines_of
 from faultbridge.cli.commands.offline.mechanism import MechanismsOption, book_with
 from faultbridge.cli.commands.offline.rank_map import read_rank_map
 from faultbridge.cli.commands.offline.recorded_window import RecordedRequest, explained, recorded_request
+from faultbridge.cli.commands.options import read_mappings
 from faultbridge.cli.render.format_options import with_options
 from faultbridge.cli.render.output import examples, print_line
-from faultbridge.cli.render.times import PAST_HELP, parse_age
+from faultbridge.cli.render.times import PAST_HELP, parse_received_at
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.data.mapping import parse_extensions
 from faultbridge.decoders.common.decoder import Hints
 from faultbridge.domain.cluster.ranks import node_of_rank
-from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
 from faultbridge.explain.signals.read_files import Evidence, InputFile, ReadContext, read_files
 
@@ -43,8 +42,7 @@ def _hints(
         typer.Option(metavar="TIME", help=f"When the files were taken, for times without a year. {PAST_HELP}"),
     ] = None,
 ) -> Hints:
-    own = parse_extensions(mappings.read_text("utf-8")) if mappings else {}
-    return Hints(_time(received_at), mappings=own)
+    return Hints(parse_received_at(received_at, datetime.now(UTC)), mappings=read_mappings(mappings))
 
 
 @app.command(
@@ -134,13 +132,3 @@ def _input(text: str) -> InputFile:
             yield from iter(lambda: stream.read(PIECE_BYTES), b"")
 
     return InputFile(str(path), pieces, node if separator and str(path) != text else None)
-
-
-def _time(text: str | None) -> datetime:
-    now = datetime.now(UTC)
-    if text is None:
-        return now
-    try:
-        return parse_age(text, now) or from_text(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"not a time with a zone: --received-at {text!r}; {PAST_HELP}") from error

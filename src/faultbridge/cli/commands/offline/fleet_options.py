@@ -49,11 +49,17 @@ class Fleet:
 
 def fleet_options(
     trace: Annotated[
-        str, typer.Option(metavar="FILE", help="Trace of faults in the form of the InfiniteHBD trace; - reads stdin.")
+        str,
+        typer.Option(
+            metavar="FILE", help="Fault trace, JSON (format: docs/default-policy.md); - reads standard input."
+        ),
     ],
     nodes: Annotated[int, typer.Option(metavar="N", help="Number of nodes.", min=1, max=100_000)],
     pool: Annotated[
-        int | None, typer.Option(metavar="N", help="Further hosts that replace others. Default: 3 % of nodes.", min=0)
+        int | None,
+        typer.Option(
+            metavar="N", help="Spare hosts that can replace others. Default: 3 % of --nodes, at least 1.", min=0
+        ),
     ] = None,
     trace_servers: Annotated[
         int | None, typer.Option(metavar="N", help="Servers that the trace observed. Default: those with a fault.")

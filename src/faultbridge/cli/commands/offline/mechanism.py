@@ -97,9 +97,14 @@ def check_mechanisms(
 def book_with(folder: Path | None) -> Book:
     """Return the packaged mechanisms, preceded by a customer's own mechanisms if a folder is given.
 
-    A customer's mechanism replaces the packaged mechanism of the same name.
+    A customer's mechanism replaces the packaged mechanism of the same name. Invalid mechanisms are a usage error.
     """
-    return extended_book(_read_folder(folder)) if folder else packaged_book()
+    if folder is None:
+        return packaged_book()
+    try:
+        return extended_book(_read_folder(folder))
+    except Misconfigured as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _read_folder(folder: Path) -> list[Mapping[str, Any]]:

@@ -16,7 +16,7 @@ def read_rank_map(file: Path) -> dict[str, str]:
     """
     try:
         ranks = {node: [int(rank) for rank in listed] for node, listed in json.loads(file.read_bytes()).items()}
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise Rejected("bad_node_map", f"{file}: not an object of nodes with lists of ranks") from error
     if sum(map(len, ranks.values())) != len({rank for listed in ranks.values() for rank in listed}):
         raise Rejected("bad_node_map", f"{file}: a rank is on two nodes")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated
@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from faultbridge.cli.commands.offline.recorded_job import Recorded, of_case, of_job
+from faultbridge.cli.commands.options import CLUSTER_VARIABLE, default_cluster
 from faultbridge.cli.render.output import Document
 from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_time
 from faultbridge.cli.stack.session import Session
@@ -74,9 +75,19 @@ class RecordedRequest:
         if self.job is not None:
             return of_job(session, self._ended(session.jobs.job(self.cluster, self.job)), span)
         at = parse_time(self.at, now) or now
-        named = frozenset(self.nodes) or frozenset(one.key.node for one in session.directory.nodes(self.cluster))
+        named = frozenset(self._nodes(session, self.cluster))
         label = f"{self.cluster} at {json_time(at)}"
         return Recorded(RecordedWindow(label, self.cluster, named, at - (span or WINDOW_OF_TIME), at))
+
+    def _nodes(self, session: Session, cluster: str) -> Iterator[str]:
+        """Yield the nodes of `--node`, by default all nodes of the cluster.
+
+        Raises UnknownName if the cluster or a node is not registered.
+        """
+        if not self.nodes:
+            yield from (one.key.node for one in session.directory.nodes(cluster))
+        for node in self.nodes:
+            yield session.directory.node(NodeKey(cluster, node)).key.node
 
     def _span(self, now: datetime) -> timedelta | None:
         """Return the length of `--window`, or None if it was not given.
@@ -107,7 +118,9 @@ class RecordedRequest:
         if self.record and self.job is None:
             raise typer.BadParameter("--record needs --job and --cluster")
         if self.case is not None and (is_timed or has_place):
-            raise typer.BadParameter("--case needs no --job, --at, --cluster or --node")
+            raise typer.BadParameter(
+                "conflicting options: --case with --job, --at, --cluster or --node; give --case alone"
+            )
         if self.case is None and has_place and not is_timed:
             raise typer.BadParameter("--cluster and --node need --job or --at")
         both = self.job is not None and (self.at is not None or self.nodes)
@@ -118,7 +131,10 @@ class RecordedRequest:
 def recorded_request(
     job: Annotated[str | None, typer.Option("--job", metavar="JOB", help="A recorded job; with --cluster.")] = None,
     cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="CLUSTER", help="Cluster of --job or --at.")
+        str | None,
+        typer.Option(
+            "--cluster", metavar="CLUSTER", help=f"Cluster of --job or --at. Default with them: {CLUSTER_VARIABLE}."
+        ),
     ] = None,
     at: Annotated[
         str | None, typer.Option("--at", metavar="TIME", help=f"When nodes failed, without a job. {PAST_HELP}")
@@ -140,6 +156,8 @@ def recorded_request(
     ] = False,
 ) -> RecordedRequest:
     """Return the options of `explain` that select recorded faults of a stack."""
+    if cluster is None and (job is not None or at is not None) and case is None:
+        cluster = default_cluster()
     return RecordedRequest(job, cluster, at, tuple(node or ()), window, case, record)
 
 

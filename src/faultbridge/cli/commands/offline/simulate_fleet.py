@@ -20,7 +20,8 @@ PACKAGED = "packaged"
 EPILOG = examples(
     "faultbridge simulate fleet --trace trace.json --nodes 400 --days 30",
     "faultbridge simulate fleet --trace trace.json --nodes 200 --compare",
-    "faultbridge simulate fleet --trace trace.json --compare --plots charts",
+    "faultbridge simulate fleet --trace trace.json --nodes 200 --compare \\",
+    "    --plots charts",
 )
 
 
@@ -57,7 +58,9 @@ PartOption = Annotated[
     list[str] | None,
     typer.Option(metavar="N/OF", help="Use one of several equal parts of the trace, such as 1/4; may be repeated."),
 ]
-CompareOption = Annotated[bool, typer.Option("--compare", help="Run other systems on the same faults too.")]
+CompareOption = Annotated[
+    bool, typer.Option("--compare", help="Also simulate the repair rules of other systems on the same faults.")
+]
 
 
 @formatted_command

@@ -171,7 +171,10 @@ def show_policy(
         str | None, typer.Argument(metavar="VERSION", help="Version to show. Default: the current version.")
     ] = None,
 ) -> None:
-    """Show a policy in the file format of `policy put`."""
+    """Show a policy.
+
+    Without --json, the output is in the file format of `policy put`. With --json, it also has the version.
+    """
     packaged = packaged_document()
     document = known_policy(session, version) if version else policy_store(session).current() or packaged
     if not session.prints_table:

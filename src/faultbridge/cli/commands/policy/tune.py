@@ -16,7 +16,8 @@ from faultbridge.cli.render.format_options import formatted_command, with_option
 from faultbridge.cli.render.output import OutputFormat, examples, notice, show
 
 TUNE_EPILOG = examples(
-    "faultbridge policy tune --trace trace.json --trials 100 --out tuned.yaml",
+    "faultbridge policy tune --trace trace.json --nodes 200 \\",
+    "    --trials 100 --out tuned.yaml",
 )
 
 

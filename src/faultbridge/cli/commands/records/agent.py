@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from faultbridge.agent.__main__ import run
 from faultbridge.agent.settings import AgentSettings
+from faultbridge.cli.commands.options import AgentSettingsOption
 from faultbridge.cli.render.output import examples
 from faultbridge.errors import Misconfigured
 
@@ -20,10 +20,7 @@ app = typer.Typer(rich_markup_mode=None)
     epilog=examples("faultbridge agent", "faultbridge agent --once --config /etc/faultbridge/agent.toml"),
 )
 def run_agent(
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="TOML settings file. Default: /etc/faultbridge/agent.toml."),
-    ] = None,
+    config: AgentSettingsOption = None,
     once: Annotated[
         bool, typer.Option("--once", help="Collect and send once, then exit within 45 s: with 1 if that failed.")
     ] = False,

@@ -41,7 +41,7 @@ def audit_records(
     """Check that every record that was sent has an outcome. Exit code 1: a record has no outcome.
 
     The outcome of a record is, for example, that it was stored, rejected, or stale: older than the stored state of its
-    node, which it did not change. Only the commands `faultbridge send` and `faultbridge fleet` record what they sent.
+    node, which it did not change. Only the commands `faultbridge send`, `fleet` and `demo` record what they sent.
     Records of other senders, such as agents, webhooks and cloud events, are not compared.
     """
     at = parse_time(since, session.now()) or session.now()

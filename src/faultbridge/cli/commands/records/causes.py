@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import typer
-
 from faultbridge.cli.render.columns import CHAIN, entry_document
 from faultbridge.cli.render.output import notice
 from faultbridge.cli.stack.session import Session
 from faultbridge.ledger.causes import MAX_LINKS, read_chain
 
 
-def show_chain(session: Session, event_id: str, *other_filters: object) -> None:
-    """Print the causes of an event, the event itself and its effects, in the order of recording.
-
-    Raises BadParameter if other filters are given.
-    """
-    if any(other_filters):
-        raise typer.BadParameter("--cause shows a complete chain; use it without other filters")
+def show_chain(session: Session, event_id: str) -> None:
+    """Print the causes of an event, the event itself and its effects, in the order of recording."""
     chain = read_chain(session.ports.table, event_id)
     session.show(
         (

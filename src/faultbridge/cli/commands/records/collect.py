@@ -6,12 +6,12 @@ import logging
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from faultbridge.agent.settings import AgentSettings
+from faultbridge.cli.commands.options import AgentSettingsOption
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.log_lines import LogLines
 from faultbridge.cli.render.output import examples, print_line
@@ -35,12 +35,7 @@ def _collect() -> None:
     epilog=examples("faultbridge collect kubernetes", "faultbridge collect kubernetes --once --eks-cluster gpu"),
 )
 def collect_kubernetes(
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="TOML settings file, as of the agent. Default: FAULTBRIDGE_AGENT_* variables."
-        ),
-    ] = None,
+    config: AgentSettingsOption = None,
     eks_cluster: Annotated[
         str | None,
         typer.Option(

@@ -35,7 +35,13 @@ def serve_console(
         return
     from faultbridge.cli.stack.loopback_server import LoopbackServer
 
-    server = LoopbackServer(port, session.application)
+    installation = session.application
+    try:
+        server = LoopbackServer(port, installation)
+    except OSError as error:
+        raise typer.BadParameter(
+            f"cannot listen on port {port}: {error.strerror}; choose another --port, or 0 for a free one"
+        ) from error
     _show(session, server.address, opens=opens)
     notice("serving until Ctrl-C; only programs on this machine can connect")
     server.serve_forever()

@@ -59,9 +59,10 @@ def recover(
     """
     from faultbridge.ledger.recover import RecoverTable
 
-    if epoch is None:
-        confirm("this starts a new epoch in every stream of the table", yes=yes)
+    # The stack is found first, so that the question names the stack whose table changes.
     application, kept = session.application, session.application.ports
+    if epoch is None:
+        confirm(f"this starts a new epoch in every stream of the table in {session.place}", yes=yes)
     restore = RecoverTable(kept.table, kept.vault, kept.clock, application.ledger.append, application.stack)
     done = restore(epoch, by=by)
     session.show_one({"epoch": done.epoch, "streams": done.streams, "already": done.already}, RECOVERED)
@@ -80,6 +81,7 @@ def erase_cluster(
     """
     from faultbridge.ops.erase import Erase
 
-    confirm(f"this deletes the record of {cluster} for good", yes=yes)
-    erased = Erase(session.ports.table)(cluster)
+    table = session.ports.table  # found first, so that the question names the stack whose table changes
+    confirm(f"this deletes the record of {cluster} in {session.place} for good", yes=yes)
+    erased = Erase(table)(cluster)
     session.show_one({"cluster": cluster, "erased": erased}, ERASED)

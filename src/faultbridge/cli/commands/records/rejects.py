@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE
-from faultbridge.cli.errors.failures import EXIT_TRY_AGAIN
+from faultbridge.cli.errors.failures import EXIT_NOT_WELL, EXIT_TRY_AGAIN
 from faultbridge.cli.render.output import Columns, examples, notice
 from faultbridge.cli.render.times import json_time, short_time
 from faultbridge.cli.stack.command import stack_command
@@ -93,6 +93,8 @@ def show_reject(
     raw: Annotated[bool, typer.Option("--raw", help="Print only the original bytes of the record.")] = False,
 ) -> None:
     """Show why a record was rejected, and its first 2000 bytes."""
+    if raw and sys.stdout.isatty():
+        raise typer.BadParameter("--raw to a terminal: the record can contain terminal escapes; redirect it to a file")
     reject = _find(session, record, cluster)
     body = session.application.ingestion.rejects.raw(reject)
     if raw:
@@ -122,24 +124,33 @@ def retry_rejects(
 ) -> None:
     """Retry rejected records with their original ids and times.
 
-    The command is safe to repeat. Exit code 75: a record could not be sent.
+    The command is safe to repeat. Exit code 75: a record could not be sent now. If the bytes of a record no longer
+    exist, a retry never helps: exit code 2, or 1 with --all.
     """
     if (record is None) != everything:
         raise typer.BadParameter("give one of ID and --all")
     chosen = list(_matching(session, cluster, reason)) if record is None else [_find(session, record, cluster)]
-    rows = [_retry(session, reject) for reject in chosen]
+    failures = [_retry(session, reject) for reject in chosen]
+    if record is not None and isinstance(failures[0], Rejected):
+        raise failures[0]
+    rows = [
+        {"record_id": reject.record_id, "outcome": "sent" if failure is None else str(failure)}
+        for reject, failure in zip(chosen, failures, strict=True)
+    ]
     session.show(rows, {"RECORD": lambda one: one["record_id"], "OUTCOME": lambda one: one["outcome"]})
-    if any(row["outcome"] != "sent" for row in rows):
+    if any(isinstance(failure, Transient) for failure in failures):
         raise typer.Exit(EXIT_TRY_AGAIN)
+    if any(failures):
+        raise typer.Exit(EXIT_NOT_WELL)
 
 
-def _retry(session: Session, reject: Reject) -> dict[str, str]:
-    """Send one rejected record again, and return the outcome as a document."""
+def _retry(session: Session, reject: Reject) -> Rejected | Transient | None:
+    """Send one rejected record again, and return why it was not sent; None if it was sent."""
     try:
         session.application.ingestion.rejects.retry(reject)
     except (Rejected, Transient) as error:
-        return {"record_id": reject.record_id, "outcome": str(error)}
-    return {"record_id": reject.record_id, "outcome": "sent"}
+        return error
+    return None
 
 
 def _partitions(session: Session, cluster: str | None) -> list[str]:

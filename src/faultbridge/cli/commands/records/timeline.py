@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from faultbridge.cli.commands.options import default_cluster
 from faultbridge.cli.commands.records.causes import show_chain
 from faultbridge.cli.errors.failures import EXIT_TRY_AGAIN
 from faultbridge.cli.render.columns import ENTRIES, entry_document
-from faultbridge.cli.render.entries import print_as_recorded
+from faultbridge.cli.render.entries import check_format, print_as_recorded
 from faultbridge.cli.render.format_options import with_options
 from faultbridge.cli.render.output import OutputFormat, examples, notice
 from faultbridge.cli.render.registrations import COMPACT_ENTRIES, compact
@@ -70,7 +70,16 @@ CauseFilter = Annotated[
     str | None,
     typer.Option("--cause", metavar="EVENT", help="Only what caused this event, and what it caused: an event id."),
 ]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, metavar="N", help="Show the newest N entries.")]
+LimitOption = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, metavar="N", help=f"Show the newest N entries. Default: {MAX_ENTRIES}."),
+]
+_CONFLICTS: Mapping[str, tuple[str, ...]] = {
+    "--cause": ("other filters", "--follow", "--limit", "--archive", "--wait"),
+    "--follow": ("--limit", "--archive", "--wait"),
+    "--archive": ("--job", "--wait"),
+}
+"""The options that have no effect beside another option, by that option."""
 
 
 def _filters(
@@ -116,7 +125,7 @@ def show_timeline(
     filters: Filters,
     cause: CauseFilter = None,
     following: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new entries.")] = False,
-    limit: LimitOption = MAX_ENTRIES,
+    limit: LimitOption = None,
     archive: ArchiveOption = None,
     wait: WaitOption = 0,
 ) -> None:
@@ -127,24 +136,33 @@ def show_timeline(
     --follow, entries appear in the order in which they are recorded. --code finds a fault by its code and by the code
     that its source reported.
     """
+    _check_conflicts(filters, {"--follow": following, "--limit": limit, "--archive": archive, "--wait": wait}, cause)
     if cause is not None:
-        show_chain(session, cause, *(value for name, value in filters.items() if name != "cluster"), following, archive)
+        show_chain(session, cause)
         return
-    if wait and (following or archive is not None):
-        raise typer.BadParameter("conflicting options: --wait with --follow or --archive; give one of them")
-    if filters["job"] and archive is not None:
-        raise typer.BadParameter("conflicting options: --job with --archive; give --case, --device or --node")
+    limit = limit or MAX_ENTRIES
     wanted = _query(filters, session.now() if archive is None else datetime.now(UTC), default=archive is None)
     if archive is not None:
         archived = archived_entries(archive, wanted)
         _show(session, archived[-limit:], older=len(archived) > limit)
     elif following:
+        check_format(session.output, "--follow")
         print_as_recorded(follow(session.timeline, wanted, session.ports.clock, _wait), session.output)
     else:
         lines, older = wait_until(lambda: _found(session.timeline.newest(wanted, limit)), wait) or ((), False)
         _show(session, lines, older=older)
         if wait and not lines:
             raise typer.Exit(EXIT_TRY_AGAIN)
+
+
+def _check_conflicts(filters: Filters, options: Mapping[str, object], cause: str | None) -> None:
+    """Raise BadParameter if options are given of which one would have no effect."""
+    is_filtered = any(value for name, value in filters.items() if name != "cluster")
+    given = {**options, "--cause": cause, "--job": filters["job"], "other filters": is_filtered}
+    for option, others in _CONFLICTS.items():
+        conflicting = [one for one in others if given[one]]
+        if given[option] and conflicting:
+            raise typer.BadParameter(f"conflicting options: {option} with {conflicting[0]}; give one of them")
 
 
 def _found(newest: tuple[tuple[Line, ...], bool]) -> tuple[tuple[Line, ...], bool] | None:
