@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.agent.delivery.sender import SendFailed
+from faultbridge.agent.delivery.transport_contract import SendFailed
 from faultbridge.storage.wire.decode_message import decode_message
 
 BOOT = "11111111-2222-3333-4444-555555555555"

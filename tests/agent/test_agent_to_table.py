@@ -18,7 +18,7 @@ import pytest
 from faultbridge.agent.agent import Agent, build_agent
 from faultbridge.agent.delivery.messages import text_of, to_messages
 from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.agent.delivery.sender import SendFailed
+from faultbridge.agent.delivery.transport_contract import SendFailed
 from faultbridge.agent.settings import AgentSettings
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.entries import EntryType

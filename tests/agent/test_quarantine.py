@@ -63,6 +63,10 @@ class Site:
         for record in records:
             assert self.outbox.store(record)
 
+    def large(self) -> OutgoingRecord:
+        """A record whose body needs an object in the bucket."""
+        return self.pack("nvidia-smi-xml", random.Random(1).randbytes(400_000))
+
     def lines(self, count: int = 20) -> list[OutgoingRecord]:
         return [self.pack("kernel-log", b"NVRM: Xid 79 %d" % number) for number in range(count)]
 
@@ -84,8 +88,14 @@ def poison(call: Call) -> HttpResponse | None:
     return None
 
 
-def s3_denies(call: Call) -> HttpResponse | None:
-    return HttpResponse(403, b"<Code>AccessDenied</Code>") if ".s3." in call.url else None
+def s3_response(status: int, code: str):
+    """The bucket gives this response to every object."""
+    response = HttpResponse(status, f"<Error><Code>{code}</Code></Error>".encode())
+    return lambda call: response if ".s3." in call.url else None
+
+
+s3_refuses = s3_response(400, "InvalidRequest")
+s3_denies = s3_response(403, "AccessDenied")
 
 
 def poisoned(record: OutgoingRecord) -> OutgoingRecord:
@@ -105,18 +115,18 @@ def test_a_message_that_the_queue_refuses_with_its_batch_does_not_stop_the_other
 
 
 def test_an_object_that_the_bucket_refuses_does_not_stop_the_others(tmp_path):
-    site = Site(tmp_path, s3_denies)
-    site.store(site.pack("nvidia-smi-xml", random.Random(1).randbytes(400_000)), *site.lines())
+    site = Site(tmp_path, s3_refuses)
+    site.store(site.large(), *site.lines())
     site.run(5)
     assert len(site.bodies("kernel-log")) == 20
     site.run(2 * MINUTE)
     assert (site.outbox.quarantined, site.outbox.waiting) == (1, 0)
-    assert "AccessDenied" in site.outbox.refusal
+    assert "InvalidRequest" in site.outbox.refusal
 
 
 def test_a_record_in_quarantine_is_reported_as_a_notice_of_the_node(tmp_path):
-    site = Site(tmp_path, s3_denies)
-    site.store(site.pack("nvidia-smi-xml", random.Random(1).randbytes(400_000)))
+    site = Site(tmp_path, s3_refuses)
+    site.store(site.large())
     site.run(3 * MINUTE)
     (notice,) = site.bodies("faultbridge")
     (found,) = registry.decode("faultbridge", notice)
@@ -170,10 +180,55 @@ def test_an_unknown_refusal_of_every_call_puts_nothing_into_quarantine(tmp_path)
     assert len(site.bodies("kernel-log")) == 20
 
 
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (403, "AccessDenied"),
+        (403, "RequestTimeTooSkewed"),
+        (403, "SignatureDoesNotMatch"),
+        (403, "InvalidAccessKeyId"),
+        (400, "ExpiredToken"),
+        (400, "RequestTimeout"),
+        (400, "AuthorizationHeaderMalformed"),
+        (400, "KMS.DisabledException"),
+        (404, "NoSuchBucket"),
+    ],
+)
+def test_a_bucket_that_refuses_access_postpones_its_records_and_gets_them_after_the_repair(tmp_path, status, code):
+    denies, down = s3_response(status, code), [True]
+    site = Site(tmp_path, lambda call: denies(call) if down[0] else None)
+    site.store(site.large(), *site.lines())
+    site.run(HOUR)
+    assert (len(site.bodies("kernel-log")), site.outbox.waiting, site.outbox.quarantined) == (20, 1, 0)
+    down[0] = False
+    site.run(2 * MINUTE)
+    assert (len(site.bodies("nvidia-smi-xml")), site.outbox.waiting) == (1, 0)
+
+
+def test_a_record_that_waits_for_the_access_to_the_bucket_is_reported_as_a_notice_of_the_node(tmp_path):
+    site = Site(tmp_path, s3_denies)
+    site.store(site.large())
+    site.run(HOUR // 2)
+    (notice,) = site.bodies("faultbridge")
+    (found,) = registry.decode("faultbridge", notice)
+    assert "a record cannot be sent yet and is sent again" in found.message
+    assert "AccessDenied" in found.message
+
+
+def test_records_that_wait_for_the_access_to_the_bucket_leave_disk_space_for_probe_output(tmp_path):
+    site = Site(tmp_path, s3_denies)
+    site.outbox = site.sender.outbox = Outbox(Spool(tmp_path, 4 << 20))
+    while site.outbox.store_repeatable(site.large()):
+        pass
+    site.run(10 * MINUTE)
+    assert site.outbox.store_repeatable(site.lines(1)[0])
+    assert site.outbox.quarantined > 0
+
+
 def test_a_bucket_that_does_not_respond_postpones_its_records_and_stops_no_others(tmp_path):
     down = [True]
     site = Site(tmp_path, lambda call: HttpResponse(503, b"") if down[0] and ".s3." in call.url else None)
-    site.store(site.pack("nvidia-smi-xml", random.Random(1).randbytes(400_000)), *site.lines())
+    site.store(site.large(), *site.lines())
     site.run(HOUR)
     assert (len(site.bodies("kernel-log")), site.outbox.waiting, site.outbox.quarantined) == (20, 1, 0)
     down[0] = False
@@ -182,8 +237,8 @@ def test_a_bucket_that_does_not_respond_postpones_its_records_and_stops_no_other
 
 
 def test_a_restart_sends_the_records_in_quarantine_again(tmp_path):
-    site = Site(tmp_path, s3_denies)
-    site.store(site.pack("nvidia-smi-xml", random.Random(1).randbytes(400_000)))
+    site = Site(tmp_path, s3_refuses)
+    site.store(site.large())
     site.run(2 * MINUTE)
     assert site.outbox.quarantined == 1
     fixed = Site(tmp_path, lambda _call: None)

@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.agent.delivery.sender import SendFailed
 from faultbridge.agent.delivery.service_clock import ServiceClock
 from faultbridge.agent.delivery.signing import Call, Credentials, RoleCredentials, signed_headers
 from faultbridge.agent.delivery.transport import AwsTransport, HttpConnections, HttpResponse
+from faultbridge.agent.delivery.transport_contract import SendFailed
 from tests.agent.fakes import NOON, ManualClock
 from tests.agent.signature_checker import SignatureChecker
 

@@ -15,7 +15,6 @@ from botocore.credentials import Credentials as LibraryCredentials
 from moto.server import ThreadedMotoServer
 
 from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.agent.delivery.sender import SendFailed
 from faultbridge.agent.delivery.service_clock import ServiceClock
 from faultbridge.agent.delivery.signing import (
     Call,
@@ -26,6 +25,7 @@ from faultbridge.agent.delivery.signing import (
     signed_headers,
 )
 from faultbridge.agent.delivery.transport import AwsTransport, HttpResponse
+from faultbridge.agent.delivery.transport_contract import SendFailed
 from faultbridge.storage.wire.decode_message import split_records
 from tests.agent.fakes import NOON, ManualClock
 
@@ -106,6 +106,26 @@ def test_an_object_arrives_in_the_bucket(server):
     s3.create_bucket(Bucket="raw-records")
     transport_to(server, "http://q/q", "raw-records").put_object("raw/train-a/2026-02-03/abc", b"\x00large")
     assert s3.get_object(Bucket="raw-records", Key="raw/train-a/2026-02-03/abc")["Body"].read() == b"\x00large"
+
+
+@pytest.mark.parametrize(
+    ("region", "host"),
+    [
+        ("us-east-1", "raw-records.s3.us-east-1.amazonaws.com"),
+        ("cn-north-1", "raw-records.s3.cn-north-1.amazonaws.com.cn"),
+    ],
+)
+def test_an_object_is_written_to_the_host_of_the_bucket_in_its_region(region, host):
+    urls = []
+
+    def accept(call: Call, _headers: object) -> HttpResponse:
+        urls.append(call.url)
+        return HttpResponse(200, b"")
+
+    clock = ServiceClock(ManualClock())
+    transport = AwsTransport("http://q/q", "raw-records", region, lambda: KEYS, clock, http_call=accept, environment={})
+    transport.put_object("raw/train-a/2026-02-03/abc", b"large")
+    assert urls == [f"https://{host}/raw/train-a/2026-02-03/abc"]
 
 
 def test_a_missing_queue_raises_send_failed(server):

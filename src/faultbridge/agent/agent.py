@@ -12,9 +12,10 @@ from faultbridge.agent.cursors import CursorFile
 from faultbridge.agent.delivery.outbox import Outbox
 from faultbridge.agent.delivery.quarantine_notice import QuarantineNotice
 from faultbridge.agent.delivery.records import RecordPacker
-from faultbridge.agent.delivery.sender import Sender, Transport
+from faultbridge.agent.delivery.sender import Sender
 from faultbridge.agent.delivery.service_clock import ServiceClock
 from faultbridge.agent.delivery.spool import Spool
+from faultbridge.agent.delivery.transport_contract import Transport
 from faultbridge.agent.drop_folder import DropFolder
 from faultbridge.agent.heartbeat import HeartbeatBuilder
 from faultbridge.agent.host import AgentClock, SystemClock

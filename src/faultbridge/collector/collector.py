@@ -7,10 +7,11 @@ import threading
 from dataclasses import dataclass, field
 
 from faultbridge.agent.delivery.outbox import Outbox
-from faultbridge.agent.delivery.sender import Sender, Transport
+from faultbridge.agent.delivery.sender import Sender
 from faultbridge.agent.delivery.service_clock import ServiceClock
 from faultbridge.agent.delivery.spool import Spool
 from faultbridge.agent.delivery.transport import aws_transport
+from faultbridge.agent.delivery.transport_contract import Transport
 from faultbridge.agent.host import AgentClock, SystemClock
 from faultbridge.agent.settings import AgentSettings
 from faultbridge.collector.follower import Follower

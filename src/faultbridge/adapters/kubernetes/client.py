@@ -26,6 +26,7 @@ from msgspec import MsgspecError
 from faultbridge.adapters.aws.clients import CONNECT_SECONDS, READ_SECONDS, Clients
 from faultbridge.adapters.aws.errors import translated
 from faultbridge.dataclass import dataclass
+from faultbridge.domain.names import dns_suffix
 from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
 from faultbridge.retry import Retry
 
@@ -35,6 +36,9 @@ TOKEN_PREFIX = "k8s-aws-v1."  # noqa: S105 - the public prefix of every token
 TOKEN_SIGNED_SECONDS = 60
 TOKEN_KEPT_SECONDS = 600.0
 """Seconds for which a token is used. EKS accepts it for 15 minutes, independent of the signed expiry."""
+
+BUDGET = "DisruptionBudget"
+"""The reason of a 429 that a disruption budget causes. Any other 429 means that the API is overloaded."""
 
 _LOCAL = frozenset({"127.0.0.1", "localhost"})
 T = TypeVar("T")
@@ -51,7 +55,7 @@ class ApiAccess:
 
 
 class ApiRejection(FaultbridgeError):  # noqa: N818 - named like the other errors of this package
-    """The Kubernetes API rejected the request, for example with HTTP 404, 409, 422 or 429.
+    """The Kubernetes API rejected the request, for example with HTTP 404, 409 or 422.
 
     The caller decides what the status means. `reasons` contains the causes that the API names; it is often empty.
     """
@@ -60,6 +64,10 @@ class ApiRejection(FaultbridgeError):  # noqa: N818 - named like the other error
         super().__init__(text)
         self.status = status
         self.reasons = reasons
+
+
+class InternalFailure(Transient):
+    """The Kubernetes API answered with HTTP 500, for example because an admission webhook does not respond."""
 
 
 class Unauthorized(Misconfigured):
@@ -81,9 +89,10 @@ class Kubernetes:
     def call(self, action: str, request: Callable[[Client], T]) -> T:
         """Make one API request; `action` describes it in error texts.
 
-        Raises Transient after HTTP 410, a server error or an incomplete response, Misconfigured if the permission is
-        missing, and ApiRejection after any other rejection. After Unauthorized, the request is retried once with a new
-        token, because the AWS credentials that signed the token may have been renewed.
+        Raises Transient after HTTP 410, a server error, a refusal because of load or an incomplete response,
+        Misconfigured if the permission is missing, and ApiRejection after any other rejection. After Unauthorized, the
+        request is retried once with a new token, because the AWS credentials that signed the token may have been
+        renewed.
         """
         return RETRY_ONCE(
             lambda: self._call_once(action, request),
@@ -141,7 +150,7 @@ def eks_access(clients: Clients, cluster: str) -> ApiAccess:
         found = clients.eks.describe_cluster(name=cluster)["cluster"]
         request = {
             "method": "GET",
-            "url": f"https://sts.{clients.region}.{_domain(clients.region)}/?Action=GetCallerIdentity&Version=2011-06-15",
+            "url": f"https://sts.{clients.region}.{dns_suffix(clients.region)}/?Action=GetCallerIdentity&Version=2011-06-15",
             "body": {},
             "headers": {"x-k8s-aws-id": cluster},
             "context": {},
@@ -170,16 +179,20 @@ def single_config(access: ApiAccess) -> SingleConfig:
 def error_of_status(action: str, status: int, message: str, reasons: frozenset[str] = frozenset()) -> FaultbridgeError:
     """Return the error for an HTTP status with which the Kubernetes API answered a request.
 
-    HTTP 401 becomes Unauthorized, 403 Misconfigured, 410 and 5xx Transient, and any other status ApiRejection with
-    `reasons`, the causes that the API names. `action` and `message` are parts of the error text.
+    HTTP 401 becomes Unauthorized, 403 Misconfigured, 500 InternalFailure, and 410, 429 and any other 5xx Transient.
+    Any other status, and a 429 that a disruption budget causes, becomes ApiRejection. `reasons` contains the causes
+    that the API names. `action` and `message` are parts of the error text.
     """
     text = f"Kubernetes, {action}: {message}"
     if status == HTTPStatus.UNAUTHORIZED:
         return Unauthorized(text)
     if status == HTTPStatus.FORBIDDEN:
         return Misconfigured(text)
+    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        return InternalFailure(text)
+    overloaded = status == HTTPStatus.TOO_MANY_REQUESTS and BUDGET not in reasons
     # Status 410 (Gone): the list changed too much while its pages were read.
-    if status == HTTPStatus.GONE or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    if overloaded or status == HTTPStatus.GONE or status > HTTPStatus.INTERNAL_SERVER_ERROR:
         return Transient(text)
     return ApiRejection(status, text, reasons)
 
@@ -195,10 +208,6 @@ def _converted(action: str, error: ApiError) -> FaultbridgeError:
     causes = (error.status.details.causes if error.status.details else None) or ()
     reasons = frozenset(cause.reason for cause in causes if cause.reason)
     return error_of_status(action, status, error.status.message or f"HTTP {status}", reasons)
-
-
-def _domain(region: str | None) -> str:
-    return "amazonaws.com.cn" if str(region).startswith("cn-") else "amazonaws.com"
 
 
 def _signed(clients: Clients, request: dict[str, Any]) -> str:

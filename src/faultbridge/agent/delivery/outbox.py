@@ -47,6 +47,11 @@ class Outbox:
         """Return the number of records that have not been sent yet."""
         return self.spool.waiting + len(self._in_memory)
 
+    @property
+    def has_room_for_probes(self) -> bool:
+        """Return whether the disk has room for probe output, which may use only a part of the disk limit."""
+        return self.spool.has_room(REPEATABLE_SHARE)
+
     def store(self, record: OutgoingRecord, on_safe: Callable[[], object] = _nothing) -> bool:
         """Store a record on disk. Returns False when the disk has no room.
 
@@ -94,7 +99,7 @@ class Outbox:
         Output is dropped if no message can contain it (`record` is None), or if half of the disk limit is used.
         Dropping it is acceptable, because the next run of the probe repeats the output.
         """
-        if record is not None and self.spool.has_room(REPEATABLE_SHARE) and self.store(record):
+        if record is not None and self.has_room_for_probes and self.store(record):
             return True
         self.dropped += 1
         return False

@@ -36,14 +36,19 @@ class PostponedRecords:
         """Postpone a record that could not be sent. Returns True if the record must never be sent again.
 
         A record must never be sent again if AWS refused it at least three times, and accepted another record after the
-        first failure of this record. `refused` is True if AWS refused this record, and False if the call failed for
-        another reason. `sent` is the number of records that the queue has accepted so far.
+        first failure of this record. `refused` is True if this failure counts as such a refusal, and False if the call
+        failed for another reason, such as a missing permission. `sent` is the number of records that the queue has
+        accepted so far.
         """
         record = self._records.setdefault(name, _Record(now, 0, 0, sent))
         record.tries += 1
         record.refusals += refused
         record.retry_at = now + pause_after(record.tries, self.random)
         return record.refusals >= MAX_REFUSALS and sent > record.sent_before
+
+    def tries(self, name: str) -> int:
+        """Return how often a postponed record could not be sent."""
+        return self._records[name].tries
 
     def remove(self, name: str) -> None:
         """Remove a record that was sent, or that will not be sent again."""

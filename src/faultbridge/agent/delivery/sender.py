@@ -4,7 +4,8 @@ AWS charges for calls. A record that is not urgent therefore waits for the next 
 the heartbeat if the heartbeat is due soon, so that few calls contain only a heartbeat.
 
 A record that cannot be sent does not stop other records: it is sent again later. It is put into quarantine when the
-queue refuses its content, or after three refusals while other records are accepted.
+queue refuses its content, or after three refusals while other records are accepted. A bucket that refuses access
+counts as a refusal of a record only while the waiting records use too much of the disk.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import random
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from faultbridge.agent.delivery.outbox import Outbox
 from faultbridge.agent.delivery.postponed import PostponedRecords, pause_after
 from faultbridge.agent.delivery.records import OutgoingRecord
+from faultbridge.agent.delivery.transport_contract import AccessRefused, RecordRefused, SendFailed, Transport
 from faultbridge.agent.host import AgentClock
 
 BATCH_RECORDS = 10
@@ -34,30 +35,13 @@ HEARTBEAT_RETRY_SECONDS = 60.0
 EARLY_HEARTBEAT = 0.25
 """When this share of the interval has passed, the next call with records also sends a heartbeat."""
 
+REPORTED_TRIES = 8
+"""After this number of failures, which takes about two minutes, a record that is still postponed is reported."""
+
 WAIT_SECONDS, SHARED_MOMENT_SECONDS = 1.0, 0.25
 
 NamedRecord = tuple[str, OutgoingRecord]
 """A record with its name in the outbox."""
-
-
-class SendFailed(Exception):  # noqa: N818 - names the situation, which the network ends
-    """The queue or the bucket did not respond, or refused the whole call."""
-
-
-class RecordRefused(SendFailed):
-    """The queue or the bucket refused a call because of a record in the call."""
-
-
-class Transport(Protocol):
-    """Sends messages to the queue and objects to the bucket."""
-
-    def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
-        """Send records; return the ids of accepted records and of permanently refused records, or raise SendFailed."""
-        ...
-
-    def put_object(self, key: str, body: bytes) -> None:
-        """Write an object to the bucket; raises RecordRefused if the bucket refuses it, else SendFailed."""
-        ...
 
 
 @dataclass(slots=True)
@@ -67,7 +51,7 @@ class Sender:
     - A record that is not urgent waits up to `hold_seconds`.
     - If `new_heartbeat` is None, no heartbeat is sent. Heartbeats are never stored, because ingest would treat a late
       heartbeat as a wrong clock on the node.
-    - `report` receives the reason when a record is put into quarantine.
+    - `report` receives the reason when a record is put into quarantine, or could not be sent for about two minutes.
     - `last_error` is empty after a successful call.
     """
 
@@ -188,7 +172,9 @@ class Sender:
                 if record.object_key is not None:
                     self.transport.put_object(record.object_key, record.object_body)
             except SendFailed as error:
-                self._postpone(name, str(error), refused=isinstance(error, RecordRefused))
+                # Records that wait for a permission must leave room on the disk for the records that can be sent.
+                fills_disk = isinstance(error, AccessRefused) and not self.outbox.has_room_for_probes
+                self._postpone(name, str(error), refused=fills_disk or isinstance(error, RecordRefused))
             else:
                 yield name, record
 
@@ -232,6 +218,8 @@ class Sender:
             return  # a heartbeat: the next one replaces it
         if self._postponed.add(name, self.clock.monotonic(), refused=refused, sent=self.sent):
             self._quarantine(name, reason)
+        elif not refused and self._postponed.tries(name) == REPORTED_TRIES:
+            self.report(f"a record cannot be sent yet and is sent again: {reason}")
 
     def _quarantine(self, name: str, reason: str) -> None:
         if not name:

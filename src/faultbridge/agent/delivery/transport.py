@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 from faultbridge.agent.delivery.messages import text_of, to_messages
 from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.agent.delivery.sender import RecordRefused, SendFailed
 from faultbridge.agent.delivery.service_clock import ServiceClock
 from faultbridge.agent.delivery.signing import (
     Call,
@@ -22,7 +21,9 @@ from faultbridge.agent.delivery.signing import (
     region_of,
     signed_headers,
 )
+from faultbridge.agent.delivery.transport_contract import AccessRefused, RecordRefused, SendFailed
 from faultbridge.agent.settings import AgentSettings
+from faultbridge.domain.names import dns_suffix
 
 TIMEOUT_SECONDS = 10
 MAX_RESPONSE_BYTES = 256 * 1024
@@ -34,8 +35,11 @@ PERMANENT_ERRORS = frozenset(
     {"InvalidMessageContents", "InvalidParameterValue", "MessageTooLong", "BatchRequestTooLong"}
 )
 
-# Codes of a refused call that concern every call: access, credentials, the queue itself, and limits.
-SERVICE_ERRORS = re.compile(r"AccessDenied|Token|Signature|Credential|Unauthorized|NonExistent|NotExist|Throttl|Kms")
+# Codes of SQS, S3 and KMS that concern every call: access, credentials, time, the queue or bucket itself, and limits.
+SERVICE_ERRORS = re.compile(
+    r"AccessDenied|AccessKeyId|AllAccessDisabled|AccountProblem|Authoriz|Unauthorized|Credential|Token|Signature"
+    r"|RequestTime|NonExistent|NotExist|NoSuchBucket|Throttl|K[Mm][Ss]"
+)
 
 
 class HttpResponse(NamedTuple):
@@ -75,7 +79,8 @@ class AwsTransport:
         sqs_endpoint = variables.get("AWS_ENDPOINT_URL_SQS") or endpoint or f"{queue.scheme}://{queue.netloc}"
         self._sqs_url = sqs_endpoint.rstrip("/")
         s3_endpoint = variables.get("AWS_ENDPOINT_URL_S3") or endpoint
-        self._bucket_url = f"{s3_endpoint}/{bucket}" if s3_endpoint else f"https://{bucket}.s3.{region}.amazonaws.com"
+        aws_url = f"https://{bucket}.s3.{region}.{dns_suffix(region)}"
+        self._bucket_url = f"{s3_endpoint}/{bucket}" if s3_endpoint else aws_url
 
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
         """Send up to ten records in one call.
@@ -111,10 +116,7 @@ class AwsTransport:
             response = self._exchange(call)  # signed again, with the time of the service
         if response.status == HTTP_OK:
             return response.body
-        reason = f"{url}: HTTP status {response.status}: {response.body[:300]!r}"
-        if _refuses_content(response, service):
-            raise RecordRefused(reason)
-        raise SendFailed(reason)
+        raise _failure(response)(f"{url}: HTTP status {response.status}: {response.body[:300]!r}")
 
     def _exchange(self, call: Call) -> HttpResponse:
         try:
@@ -129,19 +131,18 @@ def _ids(messages: Iterable[Sequence[OutgoingRecord]]) -> set[str]:
     return {record.record_id for message in messages for record in message}
 
 
-def _refuses_content(response: HttpResponse, service: str) -> bool:
-    """Return whether a service refused a call because of the content of the call.
+def _failure(response: HttpResponse) -> type[SendFailed]:
+    """Return the kind of failure that a response with another status than 200 means.
 
-    After such a refusal, calls with other content may succeed, so the agent continues with other records.
-
-    - HTTP 429, and every status that is not a client error (4xx), is no refusal of the content.
-    - Each other client error of S3 is a refusal, because an S3 call concerns only the one record that needs the object.
-    - Each other client error of SQS is a refusal, unless its error code names another cause, such as a missing
-      permission or throttling.
+    - HTTP 429, and every status that is not a client error (4xx), means that the call may succeed later.
+    - A client error whose code names another cause than the content, such as a missing permission, a wrong clock or
+      throttling, is `AccessRefused`.
+    - Each other client error is `RecordRefused`: calls with other content may succeed, so the agent continues with
+      other records.
     """
     if response.status not in HTTP_CLIENT_ERRORS or response.status == HTTP_TOO_MANY_REQUESTS:
-        return False
-    return service == "s3" or SERVICE_ERRORS.search(response.body.decode("utf-8", "replace")) is None
+        return SendFailed
+    return AccessRefused if SERVICE_ERRORS.search(response.body.decode("utf-8", "replace")) else RecordRefused
 
 
 class HttpConnections:
