@@ -26,6 +26,10 @@ On AWS, sign with `--aws-sigv4`, or send a token:
     API=https://abcde12345.execute-api.us-east-1.amazonaws.com
     AUTH="--aws-sigv4 aws:amz:us-east-1:execute-api --user $AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"
     AUTH="--oauth2-bearer $TOKEN"
+
+The claim `faultbridge_clusters` of a token names the clusters that its owner may read, and the claim
+`faultbridge_operator_clusters` those that its owner may read and operate. A request with another method than GET or
+HEAD requires the second claim; without it, the status is 403.
 """
 
 EXAMPLES = {

@@ -38,14 +38,26 @@ class Gateway:
         """GET a path with a token for some clusters, or with None as an IAM caller."""
         return self.send("GET", path, urlencode(query, doseq=True), clusters=clusters)
 
-    def post(self, path: str, body: Any, clusters: Iterable[str] | None = ADMIN) -> Response:
+    def post(
+        self, path: str, body: Any, operated: Iterable[str] = ADMIN, clusters: Iterable[str] | None = ()
+    ) -> Response:
+        """POST to a path with an operator's token for some clusters, or as an IAM caller if `clusters` is None."""
         text = body if isinstance(body, str) else json.dumps(body)
-        return self.send("POST", path, body=text.encode(), clusters=clusters)
+        return self.send("POST", path, body=text.encode(), clusters=clusters, operated=operated)
 
     def send(
-        self, method: str, path: str, query: str = "", body: bytes = b"", clusters: Iterable[str] | None = ADMIN
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        body: bytes = b"",
+        clusters: Iterable[str] | None = ADMIN,
+        operated: Iterable[str] | None = None,
     ) -> Response:
-        answer = timeline(event(method, path, query, body, clusters), None, self.world.app)
+        """Send a request; a GET has no operator's claim unless given, any other request has one for all clusters."""
+        if operated is None:
+            operated = () if method == "GET" else ADMIN
+        answer = timeline(event(method, path, query, body, clusters, operated), None, self.world.app)
         headers = {**answer.get("headers", {}), **answer.get("multiValueHeaders", {})}
         return Response(answer["statusCode"], str(headers["Content-Type"]), answer["body"])
 
@@ -59,9 +71,15 @@ class Gateway:
         return [response.text.encode()]
 
 
-def event(method: str, path: str, query: str, body: bytes, clusters: Iterable[str] | None) -> dict[str, Any]:
-    """Return an event of an HTTP API. The gateway renders a list claim as the text `[a b]`."""
-    claims = {"sub": "an-operator", "faultbridge_clusters": f"[{' '.join(clusters or ())}]"}
+def event(
+    method: str, path: str, query: str, body: bytes, clusters: Iterable[str] | None, operated: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Return an event of an HTTP API, with both claims as a list, or without any if `clusters` is None (IAM).
+
+    The gateway renders a list claim as the text `[a b]`.
+    """
+    lists = {"faultbridge_clusters": clusters or (), "faultbridge_operator_clusters": operated}
+    claims = {"sub": "an-operator"} | {claim: f"[{' '.join(names)}]" for claim, names in lists.items()}
     authorizer = {"jwt": {"claims": claims}} if clusters is not None else {"iam": {"userArn": "arn:aws:iam::1:user/a"}}
     return {
         "version": "2.0",

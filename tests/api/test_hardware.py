@@ -98,7 +98,7 @@ def test_a_finding_is_reached_only_through_its_own_cluster_and_by_callers_that_m
     (listed,) = items(gateway, f"{C}/findings", "Findings")
     mark = f"findings/{listed['finding_id']}/mark"
     assert gateway.post(f"/clusters/secret-b/{mark}", {"mark": "right"}).status == 404
-    assert gateway.post(f"{C}/{mark}", {"mark": "right"}, clusters=("secret-b",)).status == 403
+    assert gateway.post(f"{C}/{mark}", {"mark": "right"}, operated=("secret-b",)).status == 403
     assert gateway.get(f"{C}/findings/f-aaaaaaaaaaaaaaaa").status == gateway.get(f"{C}/findings/x").status == 404
     assert items(gateway, f"{C}/findings", "Findings") == [listed]
 

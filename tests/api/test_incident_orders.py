@@ -27,12 +27,17 @@ LINK_DOWN = '{"kind": "fault", "code": "net.link_down", "component": {"type": "n
 def gateway() -> Gateway:
     """Return a cluster in which eight nodes of one rack lost their links."""
     made = Gateway(World(nodes=(*RACK, *(f"other-{number}" for number in range(24)))))
-    app = made.world.app
+    lose_links(made)
+    return made
+
+
+def lose_links(gateway: Gateway) -> None:
+    """Declare the rack, and let each of its nodes report a lost link, which opens an incident."""
+    app, world = gateway.world.app, gateway.world
     rack = DeclaredDomain(DomainKind.RACK, "r-7", "gpu-[01-08]")
     app.registry.registration.set_cluster("train-a", {"domains": (rack,)})
-    app.ingestion.ingest([made.world.message(LINK_DOWN, source="faultbridge", node=name) for name in RACK])
+    app.ingestion.ingest([world.message(LINK_DOWN, source="faultbridge", node=name) for name in RACK])
     app.ops.react([("train-a", name) for name in RACK])
-    return made
 
 
 def incident_of(gateway: Gateway) -> str:
@@ -79,7 +84,7 @@ def test_an_incident_is_closed_only_through_its_own_cluster_and_only_by_callers_
     gateway.world.app.registry.registration.add_cluster(ClusterConfig("secret-b"))
     incident = incident_of(gateway)
     assert gateway.post(f"/clusters/secret-b/incidents/{incident}/close", {}).status == 404
-    assert gateway.post(f"{C}/incidents/{incident}/close", {}, clusters=("secret-b",)).status == 403
+    assert gateway.post(f"{C}/incidents/{incident}/close", {}, operated=("secret-b",)).status == 403
     assert gateway.get(f"{C}/incidents/{incident}").json["status"] == "open"
 
 

@@ -122,7 +122,7 @@ def test_a_job_of_five_thousand_nodes_fits_and_a_larger_body_is_refused(gateway:
 
 def test_only_a_caller_of_the_cluster_reports_its_jobs(gateway: Gateway) -> None:
     gateway.world.app.registry.registration.add_cluster(ClusterConfig("secret-b"))
-    assert gateway.post(JOBS, START, clusters=("secret-b",)).status == 403
+    assert gateway.post(JOBS, START, operated=("secret-b",)).status == 403
     assert reason(gateway.post("/clusters/secret-b/jobs", START)) == (404, "unknown_node")
     assert gateway.get(JOBS).json["items"] == []
 

@@ -13,6 +13,7 @@ import yaml
 
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.entrypoints.console import answer
+from faultbridge.entrypoints.http_event import caller_of
 from tests.api.gateway import event
 from tests.architecture.project import ROOT
 from tests.console.oidc import Issuer, authorize, served
@@ -93,6 +94,8 @@ def trigger() -> Any:
         (["clusters.train-a"], {"train-a"}),
         (["clusters.train-a", "clusters.secret-b", "staff"], {"train-a", "secret-b"}),
         (["clusters.*"], {"train-a", "secret-b"}),
+        (["operators.train-a"], {"train-a"}),
+        (["operators.*"], {"train-a", "secret-b"}),
         (["train-a", "xclusters.train-a"], set()),
         ([], set()),
         (None, set()),
@@ -101,10 +104,35 @@ def trigger() -> Any:
 def test_the_documented_function_turns_the_groups_of_a_user_into_the_clusters_of_its_token(
     site: Site, issuer: Issuer, groups: list[str] | None, shown: set[str]
 ) -> None:
-    asked = {"request": {"userAttributes": {}, "groupConfiguration": {"groupsToOverride": groups}}, "response": {}}
-    claims = trigger()(asked, None)["response"]["claimsOverrideDetails"]["claimsToAddOrOverride"]
-    code, text = status(site, issuer, "", issuer.token(**VALID, **claims))
+    code, text = status(site, issuer, "", issuer.token(**VALID, **claims_of(groups)))
     assert (code, {name for name in ("train-a", "secret-b") if name in text}) == (200, shown)
+
+
+def claims_of(groups: list[str] | None) -> dict[str, str]:
+    """Return the claims that the documented function adds for the groups of a user."""
+    asked = {"request": {"userAttributes": {}, "groupConfiguration": {"groupsToOverride": groups}}, "response": {}}
+    claims: dict[str, str] = trigger()(asked, None)["response"]["claimsOverrideDetails"]["claimsToAddOrOverride"]
+    return claims
+
+
+@pytest.mark.parametrize(
+    ("groups", "operated"),
+    [
+        (["operators.train-a"], {"train-a"}),
+        (["operators.*", "clusters.secret-b"], {"*"}),
+        (["clusters.train-a", "clusters.*", "clusters.operators.train-a"], set()),
+        (None, set()),
+    ],
+)
+def test_only_the_groups_of_operators_let_a_token_operate_a_cluster(
+    issuer: Issuer, groups: list[str] | None, operated: set[str]
+) -> None:
+    token = issuer.token(**VALID, **claims_of(groups))
+    claims = authorize(f"Bearer {token}", issuer.address, AUDIENCE, NOW)
+    caller = caller_of({"requestContext": {"authorizer": {"jwt": {"claims": claims}}}})
+    assert caller.operated_clusters == operated
+    assert caller.clusters is not None
+    assert caller.operated_clusters <= caller.clusters
 
 
 def test_no_route_answers_without_authorization_but_webhooks_that_check_their_own_signature() -> None:

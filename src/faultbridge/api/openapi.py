@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 from faultbridge.api.handlers import CASE_ID, INCIDENT_ID
 from faultbridge.api.hardware import FINDING_ID
 from faultbridge.api.paging import MAX_LIMIT
-from faultbridge.api.requests import MAX_LENGTH
+from faultbridge.api.requests import ALL_CLUSTERS, MAX_LENGTH, OPERATOR_CLAIM, READER_CLAIM
 from faultbridge.api.response_models import MODELS
 from faultbridge.api.routes import ROUTES, Parameter, Route
 from faultbridge.domain.names import CLUSTER_NAME, NODE_NAME
@@ -31,10 +31,15 @@ _SCHEMA_BY_KIND: dict[str, dict[str, Any]] = {
     "instant": {"type": "string", "format": "date-time"},
     "integer": {"type": "integer", "minimum": 0},
 }
+_TOKEN_CLAIMS = (
+    f"The claim `{READER_CLAIM}` names the clusters that the caller may read. The claim `{OPERATOR_CLAIM}` names the "
+    "clusters that the caller may read and operate: every method except GET and HEAD requires it. Both are a list of "
+    f"names or names separated by spaces; `{ALL_CLUSTERS}` means all clusters."
+)
 _PROBLEM_DESCRIPTIONS = {
     "400": "The request is invalid.",
     "401": "The request has no valid credentials.",
-    "403": "The caller may not see this cluster.",
+    "403": "The caller may not read this cluster or, in a request that changes something, may not operate it.",
     "404": "Not found.",
     "409": "The approval request was already answered, has expired, or does not exist; the incident is closed; "
     "or the job runs already or has ended.",
@@ -67,7 +72,7 @@ def openapi_document() -> dict[str, Any]:
                     "name": "Authorization",
                     "x-amazon-apigateway-authtype": "awsSigv4",
                 },
-                "jwt": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+                "jwt": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": _TOKEN_CLAIMS},
             },
         },
         "security": [{"iam": []}, {"jwt": []}],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from urllib.parse import parse_qs
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
+from faultbridge.log import log_cause
 
 MAX_LENGTH = 256
 MAX_FIELDS = 40
@@ -19,27 +21,48 @@ MAX_BODY = 4096
 MAX_DIGITS = 12
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 ALL_CLUSTERS = "*"
+READER_CLAIM = "faultbridge_clusters"
+"""The JWT claim that lists the clusters that a caller may read; `*` means all."""
+
+OPERATOR_CLAIM = "faultbridge_operator_clusters"
+"""The JWT claim that lists the clusters that a caller may read and operate; `*` means all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller of a request: a name for audit records, and the clusters that the caller may access.
+    """The caller of a request: a name for audit records, and the clusters that the caller may read and operate.
 
     `clusters` is None if the caller signed in with IAM. API Gateway has then checked the access already, and the caller
-    may access every cluster.
+    may read and operate every cluster. Any other caller may read `clusters`, and operate only `operated_clusters`.
     """
 
     name: str
     clusters: frozenset[str] | None = None
+    operated_clusters: frozenset[str] = frozenset()
 
     def check(self, cluster: str | None) -> None:
-        """Raise `Rejected` (`forbidden`) if the caller may not access a cluster.
+        """Raise `Rejected` (`forbidden`) if the caller may not read a cluster.
 
         If `cluster` is None, the caller must have access to all clusters.
         """
-        required = ALL_CLUSTERS if cluster is None else cluster
-        if self.clusters is not None and not {required, ALL_CLUSTERS} & self.clusters:
+        if self.clusters is not None and not _permits(self.clusters, cluster):
             raise Rejected("forbidden", "the token does not allow this cluster")
+
+    def check_operator(self, cluster: str | None) -> None:
+        """Raise `Rejected` (`forbidden`) if the caller may not operate a cluster: approve, deny, close, mark, report.
+
+        If `cluster` is None, the caller must be permitted to operate all clusters.
+        """
+        if self.clusters is None or _permits(self.operated_clusters, cluster):
+            return
+        missing = f"a change requires its name in the claim {OPERATOR_CLAIM}"
+        log_cause("change refused", reason=missing, level=logging.WARNING, caller=self.name, cluster=cluster)
+        raise Rejected("forbidden", f"the token may only read this cluster; {missing}")
+
+
+def _permits(clusters: frozenset[str], cluster: str | None) -> bool:
+    """Return whether a claim names a cluster; if `cluster` is None, whether the claim names all clusters."""
+    return bool({ALL_CLUSTERS if cluster is None else cluster, ALL_CLUSTERS} & clusters)
 
 
 @dataclass(frozen=True, slots=True)

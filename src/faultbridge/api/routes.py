@@ -13,6 +13,8 @@ from faultbridge.api.requests import Request
 from faultbridge.dataclass import dataclass
 from faultbridge.registry.documents import Document
 
+_READ_METHODS = frozenset({"GET", "HEAD"})
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -49,6 +51,11 @@ class Route:
     def in_cluster(self) -> bool:
         """Whether the route is about one cluster. Other routes require access to all clusters."""
         return "{cluster}" in self.path
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the route may change something. A caller with a token must then be an operator of the cluster."""
+        return self.method not in _READ_METHODS
 
 
 _LIMIT = Parameter("limit", "Maximum number of items, 1 to 500.", kind="integer")

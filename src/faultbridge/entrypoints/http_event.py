@@ -7,27 +7,30 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from faultbridge.api.requests import Caller
+from faultbridge.api.requests import OPERATOR_CLAIM, READER_CLAIM, Caller
 from faultbridge.errors import Rejected
-
-CLUSTERS_CLAIM = "faultbridge_clusters"
-"""The JWT claim that lists the clusters that a caller may access; `*` means all."""
 
 
 def caller_of(event: Mapping[str, Any]) -> Caller:
-    """Return the caller of a request, with the clusters that the caller may access.
+    """Return the caller of a request, with the clusters that the caller may read and operate.
 
-    With a token (JWT), a claim of the token lists these clusters. With IAM authorization, the caller may access all
-    clusters, because API Gateway has already checked the route against the policy of the caller.
+    With a token (JWT), two claims of the token list these clusters. A caller may also read the clusters that it may
+    operate. With IAM authorization, the caller may read and operate all clusters, because API Gateway has already
+    checked the route against the policy of the caller.
     """
     authorizer = event.get("requestContext", {}).get("authorizer") or {}
     token = authorizer.get("jwt")
     if token is None:
         return Caller(str((authorizer.get("iam") or {}).get("userArn") or "iam"))
     claims = token.get("claims") or {}
+    operated = _clusters_of(claims, OPERATOR_CLAIM)
+    return Caller(str(claims.get("sub") or "jwt"), _clusters_of(claims, READER_CLAIM) | operated, operated)
+
+
+def _clusters_of(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
+    """Return the clusters that a claim lists; a token without the claim lists none."""
     # API Gateway passes a list as the text `[a b]`.
-    clusters = str(claims.get(CLUSTERS_CLAIM) or "").strip("[]").replace(",", " ").split()
-    return Caller(str(claims.get("sub") or "jwt"), frozenset(clusters))
+    return frozenset(str(claims.get(claim) or "").strip("[]").replace(",", " ").split())
 
 
 def body_of(event: Mapping[str, Any]) -> str:

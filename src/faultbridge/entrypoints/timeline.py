@@ -66,6 +66,8 @@ def _call_route(
     if route.in_cluster:
         names.cluster_name(path["cluster"])
     caller.check(path.get("cluster"))
+    if route.is_write:
+        caller.check_operator(path.get("cluster"))
     query = read_query(str(event.get("rawQueryString") or ""))
     return route.handler(installation.api.answers, Request(path, query, body_of(event), caller))
 
