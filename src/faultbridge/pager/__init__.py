@@ -9,6 +9,7 @@ Read in this order:
 - `compose`: writes a page from an event, its rule and the stored case and node
 - `page_deduplication`: stores the last state sent for each page key, so that a repeated event sends no page again
 - `open_pages`: stores the pages that are triggered and not resolved, and counts pages against the hourly limit
+- `stored_event`: reads the data of an event that was too large for the bus from its entry in the table
 - `deliver`: sends the pages of one event, at least once
 - `remind`: each minute, sends summaries of pages above the hourly limit, and reminders of unresolved pages
 - `text_formats`: renders a page as subject, SMS, email text, attributes and JSON

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -25,10 +25,13 @@ from faultbridge.pager.page_deduplication import NotificationLog, PageOutcome, S
 from faultbridge.pager.page_rule import PageRule
 from faultbridge.pager.rules import rules_for
 from faultbridge.pager.service_formats import message_of
+from faultbridge.pager.stored_event import is_stub, stored_data
 from faultbridge.ports import Clock, Pager, Table
 from faultbridge.storage import items, keys
 
 MAX_EVENT_AGE = timedelta(days=16)
+
+_TOO_LARGE = "The event is too large for the bus: its data was read from the table, and long texts were shortened."
 
 _NOT_SENT = {
     PageOutcome.WITHHELD: "hourly limit reached; the next summary lists the page",
@@ -66,10 +69,12 @@ class Paging:
     def __call__(self, event: Mapping[str, Any]) -> tuple[Delivery, ...]:
         """Send every page that the rules require for an event, and return the result of each page.
 
-        An event older than 16 days sends no page. If the table or the paging service fails for one page, the other
-        pages are still sent. Transient or Misconfigured is then raised at the end, so that the event is delivered
-        again. The repetition skips the pages that were already sent and recorded.
+        An event that is too large for the bus arrives without its data, which is then read from the table. An event
+        older than 16 days sends no page. If the table or the paging service fails for one page, the other pages are
+        still sent. Transient or Misconfigured is then raised at the end, so that the event is delivered again. The
+        repetition skips the pages that were already sent and recorded.
         """
+        event = self._complete(event)
         recorded_at = from_text(event["metadata"]["recorded_at"])
         if self.clock.now() - recorded_at > MAX_EVENT_AGE:
             return tuple(_not_sent(event, rule, PageOutcome.TOO_OLD) for rule in rules_for(event))
@@ -93,12 +98,27 @@ class Paging:
     def _open_pages(self) -> OpenPages:
         return OpenPages(self.table, self.clock, self.settings.max_per_hour)
 
+    def _complete(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the event; if it is a stub, return it with the data of its entry, in which long texts are shortened.
+
+        The rules cannot match a stub, so without its data a page would be missing. A stub without an entry raises
+        Misconfigured, so that the event reaches the dead-letter queue, which has an alarm.
+        """
+        metadata = event["metadata"]
+        if not is_stub(metadata):
+            return event
+        ids = {name: metadata.get(name) for name in ("cluster", "node", "case_id", "event_id")}
+        log_cause("stub completed from the table", reason="the event is too large for the bus", **ids)
+        return {**event, "data": stored_data(self.table, metadata)}
+
     def _deliver(self, event: Mapping[str, Any], rule: PageRule) -> Delivery:
         start = self._notifications.start(event, rule)
         if start.outcome is not None:
             return _not_sent(event, rule, start.outcome)
         stored = self._stored_details(event)
         page = write_page(event, rule, stored, self.settings.links)
+        if is_stub(event["metadata"]):
+            page = replace(page, note=_TOO_LARGE)
         outcome = self._decide(event, page, rule, stored.config)
         message_id = self.pager.send(message_of(page)) if outcome is PageOutcome.SENT else ""
         recorded = self._record(event, rule, self._open_page(page, outcome, start), message_id)
