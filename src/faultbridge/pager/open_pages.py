@@ -34,6 +34,7 @@ class OpenPage:
     - `postponed` is True if the page waits for the end of the maintenance of its cluster.
     - `last_sent_at` and `sent_count` are the last time and the number of times that the page was sent by itself or
       listed in a summary.
+    - `failed_at` is the time of the last try to send a reminder, if it failed; None after a reminder that was sent.
     """
 
     page: Page
@@ -42,6 +43,7 @@ class OpenPage:
     postponed: bool = False
     last_sent_at: datetime | None = None
     sent_count: int = 0
+    failed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

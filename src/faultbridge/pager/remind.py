@@ -5,11 +5,14 @@ A page is withheld if it was above the hourly page limit. It is postponed while 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from faultbridge.dataclass import dataclass
+from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ledger.queries import query_all
 from faultbridge.log import log_cause
 from faultbridge.pager.open_pages import OpenPage, OpenPages
@@ -21,6 +24,9 @@ from faultbridge.ports import Clock, Pager, PageUrgency, Table
 from faultbridge.storage import items, keys
 
 SUMMARY_INTERVAL = timedelta(minutes=5)
+RETRY_INTERVAL = timedelta(minutes=5)
+"""Time until a reminder that failed is tried again. Channels that accepted the reminder then repeat it."""
+
 MAX_MEMBERS = 100
 """Pages listed in one summary: its bodies for all protocols stay far below the 256 KB limit of SNS."""
 
@@ -36,6 +42,26 @@ class Reminded:
     summaries: int = 0
     reminders: int = 0
     live: int = 0
+
+
+@dataclass(slots=True)
+class Failures:
+    """The errors of one run. A page, summary or cluster that fails does not stop the others."""
+
+    errors: list[Transient | Misconfigured] = field(default_factory=list)
+
+    def attempt(self, action: Callable[[], bool], **ids: str) -> bool:
+        """Return the result of an action; if it fails, log the error with these ids, keep it and return False."""
+        try:
+            return action()
+        except (Transient, Misconfigured) as error:
+            log_cause("reminder run continues without one part", reason=str(error), level=logging.WARNING, **ids)
+            self.errors.append(error)
+            return False
+
+    def attempt_each(self, send: Callable[[OpenPage], bool], pages: Sequence[OpenPage]) -> int:
+        """Return how many of the pages were sent."""
+        return sum(self.attempt(partial(send, one), page_key=one.page.key) for one in pages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +80,34 @@ class Remind:
     def __call__(self) -> Reminded:
         """Send the pages, summaries and reminders that are due in every cluster, and return how many were sent.
 
-        Raises Transient or Misconfigured if the table or the paging service fails.
+        If one of them fails, or the pages of one cluster cannot be read, the others are still sent. Transient or
+        Misconfigured is then raised at the end.
         """
-        counts = Reminded()
+        counts, failures = Reminded(), Failures()
         for row in query_all(self.table, keys.CLUSTERS):
             for urgency in PageUrgency:
-                self._process(str(row["sk"]), urgency, counts)
+                cluster = str(row["sk"])
+                failures.attempt(partial(self._process, cluster, urgency, counts, failures), cluster=cluster)
+        if failures.errors:
+            raise failures.errors[-1]
         return counts
 
     @property
     def _open_pages(self) -> OpenPages:
         return OpenPages(self.table, self.clock, self.settings.max_per_hour)
 
-    def _process(self, cluster: str, urgency: PageUrgency, counts: Reminded) -> None:
+    def _process(self, cluster: str, urgency: PageUrgency, counts: Reminded, failures: Failures) -> bool:
         pages, summary = self._open_pages.read_all(cluster, urgency)
         counts.live += len(pages)
         postponed = [one for one in pages if one.postponed]
         if postponed and not self._is_maintained(cluster):
-            counts.sent += sum(self._send_postponed(one) for one in postponed)
+            counts.sent += failures.attempt_each(self._send_postponed, postponed)
         withheld = [one for one in pages if not one.individual and not one.postponed]
-        counts.summaries += self._summarize(cluster, urgency, withheld, summary)
+        summarize = partial(self._summarize, cluster, urgency, withheld, summary)
+        counts.summaries += failures.attempt(summarize, cluster=cluster, urgency=urgency.value)
         if urgency is PageUrgency.URGENT:
-            counts.reminders += sum(self._remind(one) for one in pages if one.individual)
+            counts.reminders += failures.attempt_each(self._remind, [one for one in pages if one.individual])
+        return True
 
     def _is_maintained(self, cluster: str) -> bool:
         stored = self.table.get(keys.cluster_config(cluster))
@@ -104,19 +136,28 @@ class Remind:
     def _remind(self, opened: OpenPage) -> bool:
         """Send an open page again if its reminder is due and the hourly limit permits it.
 
-        Returns whether the page was sent. If a resolve of the page was already sent, the open page is deleted instead.
+        A reminder that failed is tried again after `RETRY_INTERVAL`. Returns whether the page was sent. If a resolve of
+        the page was already sent, the open page is deleted instead.
         """
         now, page = self.clock.now(), opened.page
         if opened.last_sent_at is None or now - opened.last_sent_at < self.settings.remind_after:
             return False
+        if opened.failed_at is not None and now - opened.failed_at < RETRY_INTERVAL:
+            return False
         if self._delete_resolved(opened):
             return False
-        if not self._open_pages.admit(page):
+        # A reminder that failed was counted at its first try.
+        if opened.failed_at is None and not self._open_pages.admit(page):
             log_cause("reminder withheld", reason="hourly limit reached", page_key=page.key)
             return False
         note = f"Reminder {opened.sent_count}: unresolved since {page.occurred_at:%Y-%m-%dT%H:%MZ}."
-        self.pager.send(message_of(replace(page, note=note)))
-        self._open_pages.update(replace(opened, last_sent_at=now, sent_count=opened.sent_count + 1))
+        try:
+            self.pager.send(message_of(replace(page, note=note)))
+        except (Transient, Misconfigured):
+            self._open_pages.update(replace(opened, failed_at=now))
+            raise
+        sent = replace(opened, last_sent_at=now, sent_count=opened.sent_count + 1, failed_at=None)
+        self._open_pages.update(sent)
         return True
 
     def _delete_resolved(self, opened: OpenPage) -> bool:
