@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 from faultbridge.domain.cases import case_id
 from faultbridge.domain.edges import Actor
-from faultbridge.domain.entries import Draft, Entry, EntryType, Stream, canonical_json, chain, device_of, seal
+from faultbridge.domain.entries import (
+    MAX_REASON,
+    Draft,
+    Entry,
+    EntryType,
+    Stream,
+    canonical_json,
+    chain,
+    device_of,
+    limited,
+    seal,
+)
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Head
 from tests.builders import NOON, STACK_ID, after
@@ -95,3 +106,9 @@ def test_faults_and_cases_are_found_by_the_serial_number_of_their_device_else_by
     kind: EntryType, data: dict, device: str | None
 ) -> None:
     assert device_of(kind, data) == device
+
+
+def test_a_short_reason_is_unchanged_and_a_long_one_is_cut() -> None:
+    longest = "x" * MAX_REASON
+    assert (limited("drained"), limited(longest)) == ("drained", longest)
+    assert limited(longest + "y") == "x" * (MAX_REASON - 3) + "..."

@@ -10,7 +10,7 @@ import pytest
 from faultbridge.domain.cases import Approval, Case, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.entries import Draft, EntryType
+from faultbridge.domain.entries import MAX_REASON, Draft, EntryType
 from faultbridge.domain.nodes import Incarnation
 from faultbridge.pipeline.entry_builder import case_change, component_data, fault_change, note, status_change, step
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
@@ -33,6 +33,7 @@ STATE = node(
     case=CASE,
 )
 INCARNATION = {"instance_id": "i-0aaaaaaaaaaaaaaa1", "instance": 2, "boot": 3}
+LONG = "x" * 3000
 PLACEMENT = {"group": "gpu-workers", "instance_type": "p5.48xlarge", "domain": None}
 
 
@@ -223,3 +224,16 @@ def test_a_list_of_nodes_has_the_number_of_all_nodes_and_the_first_names() -> No
     names = [f"n-{number:02}" for number in range(MAX_LISTED + 1)]
     assert node_list(list(reversed(names))) == {"count": MAX_LISTED + 1, "listed": names[:MAX_LISTED]}
     assert node_list(["n-1"], 7) == {"count": 7, "listed": ["n-1"]}
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        status_change(STATE, NodeStatus.DEGRADED, NOON, LONG),
+        case_change(None, CASE, NOON, LONG),
+        step(CASE, "verify", "failed", NOON, reason=LONG),
+    ],
+    ids=["node", "case", "step"],
+)
+def test_the_reason_of_an_entry_has_a_limited_length(draft: Draft) -> None:
+    assert len(draft.data["reason"]) == MAX_REASON

@@ -1,4 +1,4 @@
-"""Which instance is verified as a successor, and which faults count against a verification."""
+"""Which instance is verified as a successor, which faults count against a verification, and its reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Incarnation
-from faultbridge.repair.attempt.verification_rules import faults_since_start, is_successor, watched_since
+from faultbridge.repair.attempt.verification_rules import (
+    MAX_FINDINGS_LENGTH,
+    faults_since_start,
+    is_successor,
+    joined_findings,
+    watched_since,
+)
 from tests.builders import GPU, NOON, after, arrival, fault, folded, node
 
 CASE = Case(
@@ -71,3 +77,20 @@ def test_an_error_counts_against_a_verification_only_if_it_is_observed_after_its
     seen = folded(node(), arrival(fault(severity=severity), at=after(seconds=seconds)), now=after(seconds=9)).state
     case = replace(CASE, attempts=1, attempt=Attempt(1, Phase.VERIFYING, watched_since=NOON))
     assert faults_since_start(replace(seen, case=case)) == (("xid.79: xid.79 happened",) if counts else ())
+
+
+LONGEST = "a" * (MAX_FINDINGS_LENGTH - 2)
+
+
+@pytest.mark.parametrize(
+    ("findings", "reason"),
+    [
+        ((), ""),
+        (("a", "b"), "a; b"),
+        ((LONGEST, "b"), f"{LONGEST}; ... and 1 more finding"),
+        (("a", LONGEST, "c"), "a; ... and 2 more findings"),
+    ],
+    ids=["none", "all fit", "one does not fit", "two do not fit"],
+)
+def test_findings_that_do_not_fit_into_the_reason_are_counted(findings: tuple[str, ...], reason: str) -> None:
+    assert joined_findings(findings) == reason

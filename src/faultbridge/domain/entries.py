@@ -23,6 +23,9 @@ from faultbridge.domain.nodes import Head
 from faultbridge.domain.times import to_text
 
 SCHEMA_VERSION = "1.0"
+MAX_REASON = 2000
+"""Maximum characters of a reason. A page contains it up to eight times, and SNS accepts 256 KB."""
+
 _PLAIN = frozenset({str, int, bool, type(None)})
 """The types of values that JSON contains unchanged and that have no parts."""
 
@@ -216,6 +219,11 @@ def _seal_one(
         device=device_of(draft.type, draft.data),
         causation_id=draft.causation_id,
     )
+
+
+def limited(reason: str) -> str:
+    """Return a reason for an entry, cut to `MAX_REASON` characters if it is longer."""
+    return reason if len(reason) <= MAX_REASON else reason[: MAX_REASON - 3] + "..."
 
 
 def _data(draft: Draft) -> Mapping[str, Any]:

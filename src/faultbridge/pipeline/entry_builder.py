@@ -12,7 +12,7 @@ from typing import Any
 from faultbridge.domain.cases import Case
 from faultbridge.domain.conditions import Condition, condition_key
 from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.entries import Draft, EntryType
+from faultbridge.domain.entries import Draft, EntryType, limited
 from faultbridge.domain.faults import Component, Fault
 from faultbridge.domain.nodes import Incarnation, NodeState, Placement
 from faultbridge.domain.policy import Policy
@@ -46,11 +46,7 @@ def incarnation_data(incarnation: Incarnation | None) -> dict[str, Any] | None:
     """Return a node's instance and boot as the JSON data of an event; None if it has no instance."""
     if incarnation is None:
         return None
-    return {
-        "instance_id": incarnation.instance_id,
-        "instance": incarnation.instance,
-        "boot": incarnation.boot,
-    }
+    return {"instance_id": incarnation.instance_id, "instance": incarnation.instance, "boot": incarnation.boot}
 
 
 def placement_data(placement: Placement) -> dict[str, Any]:
@@ -115,7 +111,7 @@ def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: st
         data={
             "from": state.status.value if state.status else None,
             "to": target.value,
-            "reason": reason,
+            "reason": limited(reason),
             "incarnation": incarnation_data(state.incarnation),
             "isolation": state.isolation.value,
             "unverified": state.unverified,
@@ -140,7 +136,7 @@ def case_change(
         data={
             "from": before.value if before else None,
             "to": case.status.value,
-            "reason": reason,
+            "reason": limited(reason),
             "waiting_for": case.waiting_for.value if case.waiting_for else None,
             "resolution": case.resolution.value if case.resolution else None,
             "cause": _cause_data(case, state),
@@ -238,7 +234,7 @@ def step(
             "outcome": outcome,
             "attempt": case.attempts,
             "repair_action": case.repair_action.value,
-            "reason": reason or None,
+            "reason": limited(reason) or None,
             "failure": failure,
             "operation": operation,
             "old_instance": old_instance,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.entries import MAX_REASON
 from faultbridge.ports import Verdict, Verification
 from tests.scenarios.world import World
 
@@ -47,3 +48,17 @@ def test_each_verification_without_a_result_is_recorded_once_and_the_next_one_de
     operations = [step["operation"] for step in verify_steps(world, "no_result")]
     assert len(operations) == len(set(operations))
     assert world.status() is NodeStatus.HEALTHY
+
+
+def test_a_failed_verification_with_many_findings_has_a_short_reason_and_complete_facts() -> None:
+    world = World()
+    findings = tuple(f"GPU {number}: memory test failed: {'x' * 400}" for number in range(40))
+    world.verifier.result = Verification(Verdict.FAILED, findings, b"{}")
+    world.fault_and_react()
+    world.until(lambda: bool(verify_steps(world, "failed")))
+    step = verify_steps(world, "failed")[0]
+    assert step["facts"]["findings"] == list(findings)
+    assert step["reason"].startswith(findings[0])
+    assert step["reason"].endswith("; ... and 36 more findings")
+    reasons = [body["data"].get("reason") or "" for body in world.bodies()]
+    assert max(map(len, reasons)) <= MAX_REASON

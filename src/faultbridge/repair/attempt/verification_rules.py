@@ -1,7 +1,8 @@
-"""Rules of a verification: how deep it tests, which faults fail it, and since when a fault counts."""
+"""Rules of a verification: how deep it tests, which faults fail it, since when a fault counts, and its reason."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction
@@ -13,6 +14,25 @@ from faultbridge.pipeline.decide.repair_actions import without_claims
 from faultbridge.pipeline.fold.expire import end_verified
 from faultbridge.repair.attempt.progress import live_attempt
 from faultbridge.repair.attempt.step_context import StepContext
+
+MAX_FINDINGS_LENGTH = 1800
+"""Maximum characters of the findings in a reason. With the text before them, the reason is below `MAX_REASON`."""
+
+_SEPARATOR = "; "
+
+
+def joined_findings(findings: Sequence[str]) -> str:
+    """Return the findings of a verification as one reason; the findings that do not fit are counted at its end."""
+    shown: list[str] = []
+    room = MAX_FINDINGS_LENGTH
+    for finding in findings:
+        room -= len(finding) + len(_SEPARATOR)
+        if room < 0:
+            break
+        shown.append(finding)
+    more = len(findings) - len(shown)
+    counted = (f"... and {more} more {'finding' if more == 1 else 'findings'}",) if more else ()
+    return _SEPARATOR.join((*shown, *counted))
 
 
 def faults_since_start(state: NodeState) -> tuple[str, ...]:

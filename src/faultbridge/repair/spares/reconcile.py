@@ -30,6 +30,7 @@ from faultbridge.ports import (
     Verifier,
 )
 from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.repair.attempt.verification_rules import joined_findings
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.successor.launch import SAME_TOKEN
 from faultbridge.rules.rulebook import rules_of
@@ -245,5 +246,5 @@ class _SpareReconciler:
 def _failure_of(found: Verification, spare: Spare) -> str:
     """Return why an instance failed its verification, or '' if it passed or has no result yet."""
     if found.verdict is Verdict.FAILED:
-        return "; ".join(found.findings) or "the verification failed"
+        return joined_findings(found.findings) or "the verification failed"
     return (missing_gpus(found.gpus, spare.instance_type) or "") if found.verdict is Verdict.PASSED else ""

@@ -29,6 +29,7 @@ from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, wa
 from faultbridge.repair.attempt.verification_rules import (
     faults_since_start,
     is_successor,
+    joined_findings,
     verification_level,
     watched_since,
 )
@@ -160,7 +161,7 @@ def _requeue_if_gone(context: StepContext) -> StepResult | None:
 
 
 def _start_again(context: StepContext, found: Verification) -> StepResult:
-    reason = "; ".join(found.findings) or "the verification left no result"
+    reason = joined_findings(found.findings) or "the verification left no result"
 
     def revise(state: NodeState, now: datetime) -> Transition:
         case, attempt = live_attempt(state)
@@ -205,7 +206,7 @@ def _finish_failed(
 ) -> StepResult:
     now = context.now
     evidence, facts = store_report(context.tools.objects, context.state.key, found.report, now)
-    reason = "; ".join(findings) or "the verification failed"
+    reason = joined_findings(findings) or "the verification failed"
     draft = entry_builder.step(
         context.case,
         NAME,
