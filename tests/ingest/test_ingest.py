@@ -179,11 +179,20 @@ def test_of_a_record_with_too_many_faults_the_worst_are_recorded_and_one_fault_s
 
 def test_a_body_in_the_object_store_is_read_and_a_missing_one_is_rejected():
     world = World()
-    key = "raw/train-a/2026-02-03/" + "0" * 64
+    key = raw_key("train-a", world.now, XID_79.encode())
     world.ports.objects.put(key, XID_79.encode())
     pointing = world.pointing(key)
     assert world.outcomes(pointing) == [Outcome.RECORDED]
     assert world.outcomes(world.pointing("raw/train-a/2026-02-03/" + "1" * 64)) == [Outcome.REJECTED]
+
+
+def test_a_body_that_another_node_replaced_in_the_object_store_is_rejected() -> None:
+    world = World()
+    key = raw_key("train-a", world.now, b"the body that was sent")
+    world.ports.objects.put(key, XID_79.encode())
+    pointing = world.pointing(key)
+    assert set(world.app.ingestion.ingest([pointing]).reasons.values()) == {"body_changed"}
+    assert list(world.node().active()) == []
 
 
 def xid_gauge(xid: int) -> str:

@@ -174,6 +174,16 @@ def test_a_retry_without_the_bytes_is_rejected() -> None:
     assert queued(rejects) == []
 
 
+def test_bytes_that_were_replaced_after_the_reject_are_not_retried() -> None:
+    rejects = new_rejects()
+    rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
+    (reject,) = rejects.list("train-a")
+    rejects.objects.put(reject.raw, b"<other")
+    with pytest.raises(Rejected, match="body_changed"):
+        rejects.retry(reject)
+    assert queued(rejects) == []
+
+
 def test_a_reject_without_its_bytes_stays_and_is_not_retried_automatically(caplog: pytest.LogCaptureFixture) -> None:
     rejects = new_rejects()
     rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
@@ -257,3 +267,12 @@ def test_a_list_of_many_pages_is_complete() -> None:
     for number in range(40):
         rejects(delivery(rejects, message(rejects, f"r-{number:02d}")), None, GARBLED)
     assert [one.record_id for one in rejects.list("train-a")] == [f"r-{number:02d}" for number in range(40)]
+
+
+def test_the_number_of_records_that_were_only_counted_is_complete_over_many_pages() -> None:
+    clock = ManualClock()
+    rejects = Rejects(FakeTable(clock, page_size=2), FakeObjects(), FakeQueue(clock), clock)
+    for node in range(5):
+        for number in range(MAX_PER_HOUR + 1):
+            rejects(delivery(rejects, message(rejects, f"r-{node}-{number}", node=f"n-{node}")), None, GARBLED)
+    assert rejects.dropped("train-a") == 5

@@ -23,7 +23,7 @@ from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
 from faultbridge.storage.keys import NO_CLUSTER
 from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
 from faultbridge.storage.wire.decode_message import decode_message, split_records
-from faultbridge.storage.wire.message import MAX_BODY_BYTES, Message, raw_key
+from faultbridge.storage.wire.message import MAX_BODY_BYTES, Message, is_body_of, raw_key
 
 if TYPE_CHECKING:
     from faultbridge.ports import ObjectStore
@@ -219,6 +219,8 @@ class RecordReader:
             raise Rejected("body_missing", f"the body does not exist: {message.pointer}; send the record again")
         if len(body) > MAX_BODY_BYTES:
             raise Rejected("too_large", f"the body has {len(body)} bytes; at most {MAX_BODY_BYTES} are read")
+        if message.pointer is not None and not is_body_of(message.pointer, body):
+            raise Rejected("body_changed", f"the body was replaced: {message.pointer}; send the record again")
         if message.pointer is not None and budget is not None:
             budget.remaining -= len(body)
         received_at = self.trust.received_at(delivery.sender, message.received_at, delivery.received_at)

@@ -22,7 +22,7 @@ from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust, instance_of
 from faultbridge.ports import Clock, ObjectStore, RecordQueue, Table
 from faultbridge.storage import keys, rejects
 from faultbridge.storage.rejects import Reject
-from faultbridge.storage.wire.message import Message, encode_message, fits, raw_key
+from faultbridge.storage.wire.message import Message, encode_message, fits, is_body_of, raw_key
 from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Key, Put, Update
 
 MAX_PER_HOUR = 100
@@ -77,8 +77,10 @@ class Rejects:
 
     def dropped(self, cluster: str) -> int:
         """Return how many rejected records of a cluster were counted but not stored, in the last 30 days."""
-        page = self.table.query(keys.reject_partition(cluster), prefix=rejects.COUNTERS)
-        return sum(int(str(item.get("dropped", 0))) for item in page.items)
+        from faultbridge.ledger.queries import query_all  # as in `list`
+
+        counters = query_all(self.table, keys.reject_partition(cluster), prefix=rejects.COUNTERS)
+        return sum(int(str(item.get("dropped", 0))) for item in counters)
 
     def find(self, record_id: str, cluster: str) -> Reject | None:
         """Return the stored reject of the record with this id in a cluster, or None if no such reject is stored."""
@@ -154,12 +156,16 @@ class Rejects:
     def _message(self, reject: Reject) -> tuple[str, str]:
         """Return the message group and the text of the queue message that sends a rejected record again.
 
-        Raises Rejected `raw_gone` if the bytes of the record no longer exist.
+        Raises Rejected `raw_gone` if the bytes of the record no longer exist, and `body_changed` if other bytes were
+        stored in their place.
         """
         raw = self.raw(reject)
         if raw is None:
             detail = f"the bytes of the record no longer exist: {reject.record_id}; send it again from its source"
             raise Rejected("raw_gone", detail)
+        if not is_body_of(reject.raw, raw):
+            detail = f"the bytes of the record were replaced: {reject.raw}; send the record again from its source"
+            raise Rejected("body_changed", detail)
         if reject.unread:
             return UNREADABLE_PREFIX, raw.decode()
         with_pointer = replace(reject.message, sender=reject.sender)

@@ -77,7 +77,15 @@ class Message:
 
 def raw_key(cluster: str, at: datetime, body: bytes) -> str:
     """Return the S3 key of a record's body. It contains a content hash, so a repeated write is harmless."""
-    return f"raw/{cluster}/{at:%Y-%m-%d}/{hashlib.sha256(body).hexdigest()}"
+    return f"raw/{cluster}/{at:%Y-%m-%d}/{_content_hash(body)}"
+
+
+def is_body_of(key: str, body: bytes) -> bool:
+    """Return whether a body is the one for which `raw_key` returned this S3 key, by the content hash in the key.
+
+    Every node may write objects of records, so the body of a record can be replaced after the message was sent.
+    """
+    return key.rpartition("/")[2] == _content_hash(body)
 
 
 def encode_message(message: Message, *, compact: bool = False) -> str:
@@ -137,6 +145,10 @@ def unpacked_bytes(text: str) -> int | None:
         return unpacked_size(json.loads(text))
     except (ValueError, RecursionError):
         return None
+
+
+def _content_hash(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
 def _render(frame: Mapping[str, Any]) -> str:
