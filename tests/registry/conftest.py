@@ -30,16 +30,15 @@ def node_listing():
 
 
 @pytest.fixture
-def sync(world, inventory, node_listing):
-    """Synchronize the cluster of the world; one sync has already run."""
+def synchronizer(world, inventory, node_listing):
+    """The inventory sync of all clusters of the world."""
     app = world.app
     detection = ReplacementDetection(world.ports.table, app.ledger.append, app.rules.rulebook)
     inventories = {"ec2-auto-scaling": inventory}
     check = ProviderCheck(inventories, app.repair.cluster_status, world.ports.clock, app.registry.registration)
-    registration = app.registry.registration
-    synchronizer = SyncInventory(
+    return SyncInventory(
         world.ports.table,
-        registration,
+        app.registry.registration,
         detection,
         inventories,
         check,
@@ -47,8 +46,13 @@ def sync(world, inventory, node_listing):
         node_listing,
     )
 
+
+@pytest.fixture
+def sync(world, synchronizer):
+    """Synchronize the cluster of the world; one sync has already run."""
+
     def run(only=None):
-        return synchronizer.sync(app.registry.registration.cluster(KEY.cluster), only)
+        return synchronizer.sync(world.app.registry.registration.cluster(KEY.cluster), only)
 
     run()
     return run

@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+import pytest
+
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.records import Outcome
-from faultbridge.errors import Transient
+from faultbridge.errors import FaultbridgeError, IllegalTransition, Misconfigured, Rejected, Transient
 from faultbridge.ledger.streams import streams_of
 from faultbridge.ops.erase import Erase
 from faultbridge.ports import ClusterNode
@@ -167,6 +170,38 @@ def test_an_unreadable_source_is_reported_and_logged_and_changes_nothing(world, 
     assert (result.source_errors, result.replaced_externally) == (["EC2 does not answer"], [])
     (line,) = [line for line in caplog.records if line.message == "inventory_not_read"]
     assert (line.reason, line.cluster, line.levelname) == ("EC2 does not answer", KEY.cluster, "WARNING")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Transient("EC2 does not answer"), Misconfigured("no permission"), FaultbridgeError("HTTP 422"), Rejected("gone")],
+)
+def test_a_cluster_whose_source_fails_does_not_stop_the_sync_of_the_other_clusters(
+    world, synchronizer, inventory, error
+):
+    list_members = inventory.list_members
+
+    def fail_for_one(config, groups):
+        if config.cluster == "a-first":
+            raise error
+        return list_members(config, groups)
+
+    inventory.list_members = fail_for_one
+    world.app.registry.registration.add_cluster(ClusterConfig("a-first"))
+    world.app.registry.registration.add_node("a-first", NewNode("a-1", world.ports.fleet.launch("others"), "others"))
+    replace_externally(world)
+    found = {one.cluster: one for one in synchronizer()}
+    assert found["a-first"].source_errors == [str(error)]
+    assert found[KEY.cluster].replaced_externally == ["a"]
+
+
+def test_an_illegal_transition_is_a_bug_and_no_unread_source(sync, inventory):
+    def fail(*_):
+        raise IllegalTransition("healthy to provisioning by the inventory")
+
+    inventory.list_members = fail
+    with pytest.raises(IllegalTransition):
+        sync()
 
 
 def test_a_sync_can_be_limited_to_some_groups(world, sync):

@@ -29,7 +29,7 @@ from faultbridge.domain.cluster.provider_status import ProviderCondition, Provid
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Misconfigured, Rejected, Transient
+from faultbridge.errors import FaultbridgeError, IllegalTransition, Rejected
 from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.instance_pairing import Pairing, VacantNode, pair
@@ -104,11 +104,14 @@ class SyncInventory:
     def _source(self, config: ClusterConfig, result: SyncResult) -> Iterator[None]:
         """Run a block of code that reads a source.
 
-        If the source cannot be read, record the error and continue after the block.
+        If the source cannot be read, record the error and continue after the block, so that the other clusters are
+        synchronized.
         """
         try:
             yield
-        except (Transient, Misconfigured) as error:
+        except IllegalTransition:
+            raise  # a bug, which must not look like a source that cannot be read
+        except FaultbridgeError as error:
             log_cause("inventory_not_read", reason=str(error), level=logging.WARNING, cluster=config.cluster)
             result.source_errors.append(str(error))
 
