@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 
 from faultbridge.adapters.compute.dcgm_verifier import OUTPUT_CHARACTERS, OutputBucket, SsmDcgmVerifier
 from faultbridge.adapters.compute.instances import InstanceHardware, hardware_of
@@ -16,7 +17,7 @@ from faultbridge.decoders.dcgm.diag import read_report
 from faultbridge.errors import Misconfigured, Transient, Unverifiable
 from faultbridge.ports import Verdict, Verification
 from faultbridge.simulation.fakes import FakeObjects
-from tests.adapters.stubs import stubbed
+from tests.adapters.stubs import failing, stubbed
 
 INSTANCE = "i-0123456789abcdef0"
 COMMAND = "01234567-89ab-cdef-0123-456789abcdef"
@@ -178,12 +179,12 @@ class TestStart:
         }
         if kept:
             expected |= {"OutputS3BucketName": kept.bucket, "OutputS3KeyPrefix": kept.prefix}
-        with stubbed("ssm") as (clients, stub):
+        with stubbed("ssm") as (clients, stub), stubbed("ssm_no_retry") as (_, sending):
             stub.add_response("list_commands", {"Commands": [{"CommandId": COMMAND[::-1], "Comment": "other"}]})
             if isinstance(answer, str):
-                stub.add_client_error("send_command", answer)
+                sending.add_client_error("send_command", answer)
             else:
-                stub.add_response("send_command", answer, expected)
+                sending.add_response("send_command", answer, expected)
             verifier = SsmDcgmVerifier(clients, level=3, timeout_seconds=5400, read_report=read_report, output=kept)
             return verifier.start(INSTANCE, "token")
 
@@ -199,15 +200,25 @@ class TestStart:
             self.start("InvalidInstanceId")
 
     def test_an_instance_that_ssm_does_not_list_yet_is_verified_once_it_registers(self) -> None:
-        with stubbed("ssm") as (clients, stub):
+        with stubbed("ssm") as (clients, stub), stubbed("ssm_no_retry") as (_, sending):
             stub.add_client_error("list_commands", "InvalidInstanceId")
-            stub.add_response("send_command", {"Command": {"CommandId": COMMAND}})
+            sending.add_response("send_command", {"Command": {"CommandId": COMMAND}})
             verifier = SsmDcgmVerifier(clients, level=3, timeout_seconds=5400, read_report=read_report)
             assert verifier.start(INSTANCE, "token") == COMMAND
 
     def test_a_missing_permission_is_misconfigured(self) -> None:
         with pytest.raises(Misconfigured):
             self.start("AccessDeniedException")
+
+    def test_a_command_whose_response_is_lost_is_not_sent_again_by_the_client(self) -> None:
+        requests: list[Any] = []
+        lost = ReadTimeoutError(endpoint_url="https://ssm")
+        with stubbed("ssm") as (_, stub), failing("ssm_no_retry", lost, requests) as clients:
+            stub.add_response("list_commands", {"Commands": []})
+            verifier = SsmDcgmVerifier(clients, level=3, timeout_seconds=5400, read_report=read_report)
+            with pytest.raises(Transient):
+                verifier.start(INSTANCE, "token")
+        assert len(requests) == 1
 
 
 REAL = {
@@ -345,13 +356,13 @@ def test_an_instance_that_may_not_be_read_is_misconfigured() -> None:
 
 
 def start_deep(instance_type: str | None, *, sends: bool, level: int = 4) -> str:
-    with stubbed("ssm") as (clients, ssm), stubbed("ec2") as (typed, ec2):
+    with stubbed("ssm") as (clients, ssm), stubbed("ssm_no_retry") as (_, sending), stubbed("ec2") as (typed, ec2):
         clients.ec2 = typed.ec2
         ssm.add_response("list_commands", {"Commands": []})
         if level >= 4:
             ec2.add_response("describe_instances", described(instance_type))
         if sends:
-            ssm.add_response("send_command", {"Command": {"CommandId": COMMAND}})
+            sending.add_response("send_command", {"Command": {"CommandId": COMMAND}})
         verifier = SsmDcgmVerifier(
             clients, level=3, timeout_seconds=60, read_report=read_report, deep=FurtherTests((GOOD,))
         )
@@ -375,13 +386,13 @@ def test_below_their_level_the_further_tests_neither_run_nor_count() -> None:
 @pytest.mark.parametrize(("level", "lines", "seconds"), [(3, 1, "60"), (4, 2, "960")])
 def test_the_further_tests_are_part_of_the_command_and_of_its_time(level: int, lines: int, seconds: str) -> None:
     sent: dict[str, Any] = {}
-    with stubbed("ssm") as (clients, stub), stubbed("ec2") as (typed, ec2):
+    with stubbed("ssm") as (clients, stub), stubbed("ssm_no_retry") as (_, sending), stubbed("ec2") as (typed, ec2):
         clients.ec2 = typed.ec2
         if level >= 4:
             ec2.add_response("describe_instances", described("p5.48xlarge"))
         stub.add_response("list_commands", {"Commands": []})
-        stub.add_response("send_command", {"Command": {"CommandId": COMMAND}})
-        clients.ssm.meta.events.register_first(
+        sending.add_response("send_command", {"Command": {"CommandId": COMMAND}})
+        clients.ssm_no_retry.meta.events.register_first(
             "provide-client-params.ssm.SendCommand", lambda params, **_: sent.update(params["Parameters"])
         )
         verifier = SsmDcgmVerifier(

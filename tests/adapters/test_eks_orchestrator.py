@@ -13,6 +13,8 @@ import yaml
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes import taints
+from faultbridge.adapters.kubernetes.client import Kubernetes, eks_access
+from faultbridge.adapters.kubernetes.eviction import MAX_EVICTING_SECONDS, evict_all
 from faultbridge.adapters.kubernetes.volume_attachments import EksVolumeAttachments
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Pod, RunningInstance, takes_work
@@ -193,12 +195,79 @@ def test_the_rbac_manifest_grants_exactly_the_permissions_in_use(eks: OnEks) -> 
     assert eks.cluster.permissions_used == granted
 
 
-def test_an_overloaded_api_is_not_a_disruption_budget(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> None:
-    def overloaded(*_: object) -> None:
-        raise ApiStatusError(429, "TooManyRequests", "too many requests, please try again later")
+OVERLOADED = ApiStatusError(429, "TooManyRequests", "too many requests, please try again later")
+UNAVAILABLE = ApiStatusError(503, "ServiceUnavailable", "the API server is shutting down")
+CHANGED = ApiStatusError(409, "Conflict", "the pod was changed")
+TWO_BUDGETS = ApiStatusError(500, "InternalError", "This pod has more than one PodDisruptionBudget")
+NO_WEBHOOK = ApiStatusError(500, "InternalError", "failed calling webhook: connection refused")
+INVALID = ApiStatusError(422, "Invalid", "the eviction is invalid")
+FORBIDDEN = ApiStatusError(403, "Forbidden", "an admission webhook denied the request")
 
-    eks.cluster.start(Pod("ml", "job", OnEks.NODE))
-    monkeypatch.setattr(Cluster, "evict", overloaded)
+
+def refuse_evictions(monkeypatch: pytest.MonkeyPatch, *errors: ApiStatusError) -> None:
+    """Answer the evictions of the pods `job-0`, `job-1`, ... with these errors; other pods are evicted."""
+    evict, refused = Cluster.evict, {f"job-{number}": error for number, error in enumerate(errors)}
+
+    def evict_or_refuse(cluster: Cluster, namespace: str, name: str) -> None:
+        if name in refused:
+            raise refused[name]
+        evict(cluster, namespace, name)
+
+    monkeypatch.setattr(Cluster, "evict", evict_or_refuse)
+
+
+def start_jobs(eks: OnEks, *names: str) -> None:
+    for name in names:
+        eks.cluster.start(Pod("ml", name, OnEks.NODE))
+
+
+@pytest.mark.parametrize("refusal", [OVERLOADED, UNAVAILABLE, CHANGED, TWO_BUDGETS, NO_WEBHOOK, INVALID, FORBIDDEN])
+def test_the_failed_eviction_of_one_pod_does_not_stop_the_evictions_of_others(
+    eks: OnEks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, refusal: ApiStatusError
+) -> None:
+    start_jobs(eks, "job-0", "train")
+    refuse_evictions(monkeypatch, refusal)
     answer = eks.orchestrator.drain(eks.member, DEADLINE)
-    assert answer.failure is ProviderFailure.THROTTLED
-    assert answer.inconclusive
+    assert (answer.failure, answer.inconclusive) == (ProviderFailure.TIMEOUT, False)
+    assert "ml/train (eviction started)" in answer.reason
+    assert f"ml/job-0 (not evicted: Kubernetes, evicting ml/job-0: {refusal.message})" in answer.reason
+    assert [record.pod for record in caplog.records if record.message == "pod_not_evicted"] == ["ml/job-0"]  # type: ignore[attr-defined] # a field of the log line
+
+
+@pytest.mark.parametrize("refusal", [TWO_BUDGETS, NO_WEBHOOK, INVALID])
+def test_a_pod_that_can_never_be_evicted_is_an_answer_so_the_deadline_of_the_drain_applies(
+    eks: OnEks, monkeypatch: pytest.MonkeyPatch, refusal: ApiStatusError
+) -> None:
+    start_jobs(eks, "job-0")
+    refuse_evictions(monkeypatch, refusal)
+    answer = eks.orchestrator.drain(eks.member, DEADLINE)
+    assert (answer.failure, answer.inconclusive) == (ProviderFailure.TIMEOUT, False)
+
+
+@pytest.mark.parametrize("refusal", [OVERLOADED, UNAVAILABLE, CHANGED])
+def test_an_api_that_decides_about_no_pod_gives_no_answer(
+    eks: OnEks, monkeypatch: pytest.MonkeyPatch, refusal: ApiStatusError
+) -> None:
+    start_jobs(eks, "job-0", "job-1")
+    refuse_evictions(monkeypatch, refusal, refusal)
+    assert eks.orchestrator.drain(eks.member, DEADLINE).inconclusive
+
+
+def test_a_missing_permission_to_evict_is_not_retriable(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_jobs(eks, "job-0", "job-1")
+    refuse_evictions(monkeypatch, FORBIDDEN, FORBIDDEN)
+    assert eks.orchestrator.drain(eks.member, DEADLINE).failure is ProviderFailure.PERMISSION_DENIED
+
+
+def test_evictions_that_take_long_leave_time_for_the_step(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def evict_slowly(*_: object) -> None:
+        now[0] += MAX_EVICTING_SECONDS / 2
+        raise NO_WEBHOOK
+
+    start_jobs(eks, "job-0", "job-1", "job-2")
+    monkeypatch.setattr(Cluster, "evict", evict_slowly)
+    access = eks_access(eks.clients, str(eks.member.cluster.eks_cluster))
+    remaining = evict_all(Kubernetes(lambda: access, lambda: now[0]), OnEks.NODE, late=False)
+    assert [one.reason.partition(":")[0] for one in remaining] == ["not evicted", "not evicted", "not evicted yet"]

@@ -15,7 +15,14 @@ from lightkube import Client
 from lightkube.resources.core_v1 import Node
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.kubernetes.client import PAGE, ApiAccess, ApiRejection, Kubernetes, eks_access
+from faultbridge.adapters.kubernetes.client import (
+    PAGE,
+    ApiAccess,
+    ApiRejection,
+    InternalFailure,
+    Kubernetes,
+    eks_access,
+)
 from faultbridge.adapters.kubernetes.node_listing import EksNodeListing
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured, Transient
@@ -122,10 +129,11 @@ def test_a_token_is_renewed_before_it_expires(api: Api, tokens: list[str]) -> No
     assert len(tokens) == 2
 
 
-@pytest.mark.parametrize("status", [404, 409, 422, 429])
-def test_a_rejected_request_keeps_its_http_status(api: Api, kubernetes: Kubernetes, status: int) -> None:
+@pytest.mark.parametrize(("status", "reason"), [(404, ""), (409, ""), (422, ""), (429, "DisruptionBudget")])
+def test_a_rejected_request_keeps_its_http_status(api: Api, kubernetes: Kubernetes, status: int, reason: str) -> None:
     words = "Cannot evict pod as it would violate the pod's disruption budget."
-    api.answers = [(status, {"message": words, "code": status})]
+    details = {"causes": [{"reason": reason, "message": "needs 2 healthy pods"}]}
+    api.answers = [(status, {"message": words, "code": status, "details": details})]
     with pytest.raises(ApiRejection, match="disruption budget") as rejection:
         kubernetes.call("reading node a", read_node)
     assert rejection.value.status == status
@@ -136,6 +144,8 @@ def test_a_rejected_request_keeps_its_http_status(api: Api, kubernetes: Kubernet
     [
         ((403, {"message": 'nodes is forbidden: User "x" cannot list', "code": 403}), Misconfigured),
         ((503, {"message": "etcd is unavailable", "code": 503}), Transient),
+        ((500, {"message": "failed calling webhook", "code": 500}), InternalFailure),
+        ((429, {"message": "too many requests, please try again later", "code": 429}), Transient),
         ((410, {"message": "the continue parameter is too old", "code": 410}), Transient),
         ((502, b"<html>"), Transient),
         ((200, b"<html>"), Transient),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -146,7 +147,9 @@ class Installation:
 def installation(spares: int = 2) -> Iterator[Installation]:
     world = world_with_ready(spares)
     ssm, ec2, deep = FakeSsm(), FakeEc2(), FakeVerifier(duration=timedelta(0))
-    with served("ssm", ssm) as clients, served("ec2", ec2) as typed:
+    # The client that retries by itself sends no command: SSM would run it twice.
+    reads = SimpleNamespace(list_commands=ssm.list_commands, get_command_invocation=ssm.get_command_invocation)
+    with served("ssm", reads) as clients, served("ssm_no_retry", ssm), served("ec2", ec2) as typed:
         clients.ec2 = typed.ec2
         leases = PeerLeases(world.table, world.clock)
         peers = Ec2Peers(clients, VerificationPeers(world.table, world.clock), STACK)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
+from botocore.stub import ANY, Stubber
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.slurm.head_node import SsmHeadNode, connect
+from faultbridge.adapters.slurm.head_node import PAUSE, POLLS, SECONDS, SsmHeadNode, connect
 from faultbridge.adapters.slurm.operations import SlurmJob
 from faultbridge.adapters.slurm.orchestrator import SLURM_NAME, SlurmOrchestrator
 from faultbridge.adapters.slurm.scontrol import Output, Scontrol
@@ -19,10 +23,11 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ports import ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes import START, ManualClock
-from tests.adapters.stubs import stubbed
+from tests.adapters.stubs import failing, stubbed
 from tests.slurm import SlurmInMemory
 
 HEAD = "i-0123456789abcdef0"
+COMMAND = "c" * 36
 SHOWN = "NodeName=n1 State={state} ThreadsPerCore=1{reason} Comment=x\n"
 
 RUNNING = Output(0, "7|RUNNING\n")
@@ -223,12 +228,12 @@ def test_a_name_that_is_one_word_for_slurm_is_one_word_for_every_shell(name: str
 
 def test_every_word_of_a_command_is_quoted() -> None:
     command = ("scontrol", "update", "NodeName=n1", "Reason=faultbridge i-1; $(reboot) 'x'")
-    with stubbed("ssm") as (clients, stub):
+    with stubbed("ssm") as (clients, stub), stubbed("ssm_no_retry") as (_, sending):
         sent: list[str] = []
-        clients.ssm.meta.events.register_first(
+        clients.ssm_no_retry.meta.events.register_first(
             "provide-client-params.ssm.SendCommand", lambda params, **_: sent.extend(params["Parameters"]["commands"])
         )
-        stub.add_response("send_command", {"Command": {"CommandId": "c" * 36}})
+        sending.add_response("send_command", {"Command": {"CommandId": COMMAND}})
         pending = {"Status": "InProgress", "StatusDetails": "InProgress"}
         stub.add_response("get_command_invocation", pending)
         done = {"Status": "Failed", "StatusDetails": "Failed", "ResponseCode": 1, "StandardErrorContent": "no"}
@@ -240,11 +245,63 @@ def test_every_word_of_a_command_is_quoted() -> None:
 
 
 def test_a_head_node_that_gives_no_result_is_unknown() -> None:
-    with stubbed("ssm") as (clients, stub):
-        stub.add_response("send_command", {"Command": {"CommandId": "c" * 36}})
+    with stubbed("ssm") as (clients, stub), stubbed("ssm_no_retry") as (_, sending):
+        sending.add_response("send_command", {"Command": {"CommandId": COMMAND}})
         stub.add_response("get_command_invocation", {"Status": "TimedOut", "StatusDetails": "Undeliverable"})
         with pytest.raises(Transient, match="did not run"):
             SsmHeadNode(clients, HEAD, lambda _: None)(("scontrol", "show"))
+
+
+@contextmanager
+def commands_without_end(*, cancel_fails: bool = False) -> Iterator[tuple[SsmHeadNode, Stubber]]:
+    """A head node on which each command is pending without end, and the stub of the calls that read its status."""
+    limits = {"TimeoutSeconds": 30, "InstanceIds": [HEAD], "Parameters": ANY, "DocumentName": ANY, "Comment": ANY}
+    with stubbed("ssm") as (clients, stub), stubbed("ssm_no_retry") as (_, changes):
+        changes.add_response("send_command", {"Command": {"CommandId": COMMAND}}, limits)
+        canceled = {"CommandId": COMMAND, "InstanceIds": [HEAD]}
+        if cancel_fails:
+            changes.add_client_error("cancel_command", "AccessDeniedException", expected_params=canceled)
+        else:
+            changes.add_response("cancel_command", {}, canceled)
+        yield SsmHeadNode(clients, HEAD, lambda _: None), stub
+
+
+def add_pending(stub: Stubber) -> None:
+    for _ in range(POLLS):
+        stub.add_response("get_command_invocation", {"Status": "Pending", "StatusDetails": "Pending"})
+
+
+@pytest.mark.parametrize(
+    ("cancel_fails", "decision"), [(False, "slurm_command_canceled"), (True, "slurm_command_not_canceled")]
+)
+def test_a_command_without_a_result_is_canceled_so_that_it_does_not_run_later(
+    caplog: pytest.LogCaptureFixture, *, cancel_fails: bool, decision: str
+) -> None:
+    caplog.set_level(logging.INFO, logger="faultbridge")
+    with commands_without_end(cancel_fails=cancel_fails) as (head, stub):
+        add_pending(stub)
+        with pytest.raises(Transient, match="gave no result"):
+            head(("scontrol", "update"))
+    assert [record.message for record in caplog.records] == [decision]
+
+
+def test_a_command_whose_status_cannot_be_read_is_canceled() -> None:
+    with commands_without_end() as (head, stub):
+        stub.add_client_error("get_command_invocation", "InternalServerError")
+        with pytest.raises(Transient):
+            head(("scontrol", "update"))
+
+
+def test_a_command_ends_before_faultbridge_gives_it_up() -> None:
+    assert SECONDS < POLLS * PAUSE
+
+
+def test_a_requeue_whose_response_is_lost_is_not_sent_again_by_the_client() -> None:
+    requests: list[Any] = []
+    lost = ReadTimeoutError(endpoint_url="https://ssm")
+    with failing("ssm_no_retry", lost, requests) as clients, pytest.raises(Transient):
+        SsmHeadNode(clients, HEAD)(("scontrol", "requeue", "7"))
+    assert len(requests) == 1
 
 
 def test_a_cluster_without_a_head_node_cannot_be_registered_or_reached() -> None:

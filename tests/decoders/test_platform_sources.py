@@ -201,6 +201,25 @@ def test_slurm_flags_mean_not_responding_booting_or_powered_down(shared: Path) -
             assert f"n-{number}" not in seen, state
 
 
+@pytest.mark.parametrize(
+    ("state", "severity"),
+    [
+        ("IDLE+NOT_RESPONDING", Severity.WARNING),
+        ("mix*", Severity.WARNING),
+        ("IDLE+FAIL+NOT_RESPONDING", None),
+        ("MIXED+FAIL+NOT_RESPONDING", None),
+        ("fail*", None),
+        ("failing*", None),
+        ("failg*", None),
+    ],
+)
+def test_a_node_that_does_not_respond_is_a_warning_only_while_slurm_uses_it(
+    state: str, severity: Severity | None
+) -> None:
+    (snapshot,) = snapshots(registry.decode("slurm-node", f"NodeName=n-1 State={state}".encode()))
+    assert [(fault.code, fault.severity) for fault in snapshot.present] == [("host.unreachable", severity)]
+
+
 def test_the_state_of_an_efa_port_is_ignored_because_it_is_always_active() -> None:
     body = b"/sys/class/infiniband/rdmap0s6/ports/1/state: 4: ACTIVE\n/sys/class/infiniband/rdmap0s6/ports/1/rate: 100"
     (snapshot, *samples) = registry.decode("infiniband-state", body)

@@ -169,11 +169,11 @@ class SsmDcgmVerifier:
         output: dict[str, str] = {}
         if self._output is not None:
             output = {"OutputS3BucketName": self._output.bucket, "OutputS3KeyPrefix": self._output.prefix}
-        further = self._deep.script(level) if self._deep else ()
+        ssm, further = self._clients.ssm_no_retry, self._deep.script(level) if self._deep else ()
         script = (f"dcgmi diag -r {min(level, DCGM_LEVELS)} -j", *further)
         seconds = self._timeout_seconds + (self._deep.seconds(level) if self._deep else 0)
         try:
-            return ssm_commands.send(self._clients.ssm, instance_id, token, script, seconds=seconds, output=output)
+            return ssm_commands.send(ssm, instance_id, token, script, seconds=seconds, output=output)
         except ClientError as error:
             if code_of(error) == "InvalidInstanceId":
                 raise Transient(f"the SSM agent on {instance_id} does not respond yet") from error

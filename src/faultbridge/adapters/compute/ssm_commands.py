@@ -64,12 +64,15 @@ def send(
     script: Sequence[str],
     *,
     seconds: int,
+    delivery_seconds: int = DELIVERY_SECONDS,
     output: Mapping[str, str] | None = None,
     others: Sequence[str] = (),
 ) -> str:
     """Send a shell script to an instance, with a time limit in seconds; returns the command id.
 
-    `script` contains the lines of the script. `output` contains the parameters of `SendCommand` that name an S3 bucket
+    `ssm` should be a client that never retries, because SSM runs the script of each call that it receives. `script`
+    contains the lines of the script. SSM does not start it after `delivery_seconds`, of which it accepts at least 30.
+    `output` contains the parameters of `SendCommand` that name an S3 bucket
     and prefix for the complete output; None if SSM stores no output there. The instances in `others` run the same
     command.
     """
@@ -77,7 +80,7 @@ def send(
         InstanceIds=[instance_id, *others],
         DocumentName=DOCUMENT,
         Comment=comment_of(token),
-        TimeoutSeconds=DELIVERY_SECONDS,
+        TimeoutSeconds=delivery_seconds,
         Parameters={"commands": list(script), "executionTimeout": [str(seconds)]},
         **(output or {}),
     )

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _FAILURES: Mapping[int, ProviderFailure] = {
     HTTPStatus.NOT_FOUND: ProviderFailure.NOT_FOUND,
     HTTPStatus.CONFLICT: ProviderFailure.CONFLICT,
-    HTTPStatus.TOO_MANY_REQUESTS: ProviderFailure.THROTTLED,
 }
 
 

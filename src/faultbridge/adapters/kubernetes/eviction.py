@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from http import HTTPStatus
 
@@ -9,18 +10,26 @@ from lightkube import Client
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Pod
 
-from faultbridge.adapters.kubernetes.client import PAGE, ApiRejection, Kubernetes
+from faultbridge.adapters.kubernetes.client import (
+    BUDGET,
+    PAGE,
+    ApiRejection,
+    InternalFailure,
+    Kubernetes,
+    Unauthorized,
+)
 from faultbridge.dataclass import dataclass
+from faultbridge.errors import FaultbridgeError
+from faultbridge.log import log_cause
 
 DAEMON_SET = "DaemonSet"
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation of a static pod, which the kubelet runs from a local file; the API cannot evict it."""
 
-BUDGET = "DisruptionBudget"
-"""The reason of a 429 that a disruption budget causes. Any other 429 means that the API is overloaded."""
-
 FINISHED = frozenset({"Succeeded", "Failed"})
 MAX_LISTED = 5
+MAX_EVICTING_SECONDS = 20.0
+"""After this time, a call starts no further eviction: an admission webhook can delay each one by its time-out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +44,74 @@ class RemainingPod:
         return f"{self.name} ({self.reason})"
 
 
+@dataclass(slots=True)
+class _Evictions:
+    """Starts the evictions of one call; the failure of one eviction does not stop the others.
+
+    `until` is the monotonic time after which no further eviction starts. `answered` is True if the API decided about at
+    least one pod. `failure` is the last failure that is no decision about a pod.
+    """
+
+    kubernetes: Kubernetes
+    until: float
+    answered: bool = False
+    failure: FaultbridgeError | None = None
+
+    def evict(self, metadata: ObjectMeta) -> str:
+        """Evict one pod; returns the reason why it still runs, or an empty text if it is already gone."""
+        if self.kubernetes.monotonic() >= self.until:
+            return "not evicted yet: the evictions of other pods took too long"
+        try:
+            self._request(metadata)
+        except Unauthorized:
+            raise
+        except FaultbridgeError as error:
+            return self._reason(metadata, error)
+        self.answered = True
+        return "eviction started"
+
+    def raise_if_unanswered(self) -> None:
+        """Raise the last failure if the API decided about no pod, because then the drain made no progress."""
+        if self.failure is not None and not self.answered:
+            raise self.failure
+
+    def _request(self, metadata: ObjectMeta) -> None:
+        request = Pod.Eviction(metadata=ObjectMeta(name=metadata.name, namespace=metadata.namespace))
+
+        def create(client: Client) -> None:
+            client.create(request, str(metadata.name), namespace=metadata.namespace)
+
+        self.kubernetes.call(f"evicting {_name_of(metadata)}", create)
+
+    def _reason(self, metadata: ObjectMeta, error: FaultbridgeError) -> str:
+        """Return the reason why a pod still runs after a failed eviction; empty if the pod is already gone."""
+        if _is_decision(error):
+            self.answered = True
+        else:
+            self.failure = error
+        if isinstance(error, ApiRejection) and error.status == HTTPStatus.NOT_FOUND:
+            return ""
+        if isinstance(error, ApiRejection) and BUDGET in error.reasons:
+            return "its disruption budget allows no eviction now"
+        log_cause("pod_not_evicted", reason=str(error), level=logging.WARNING, pod=_name_of(metadata))
+        return f"not evicted: {error}"
+
+
 def evict_all(kubernetes: Kubernetes, node: str, *, late: bool) -> list[RemainingPod]:
     """Evict the pods of a node within their disruption budgets; returns the pods that still run.
 
     DaemonSet pods, static pods and finished pods are ignored. If `late` is True, the deadline of the drain has passed,
-    and no further pod is evicted.
+    and no further pod is evicted. Raises the failure of an eviction only if the API decided about no pod.
     """
 
     def read(client: Client) -> tuple[Pod, ...]:
         return tuple(client.list(Pod, namespace="*", fields={"spec.nodeName": node}, chunk_size=PAGE))
 
     pods = kubernetes.call(f"listing the pods of {node}", read)
-    return list(_remaining(kubernetes, pods, late=late))
+    evictions = _Evictions(kubernetes, kubernetes.monotonic() + MAX_EVICTING_SECONDS)
+    remaining = list(_remaining(evictions, pods, late=late))
+    evictions.raise_if_unanswered()
+    return remaining
 
 
 def describe(pods: list[RemainingPod]) -> str:
@@ -56,7 +121,7 @@ def describe(pods: list[RemainingPod]) -> str:
     return f"{len(pods)} pods are still there: {names}{more}"
 
 
-def _remaining(kubernetes: Kubernetes, pods: tuple[Pod, ...], *, late: bool) -> Iterator[RemainingPod]:
+def _remaining(evictions: _Evictions, pods: tuple[Pod, ...], *, late: bool) -> Iterator[RemainingPod]:
     """Evict the pods that must leave the node, and yield each pod that still runs.
 
     If `late` is True, the deadline of the drain has passed, and no further pod is evicted.
@@ -65,12 +130,12 @@ def _remaining(kubernetes: Kubernetes, pods: tuple[Pod, ...], *, late: bool) -> 
         metadata = pod.metadata
         if metadata is None or not _must_leave(pod, metadata):
             continue
-        name = f"{metadata.namespace}/{metadata.name}"
+        name = _name_of(metadata)
         if metadata.deletionTimestamp is not None:
             yield RemainingPod(name, "terminating")
         elif late:
             yield RemainingPod(name, "not evicted after the deadline")
-        elif reason := _evict(kubernetes, metadata):
+        elif reason := evictions.evict(metadata):
             yield RemainingPod(name, reason)
 
 
@@ -85,19 +150,16 @@ def _must_leave(pod: Pod, metadata: ObjectMeta) -> bool:
     return not finished and MIRROR not in (metadata.annotations or {})
 
 
-def _evict(kubernetes: Kubernetes, metadata: ObjectMeta) -> str:
-    """Evict one pod; returns the reason why it still runs, or an empty text if it is already gone."""
-    request = Pod.Eviction(metadata=ObjectMeta(name=metadata.name, namespace=metadata.namespace))
+def _is_decision(error: FaultbridgeError) -> bool:
+    """Return whether the API decided about the pod.
 
-    def evict(client: Client) -> None:
-        client.create(request, str(metadata.name), namespace=metadata.namespace)
+    No response, a refusal because of load or a conflict, and a missing permission are no decisions about a pod. HTTP
+    500 is one: the API answers so for a pod with two disruption budgets, and if an admission webhook fails.
+    """
+    if isinstance(error, ApiRejection):
+        return error.status != HTTPStatus.CONFLICT
+    return isinstance(error, InternalFailure)
 
-    try:
-        kubernetes.call(f"evicting {metadata.namespace}/{metadata.name}", evict)
-    except ApiRejection as rejection:
-        if rejection.status == HTTPStatus.NOT_FOUND:
-            return ""
-        if BUDGET in rejection.reasons:
-            return "its disruption budget allows no eviction now"
-        raise
-    return "eviction started"
+
+def _name_of(metadata: ObjectMeta) -> str:
+    return f"{metadata.namespace}/{metadata.name}"

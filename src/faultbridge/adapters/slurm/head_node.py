@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translated
@@ -12,9 +14,13 @@ from faultbridge.adapters.compute import ssm_commands
 from faultbridge.adapters.compute.ssm_commands import RUNNING, UNFINISHED
 from faultbridge.adapters.slurm.scontrol import HeadNode, Output
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
+from faultbridge.log import log_cause
 
-SECONDS = 30
+# The caller repeats a command that gave no result, so a late run could undo what was decided since. 30 seconds is the
+# shortest time that SSM accepts for the delivery.
+DELIVERY_SECONDS = 30
+SECONDS = 15
 POLLS, PAUSE = 40, 0.5
 COMMENT = "faultbridge slurm"
 # Slurm is not always on the path of the SSM agent: ParallelCluster and PCS install it under /opt.
@@ -30,24 +36,55 @@ class SsmHeadNode:
     def __call__(self, command: Sequence[str]) -> Output:
         """Run one command on the head node, with each argument quoted, and return its result.
 
-        Raises Transient if there is no result after about 20 seconds.
+        Raises Transient, and cancels the command, if there is no result after about 20 seconds.
         """
-        ssm = self._clients.ssm
+        found = None
         with translated(f"running {command[0]} on {self._instance_id}"):
-            script = (PATH, shlex.join(command))
-            sent = ssm_commands.send(ssm, self._instance_id, COMMENT, script, seconds=SECONDS)
-            for _ in range(POLLS):
-                found = ssm_commands.invocation(ssm, self._instance_id, sent)
-                details = ssm_commands.details_of(found) if found else ""
-                if found is not None and (found["Status"] not in RUNNING or details in UNFINISHED):
-                    break
-                self._sleep(PAUSE)
-            else:
-                raise Transient(f"{command[0]} gave no result on head node {self._instance_id} in time")
+            sent = self._send(command)
+            try:
+                found = self._result(sent)
+            finally:
+                if found is None:
+                    self._cancel(command[0], sent)
+        if found is None:
+            raise Transient(f"{command[0]} gave no result on head node {self._instance_id} in time")
+        details = ssm_commands.details_of(found)
         if details in UNFINISHED or found["Status"] not in {"Success", "Failed"}:
             raise Transient(f"{command[0]} did not run on head node {self._instance_id}: {details}")
         code = int(found.get("ResponseCode", 0 if found["Status"] == "Success" else 1))
         return Output(code, str(found.get("StandardOutputContent", "")), str(found.get("StandardErrorContent", "")))
+
+    def _send(self, command: Sequence[str]) -> str:
+        script = (PATH, shlex.join(command))
+        return ssm_commands.send(
+            self._clients.ssm_no_retry,
+            self._instance_id,
+            COMMENT,
+            script,
+            seconds=SECONDS,
+            delivery_seconds=DELIVERY_SECONDS,
+        )
+
+    def _result(self, sent: str) -> Mapping[str, Any] | None:
+        """Return the invocation of a command after it has ended; None if it has not ended in time."""
+        for _ in range(POLLS):
+            found = ssm_commands.invocation(self._clients.ssm, self._instance_id, sent)
+            if found is not None and (found["Status"] not in RUNNING or ssm_commands.details_of(found) in UNFINISHED):
+                return found
+            self._sleep(PAUSE)
+        return None
+
+    def _cancel(self, name: str, sent: str) -> None:
+        """Cancel a command that gave no result; a failure is only logged, because SSM also limits its time."""
+        try:
+            with translated(f"canceling {name} on {self._instance_id}"):
+                # One attempt: each further one would take more of the function's time.
+                self._clients.ssm_no_retry.cancel_command(CommandId=sent, InstanceIds=[self._instance_id])
+        except FaultbridgeError as error:
+            decision, reason, level = "slurm_command_not_canceled", str(error), logging.WARNING
+        else:
+            decision, reason, level = "slurm_command_canceled", f"{name} gave no result", logging.INFO
+        log_cause(decision, reason=reason, level=level, instance_id=self._instance_id, command=sent)
 
 
 def connect(clients: Clients) -> Callable[[ClusterConfig], HeadNode]:

@@ -211,7 +211,7 @@ class SsmPairVerifier:
         seconds = self._tests.seconds + 60
         try:
             ssm_commands.send(
-                self._clients.ssm, instance_id, token, script, seconds=seconds, others=(peer.instance_id,)
+                self._clients.ssm_no_retry, instance_id, token, script, seconds=seconds, others=(peer.instance_id,)
             )
         except ClientError as error:
             if is_outage(error):

@@ -90,14 +90,14 @@ def _judged(node: SlurmNode, flags: frozenset[str], mapped: Mapping[str, Any]) -
     The reason determines the fault if the node is down, drained or failing and a mapping contains the reason. Otherwise
     the state determines the fault.
     """
-    idle = not flags & (_DOWN | _DRAIN | _FAIL)
-    row = None if idle else _row_of(node, mapped)
+    in_use = not flags & (_DOWN | _DRAIN | _FAIL)
+    row = None if in_use else _row_of(node, mapped)
     if row is not None:
         if row["code"]:
             yield _fault(node, row["code"])
     elif _NOT_RESPONDING in flags:
         # A working node that misses one ping is a warning only; Slurm marks it down if it stays lost.
-        yield _fault(node, "host.unreachable", is_transient=not flags & _DOWN and not flags & _DRAIN)
+        yield _fault(node, "host.unreachable", is_transient=in_use)
     elif flags & _FAIL:
         yield _fault(node, "host.failing")
     elif flags & _DOWN:
