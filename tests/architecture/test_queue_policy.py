@@ -1,6 +1,6 @@
-"""Who may send raw records: the queue policy of the template, evaluated for each kind of sender.
+"""Who may send raw records: the policies of the queue and of the bucket, evaluated for each kind of sender.
 
-The evaluator supports only the condition operators of this policy. Keys and operators follow the IAM user guide: a
+The evaluator supports only the condition operators of these policies. Keys and operators follow the IAM user guide: a
 negated operator matches when its key is absent, and `Null` tests for the absence of a key.
 """
 
@@ -20,6 +20,7 @@ ARNS = {
     "IntakeRole.Arn": "arn:aws:iam::111122223333:role/intake",
     "SweepRole.Arn": "arn:aws:iam::111122223333:role/sweep",
 }
+REFERENCES = {"OrganizationId": "o-1", "AWS::AccountId": "111122223333"}
 
 
 def denies(context: dict[str, str], *, listed: str | None = LISTED) -> bool:
@@ -53,6 +54,10 @@ def matches(operator: str, given: str | None, wanted: Any) -> bool:
             return given == wanted
         case "StringLike":
             return given is not None and any(fnmatchcase(given, pattern) for pattern in wanted)
+        case "StringEquals":
+            return given == REFERENCES[wanted["Ref"]]
+        case "StringNotEquals":
+            return given != REFERENCES[wanted["Ref"]]
         case "ArnNotLike":
             return given is None or not any(fnmatchcase(given, pattern) for pattern in wanted)
     raise NotImplementedError(operator)
@@ -119,3 +124,41 @@ def test_the_statement_applies_exactly_when_senders_are_proven() -> None:
     conditions = template()["Conditions"]
     assert conditions["ProvesSenders"] == {"Fn::Equals": [{"Ref": "SenderProof"}, "required"]}
     assert template()["Parameters"]["SenderProof"]["Default"] == "required"
+
+
+def bucket_statement() -> dict[str, Any]:
+    """Return the statement of the bucket policy that applies only with an organization."""
+    statements = template()["Resources"]["RawBucketPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    (of_organization,) = (one["Fn::If"] for one in statements if "Fn::If" in one)
+    assert of_organization[0] == "HasOrganization"
+    assert of_organization[2] == {"Ref": "AWS::NoValue"}
+    statement: dict[str, Any] = of_organization[1]
+    return statement
+
+
+def test_other_accounts_may_only_write_bodies_of_records_and_output_of_diagnostics() -> None:
+    statement = bucket_statement()
+    assert (statement["Effect"], statement["Action"]) == ("Allow", "s3:PutObject")
+    resources = [one["Fn::Sub"] for one in statement["Resource"]]
+    assert resources == ["${RawBucket.Arn}/raw/*", "${RawBucket.Arn}/verify/*"]
+
+
+@pytest.mark.parametrize(
+    ("organization", "account", "allowed"),
+    [
+        ("o-1", "444455556666", True),
+        ("o-2", "444455556666", False),
+        (None, "444455556666", False),
+        ("o-1", "111122223333", False),
+    ],
+    ids=["another account", "another organization", "no organization", "this account"],
+)
+def test_the_bucket_policy_allows_only_other_accounts_of_the_organization(
+    organization: str | None, account: str, *, allowed: bool
+) -> None:
+    context = {"aws:PrincipalOrgID": organization, "aws:PrincipalAccount": account}
+    conditions = bucket_statement()["Condition"].items()
+    found = all(
+        matches(operator, context[key], wanted) for operator, keys in conditions for key, wanted in keys.items()
+    )
+    assert found == allowed

@@ -17,7 +17,7 @@ import yaml
 
 from faultbridge.ops.react import MAX_ISOLATING, MAX_RECORDING_IMPACT
 from faultbridge.pager.page_rule import PageRule
-from faultbridge.pager.rules import RULES
+from faultbridge.pager.rules import EVENT_TYPES, RULES
 from faultbridge.repair.dispatch import MAX_ADMITTING
 from faultbridge.simulation.fakes.table import PROJECTED
 from tests.architecture.project import FUNCTIONS, ROOT, resources, template
@@ -288,7 +288,7 @@ def test_only_calls_that_know_no_resource_are_allowed_on_all_of_them() -> None:
         for action in actions(statement)
     }
     readers = ("Describe", "List", "Get")
-    assert {a for a in unbound if not a.split(":")[1].startswith(readers)} == set()
+    assert {a for a in unbound if not a.split(":")[1].startswith(readers)} == {"ssm:CancelCommand"}
 
 
 @pytest.mark.parametrize("role", ["ReplacementRole", "SweepRole"])
@@ -397,6 +397,13 @@ def test_a_burst_fills_large_batches_of_react() -> None:
     assert (mapping["BatchSize"], mapping["MaximumBatchingWindowInSeconds"]) == (1000, 1)
 
 
+@pytest.mark.parametrize("name", ["SweepFunction", "InventoryFunction"])
+def test_the_next_schedule_does_the_work_of_a_failed_run_so_lambda_does_not_repeat_it(name: str) -> None:
+    assert properties(name)["EventInvokeConfig"] == {"MaximumRetryAttempts": 0}
+    schedules = [one for one in properties(name)["Events"].values() if one["Type"] == "Schedule"]
+    assert [one["Properties"]["RetryPolicy"]["MaximumRetryAttempts"] for one in schedules] == [0]
+
+
 def test_react_has_time_for_all_steps() -> None:
     limited = MAX_ISOLATING + MAX_RECORDING_IMPACT + MAX_ADMITTING
     last_calls = timedelta(seconds=2 * 40)  # a cordon of Slurm through SSM, when the time of each step is nearly over
@@ -445,6 +452,14 @@ def test_the_pager_receives_every_event_that_requires_a_page(rule: PageRule) -> 
     for one in received:
         asked = one.get("detail", {}).get("data", {})
         assert all(set(rule.when[field]) <= set(allowed) for field, allowed in asked.items())
+
+
+@pytest.mark.parametrize("event_type", EVENT_TYPES)
+def test_the_pager_receives_the_stub_of_every_event_that_may_require_a_page(event_type: str) -> None:
+    events = properties("PagerFunction")["Events"].values()
+    patterns = [event["Properties"]["Pattern"] for event in events if event["Type"] == "EventBridgeRule"]
+    asked = [one.get("detail", {}) for one in patterns if event_type in one["detail-type"]]
+    assert [one for one in asked if one in ({}, {"metadata": {"truncated": ["*"]}})]
 
 
 def test_what_calls_slurmrestd_can_run_in_a_vpc_with_the_permission_for_it_and_runs_outside_by_default() -> None:
