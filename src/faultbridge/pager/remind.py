@@ -24,8 +24,8 @@ from faultbridge.ports import Clock, Pager, PageUrgency, Table
 from faultbridge.storage import items, keys
 
 SUMMARY_INTERVAL = timedelta(minutes=5)
-RETRY_INTERVAL = timedelta(minutes=5)
-"""Time until a reminder that failed is tried again. Channels that accepted the reminder then repeat it."""
+RETRY_INTERVAL = timedelta(hours=1)
+"""Time until a reminder that failed is sent again, also on channels that accepted it. Each try counts as a page."""
 
 MAX_MEMBERS = 100
 """Pages listed in one summary: its bodies for all protocols stay far below the 256 KB limit of SNS."""
@@ -136,18 +136,18 @@ class Remind:
     def _remind(self, opened: OpenPage) -> bool:
         """Send an open page again if its reminder is due and the hourly limit permits it.
 
-        A reminder that failed is tried again after `RETRY_INTERVAL`. Returns whether the page was sent. If a resolve of
-        the page was already sent, the open page is deleted instead.
+        A reminder that failed is tried again after `RETRY_INTERVAL`. Until then Transient is raised, so that the runs
+        fail and the rules' dead-letter queue raises its alarm. Returns whether the page was sent. If a resolve of the
+        page was already sent, the open page is deleted instead.
         """
         now, page = self.clock.now(), opened.page
         if opened.last_sent_at is None or now - opened.last_sent_at < self.settings.remind_after:
             return False
-        if opened.failed_at is not None and now - opened.failed_at < RETRY_INTERVAL:
-            return False
         if self._delete_resolved(opened):
             return False
-        # A reminder that failed was counted at its first try.
-        if opened.failed_at is None and not self._open_pages.admit(page):
+        if opened.failed_at is not None and now - opened.failed_at < RETRY_INTERVAL:
+            raise Transient(f"the reminder failed at {opened.failed_at:%Y-%m-%dT%H:%MZ}; the next try is an hour later")
+        if not self._open_pages.admit(page):
             log_cause("reminder withheld", reason="hourly limit reached", page_key=page.key)
             return False
         note = f"Reminder {opened.sent_count}: unresolved since {page.occurred_at:%Y-%m-%dT%H:%MZ}."

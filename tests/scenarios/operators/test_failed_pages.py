@@ -57,17 +57,26 @@ def test_a_reminder_that_fails_does_not_stop_the_others_and_fails_the_run() -> N
     assert bench.pager.keys[3:] == [page_key(2), page_key(3)]
 
 
-def test_a_reminder_that_fails_is_tried_every_five_minutes_and_counted_once() -> None:
+def test_a_reminder_that_fails_on_one_channel_is_sent_again_each_hour_and_fails_every_run_until_then() -> None:
     bench = PagerBench()
     bench.paging(case_change(1))
     bench.advance_minutes(4 * 60 - 1)
+    bench.pager.seam.after = refusing(page_key(1))
+    assert minutes(bench, 3 * 60) == 3 * 60
+    assert bench.pager.keys == [page_key(1)] * 4
+    bench.pager.seam.after = lambda _: None
+    assert minutes(bench, 60) == 0
+    assert bench.pager.keys == [page_key(1)] * 5
+
+
+def test_reminders_that_fail_leave_room_for_new_pages() -> None:
+    bench = PagerBench(max_per_hour=2)
+    bench.paging(case_change(1))
+    bench.advance_minutes(4 * 60 - 1)
     bench.pager.seam.before = refusing(page_key(1))
-    assert minutes(bench, 60) == 12
-    bench.pager.seam.before = lambda _: None
+    minutes(bench, 30)
     (outcome,) = [one.outcome for one in bench.paging(case_change(2)) if one.key == page_key(2)]
     assert outcome is PageOutcome.SENT
-    bench.advance_minutes(5)
-    assert bench.pager.keys == [page_key(1), page_key(2), page_key(1)]
 
 
 def test_a_reminder_is_due_again_after_the_usual_time_if_an_earlier_one_failed_first() -> None:
@@ -77,7 +86,8 @@ def test_a_reminder_is_due_again_after_the_usual_time_if_an_earlier_one_failed_f
     bench.pager.seam.before = refusing(page_key(1))
     minutes(bench, 1)
     bench.pager.seam.before = lambda _: None
-    bench.advance_minutes(5 + 4 * 60)
+    minutes(bench, 60)
+    bench.advance_minutes(4 * 60)
     assert bench.pager.keys == [page_key(1)] * 3
 
 
