@@ -135,3 +135,13 @@ def test_a_body_larger_than_one_invocation_decodes_is_rejected_and_not_decoded()
     sizes = counted(world)
     result = world.app.ingestion.ingest([stored_body(world, b"x" * (MAX_BODY_BYTES + 1))])
     assert (list(result.reasons.values()), sizes) == (["too_large"], [])
+
+
+def test_replaced_bodies_count_against_the_bytes_of_one_invocation() -> None:
+    world = World()
+    replaced = [raw_key(KEY.cluster, world.now, str(number).encode()) for number in range(4)]
+    for key in replaced:
+        world.ports.objects.put(key, b"x" * (MAX_BODY_BYTES // 2 + 1))
+    result = world.app.ingestion.ingest([world.pointing(key) for key in replaced])
+    assert list(result.failed.values()) == ["bodies_postponed"] * 2
+    assert list(result.reasons.values()) == ["body_changed"] * 2

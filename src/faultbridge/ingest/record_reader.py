@@ -215,14 +215,14 @@ class RecordReader:
         body = message.body
         if message.pointer is not None:
             body = self.objects.get(message.pointer)
+            if budget is not None:
+                budget.remaining -= len(body or b"")
         if body is None:
             raise Rejected("body_missing", f"the body does not exist: {message.pointer}; send the record again")
         if len(body) > MAX_BODY_BYTES:
             raise Rejected("too_large", f"the body has {len(body)} bytes; at most {MAX_BODY_BYTES} are read")
         if message.pointer is not None and not is_body_of(message.pointer, body):
             raise Rejected("body_changed", f"the body was replaced: {message.pointer}; send the record again")
-        if message.pointer is not None and budget is not None:
-            budget.remaining -= len(body)
         received_at = self.trust.received_at(delivery.sender, message.received_at, delivery.received_at)
         sent_at = bounded_sent_at(message.sent_at, received_at)
         return RawRecord(

@@ -50,6 +50,7 @@ USAGE_HINTS: Mapping[str, str] = {
     "nothing_asked": "give a cluster with --cluster, or a case with --case",
     "past_intent": "wait until the repair ends; `faultbridge case show` shows its progress",
     "raw_gone": "send the record again from its source",
+    "body_changed": "send the record again from its source",
     "rival_repair": "docs/runbooks/provider.md has the choices",
     "too_late": "the case is escalated to an operator; `faultbridge case show` shows it",
     "too_many_aliases": "give fewer aliases",

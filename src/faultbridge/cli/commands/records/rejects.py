@@ -125,7 +125,7 @@ def retry_rejects(
     """Retry rejected records with their original ids and times.
 
     The command is safe to repeat. Exit code 75: a record could not be sent now. If the bytes of a record no longer
-    exist, a retry never helps: exit code 2, or 1 with --all.
+    exist or were replaced, a retry never helps: exit code 2, or 1 with --all.
     """
     if (record is None) != everything:
         raise typer.BadParameter("give one of ID and --all")
