@@ -89,8 +89,9 @@ LONGEST = "a" * (MAX_FINDINGS_LENGTH - 2)
         (("a", "b"), "a; b"),
         ((LONGEST, "b"), f"{LONGEST}; ... and 1 more finding"),
         (("a", LONGEST, "c"), "a; ... and 2 more findings"),
+        (("a" * 3000,), "a" * MAX_FINDINGS_LENGTH),
     ],
-    ids=["none", "all fit", "one does not fit", "two do not fit"],
+    ids=["none", "all fit", "one does not fit", "two do not fit", "the first one is too long"],
 )
 def test_findings_that_do_not_fit_into_the_reason_are_counted(findings: tuple[str, ...], reason: str) -> None:
     assert joined_findings(findings) == reason

@@ -22,10 +22,13 @@ _SEPARATOR = "; "
 
 
 def joined_findings(findings: Sequence[str]) -> str:
-    """Return the findings of a verification as one reason; the findings that do not fit are counted at its end."""
-    shown: list[str] = []
-    room = MAX_FINDINGS_LENGTH
-    for finding in findings:
+    """Return the findings of a verification as one reason; the findings that do not fit are counted at its end.
+
+    A first finding that does not fit is cut.
+    """
+    shown = [finding[:MAX_FINDINGS_LENGTH] for finding in findings[:1]]
+    room = MAX_FINDINGS_LENGTH - sum(map(len, shown))
+    for finding in findings[1:]:
         room -= len(finding) + len(_SEPARATOR)
         if room < 0:
             break
