@@ -144,19 +144,24 @@ def test_other_accounts_may_only_write_bodies_of_records_and_output_of_diagnosti
 
 
 @pytest.mark.parametrize(
-    ("organization", "account", "allowed"),
+    ("organization", "account", "instance", "allowed"),
     [
-        ("o-1", "444455556666", True),
-        ("o-2", "444455556666", False),
-        (None, "444455556666", False),
-        ("o-1", "111122223333", False),
+        ("o-1", "444455556666", "arn:aws:ec2:us-east-1:444455556666:instance/i-1", True),
+        ("o-1", "444455556666", None, False),
+        ("o-2", "444455556666", "arn:aws:ec2:us-east-1:444455556666:instance/i-1", False),
+        (None, "444455556666", "arn:aws:ec2:us-east-1:444455556666:instance/i-1", False),
+        ("o-1", "111122223333", "arn:aws:ec2:us-east-1:111122223333:instance/i-1", False),
     ],
-    ids=["another account", "another organization", "no organization", "this account"],
+    ids=["another account", "no instance", "another organization", "no organization", "this account"],
 )
-def test_the_bucket_policy_allows_only_other_accounts_of_the_organization(
-    organization: str | None, account: str, *, allowed: bool
+def test_the_bucket_policy_allows_only_instances_of_other_accounts_of_the_organization(
+    organization: str | None, account: str, instance: str | None, *, allowed: bool
 ) -> None:
-    context = {"aws:PrincipalOrgID": organization, "aws:PrincipalAccount": account}
+    context = {
+        "aws:PrincipalOrgID": organization,
+        "aws:PrincipalAccount": account,
+        "ec2:SourceInstanceARN": instance,
+    }
     conditions = bucket_statement()["Condition"].items()
     found = all(
         matches(operator, context[key], wanted) for operator, keys in conditions for key, wanted in keys.items()

@@ -447,7 +447,8 @@ def test_every_parameter_is_explained() -> None:
 def test_the_pager_receives_every_event_that_requires_a_page(rule: PageRule) -> None:
     events = properties("PagerFunction")["Events"].values()
     patterns = [event["Properties"]["Pattern"] for event in events if event["Type"] == "EventBridgeRule"]
-    received = [one for one in patterns if rule.event_type in one["detail-type"]]
+    complete = [one for one in patterns if "truncated" not in one.get("detail", {}).get("metadata", {})]
+    received = [one for one in complete if rule.event_type in one["detail-type"]]
     assert received
     for one in received:
         asked = one.get("detail", {}).get("data", {})
