@@ -8,8 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import yaml
+from lightkube import Client
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes import taints
@@ -24,6 +26,7 @@ from tests.contracts.aws import aws
 from tests.contracts.schedulers import OnEks, on_eks
 
 DEADLINE = START + timedelta(minutes=10)
+BETWEEN_CALLS = timedelta(seconds=30)
 OTHER = RunningInstance("i-00000000000000008", "ip-10-0-0-8.ec2.internal")
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
@@ -125,11 +128,13 @@ def test_eviction_waits_for_the_disruption_budget(eks: OnEks) -> None:
     assert eks.orchestrator.cordon(eks.member).ok
     held = eks.orchestrator.drain(eks.member, DEADLINE)
     assert held.failure is ProviderFailure.TIMEOUT
-    assert "ml/train-0 (eviction started)" in held.reason
-    assert "ml/train-1 (its disruption budget allows no eviction now)" in held.reason
+    assert held.reason.startswith("2 pods are still there: ml/train-0 ")
+    assert held.reason.count("(eviction started)") == 1
+    assert held.reason.count("(its disruption budget allows no eviction now)") == 1
     eks.clock.advance(timedelta(seconds=61))
     moved = eks.orchestrator.drain(eks.member, DEADLINE)
-    assert "ml/train-1 (eviction started)" in moved.reason
+    assert moved.reason.startswith("1 pods are still there: ")
+    assert "(eviction started)" in moved.reason
     eks.clock.advance(timedelta(seconds=61))
     assert eks.orchestrator.drain(eks.member, DEADLINE).ok
     assert {pod.node for pod in eks.cluster.running()} == {OTHER.name}
@@ -201,7 +206,19 @@ CHANGED = ApiStatusError(409, "Conflict", "the pod was changed")
 TWO_BUDGETS = ApiStatusError(500, "InternalError", "This pod has more than one PodDisruptionBudget")
 NO_WEBHOOK = ApiStatusError(500, "InternalError", "failed calling webhook: connection refused")
 INVALID = ApiStatusError(422, "Invalid", "the eviction is invalid")
-FORBIDDEN = ApiStatusError(403, "Forbidden", "an admission webhook denied the request")
+FORBIDDEN = ApiStatusError(
+    403, "Forbidden", 'pods "job-0" is forbidden: User "faultbridge" cannot create resource "pods/eviction"'
+)
+ETCD_FULL = ApiStatusError(500, "InternalError", "etcdserver: mvcc: database space exceeded")
+ETCD_SLOW = ApiStatusError(500, "InternalError", "etcdserver: request timed out")
+
+
+def denied(status: int) -> ApiStatusError:
+    """The denial of an admission webhook, which chooses the status."""
+    return ApiStatusError(status, "Denied", 'admission webhook "guard.example.com" denied the request: keep this pod')
+
+
+DENIALS = [denied(status) for status in (400, 401, 403, 404, 409, 429, 500, 503)]
 
 
 def refuse_evictions(monkeypatch: pytest.MonkeyPatch, *errors: ApiStatusError) -> None:
@@ -221,7 +238,9 @@ def start_jobs(eks: OnEks, *names: str) -> None:
         eks.cluster.start(Pod("ml", name, OnEks.NODE))
 
 
-@pytest.mark.parametrize("refusal", [OVERLOADED, UNAVAILABLE, CHANGED, TWO_BUDGETS, NO_WEBHOOK, INVALID, FORBIDDEN])
+@pytest.mark.parametrize(
+    "refusal", [OVERLOADED, UNAVAILABLE, CHANGED, TWO_BUDGETS, NO_WEBHOOK, ETCD_FULL, INVALID, FORBIDDEN, *DENIALS]
+)
 def test_the_failed_eviction_of_one_pod_does_not_stop_the_evictions_of_others(
     eks: OnEks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, refusal: ApiStatusError
 ) -> None:
@@ -234,7 +253,7 @@ def test_the_failed_eviction_of_one_pod_does_not_stop_the_evictions_of_others(
     assert [record.pod for record in caplog.records if record.message == "pod_not_evicted"] == ["ml/job-0"]  # type: ignore[attr-defined] # a field of the log line
 
 
-@pytest.mark.parametrize("refusal", [TWO_BUDGETS, NO_WEBHOOK, INVALID])
+@pytest.mark.parametrize("refusal", [TWO_BUDGETS, NO_WEBHOOK, INVALID, *DENIALS])
 def test_a_pod_that_can_never_be_evicted_is_an_answer_so_the_deadline_of_the_drain_applies(
     eks: OnEks, monkeypatch: pytest.MonkeyPatch, refusal: ApiStatusError
 ) -> None:
@@ -242,9 +261,24 @@ def test_a_pod_that_can_never_be_evicted_is_an_answer_so_the_deadline_of_the_dra
     refuse_evictions(monkeypatch, refusal)
     answer = eks.orchestrator.drain(eks.member, DEADLINE)
     assert (answer.failure, answer.inconclusive) == (ProviderFailure.TIMEOUT, False)
+    assert f"ml/job-0 (not evicted: Kubernetes, evicting ml/job-0: {refusal.message})" in answer.reason
 
 
-@pytest.mark.parametrize("refusal", [OVERLOADED, UNAVAILABLE, CHANGED])
+@pytest.mark.parametrize(
+    ("error", "inconclusive"), [(httpx2.ReadTimeout("timed out"), False), (httpx2.ConnectError("refused"), True)]
+)
+def test_an_eviction_that_times_out_is_an_answer_and_a_refused_connection_is_none(
+    eks: OnEks, monkeypatch: pytest.MonkeyPatch, error: Exception, *, inconclusive: bool
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    start_jobs(eks, "job-0", "job-1")
+    monkeypatch.setattr(Client, "create", fail)
+    assert eks.orchestrator.drain(eks.member, DEADLINE).inconclusive is inconclusive
+
+
+@pytest.mark.parametrize("refusal", [OVERLOADED, UNAVAILABLE, CHANGED, ETCD_FULL, ETCD_SLOW])
 def test_an_api_that_decides_about_no_pod_gives_no_answer(
     eks: OnEks, monkeypatch: pytest.MonkeyPatch, refusal: ApiStatusError
 ) -> None:
@@ -259,15 +293,36 @@ def test_a_missing_permission_to_evict_is_not_retriable(eks: OnEks, monkeypatch:
     assert eks.orchestrator.drain(eks.member, DEADLINE).failure is ProviderFailure.PERMISSION_DENIED
 
 
-def test_evictions_that_take_long_leave_time_for_the_step(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
+def evict_slowly(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> tuple[Kubernetes, list[str]]:
+    """A client of the API, and the pods whose evictions it requests: each fails after half of the time of a call."""
+    seconds, requested = [0.0], list[str]()
 
-    def evict_slowly(*_: object) -> None:
-        now[0] += MAX_EVICTING_SECONDS / 2
+    def fail_slowly(_: Cluster, __: str, name: str) -> None:
+        seconds[0] += MAX_EVICTING_SECONDS / 2
+        requested.append(name)
         raise NO_WEBHOOK
 
-    start_jobs(eks, "job-0", "job-1", "job-2")
-    monkeypatch.setattr(Cluster, "evict", evict_slowly)
+    monkeypatch.setattr(Cluster, "evict", fail_slowly)
     access = eks_access(eks.clients, str(eks.member.cluster.eks_cluster))
-    remaining = evict_all(Kubernetes(lambda: access, lambda: now[0]), OnEks.NODE, late=False)
-    assert [one.reason.partition(":")[0] for one in remaining] == ["not evicted", "not evicted", "not evicted yet"]
+    return Kubernetes(lambda: access, lambda: seconds[0]), requested
+
+
+def test_evictions_that_take_long_leave_time_for_the_step(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_jobs(eks, "job-0", "job-1", "job-2")
+    kubernetes, requested = evict_slowly(eks, monkeypatch)
+    remaining = {one.name: one.reason for one in evict_all(kubernetes, OnEks.NODE, START, DEADLINE)}
+    assert list(remaining) == ["ml/job-0", "ml/job-1", "ml/job-2"]
+    left = {name.removeprefix("ml/") for name, reason in remaining.items() if reason.startswith("not evicted yet")}
+    assert (len(requested), left) == (2, {"job-0", "job-1", "job-2"} - set(requested))
+
+
+def test_slow_evictions_do_not_delay_the_same_pods_in_the_next_call(
+    eks: OnEks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["job-0", "job-1", "job-2", "job-3"]
+    start_jobs(eks, *names)
+    kubernetes, requested = evict_slowly(eks, monkeypatch)
+    for number in range(2):
+        evict_all(kubernetes, OnEks.NODE, START + number * BETWEEN_CALLS, DEADLINE)
+    assert len(requested) == 4
+    assert sorted(requested) == names

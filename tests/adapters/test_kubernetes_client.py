@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 import pytest
 from lightkube import Client
 from lightkube.resources.core_v1 import Node
@@ -21,6 +22,7 @@ from faultbridge.adapters.kubernetes.client import (
     ApiRejection,
     InternalFailure,
     Kubernetes,
+    ReadTimedOut,
     eks_access,
 )
 from faultbridge.adapters.kubernetes.node_listing import EksNodeListing
@@ -156,6 +158,17 @@ def test_a_missing_permission_is_misconfigured_and_an_outage_is_transient(
 ) -> None:
     api.answers = [answer]
     with pytest.raises(error):
+        kubernetes.call("reading node a", read_node)
+
+
+def test_a_response_that_does_not_arrive_in_time_is_not_an_unreachable_api(
+    kubernetes: Kubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def get_late(*_: object, **__: object) -> Node:
+        raise httpx2.ReadTimeout("timed out")
+
+    monkeypatch.setattr(Client, "get", get_late)
+    with pytest.raises(ReadTimedOut, match="no response within 15 seconds"):
         kubernetes.call("reading node a", read_node)
 
 

@@ -285,6 +285,19 @@ def test_a_command_without_a_result_is_canceled_so_that_it_does_not_run_later(
     assert [record.message for record in caplog.records] == [decision]
 
 
+def test_throttled_calls_that_send_and_cancel_a_command_are_repeated() -> None:
+    pauses: list[float] = []
+    with stubbed("ssm") as (clients, stub), stubbed("ssm_no_retry") as (_, changes):
+        changes.add_client_error("send_command", "ThrottlingException")
+        changes.add_response("send_command", {"Command": {"CommandId": COMMAND}})
+        add_pending(stub)
+        changes.add_client_error("cancel_command", "ThrottlingException")
+        changes.add_response("cancel_command", {}, {"CommandId": COMMAND, "InstanceIds": [HEAD]})
+        with pytest.raises(Transient, match="gave no result"):
+            SsmHeadNode(clients, HEAD, pauses.append)(("scontrol", "update"))
+    assert len(pauses) == POLLS + 2
+
+
 def test_a_command_whose_status_cannot_be_read_is_canceled() -> None:
     with commands_without_end() as (head, stub):
         stub.add_client_error("get_command_invocation", "InternalServerError")
@@ -292,7 +305,7 @@ def test_a_command_whose_status_cannot_be_read_is_canceled() -> None:
             head(("scontrol", "update"))
 
 
-def test_a_command_ends_before_faultbridge_gives_it_up() -> None:
+def test_a_command_that_starts_at_once_ends_before_faultbridge_gives_it_up() -> None:
     assert SECONDS < POLLS * PAUSE
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.adapters.compute import ssm_commands
-from faultbridge.adapters.compute.ssm_commands import COMMENT_CHARACTERS
+from faultbridge.adapters.compute.ssm_commands import COMMENT_CHARACTERS, THROTTLE_RETRY
 from faultbridge.domain.cases import RepairAction
-from tests.adapters.stubs import served
+from tests.adapters.stubs import client_error, served
 
 CASE = "c-abcdefghijklmnopqrstuvwxyz"
 INSTANCE = "i-0123456789abcdef0"
@@ -58,3 +61,48 @@ def test_different_tokens_have_different_comments_within_the_limit(tokens: list[
     one, other = (ssm_commands.comment_of(token) for token in tokens)
     assert one != other
     assert max(len(one), len(other)) <= COMMENT_CHARACTERS
+
+
+class FailingRunCommand(FakeRunCommand):
+    """SSM Run Command (fake) that refuses the first calls with these errors."""
+
+    def __init__(self, *errors: ClientError) -> None:
+        super().__init__()
+        self.errors = list(errors)
+
+    def send_command(self, **call: Any) -> dict[str, Any]:
+        if self.errors:
+            raise self.errors.pop(0)
+        return super().send_command(**call)
+
+
+def test_a_throttled_command_is_sent_again_after_growing_pauses(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="faultbridge")
+    pauses: list[float] = []
+    retry = replace(THROTTLE_RETRY, sleep=pauses.append, jitter=lambda: 1.0)
+    fake = FailingRunCommand(client_error("ThrottlingException"), client_error("Unknown", status=429))
+    with served("ssm_no_retry", fake) as clients:
+        ssm_commands.send(clients.ssm_no_retry, INSTANCE, CASE, ("true",), seconds=1, retry=retry)
+    assert len(fake.commands) == 1
+    assert pauses == [0.2, 0.4]
+    assert [record.message for record in caplog.records] == ["command_throttled"] * 2
+
+
+@pytest.mark.parametrize(
+    ("error", "unused"),
+    [(client_error("InternalServerError", status=500), 8), (client_error("ThrottlingException"), 5)],
+)
+def test_a_command_that_may_have_been_sent_is_never_sent_again_and_a_throttled_one_at_most_three_times(
+    error: ClientError, unused: int
+) -> None:
+    fake = FailingRunCommand(*[error] * 9)
+    with served("ssm_no_retry", fake) as clients, pytest.raises(ClientError, match="words"):
+        ssm_commands.send(
+            clients.ssm_no_retry,
+            INSTANCE,
+            CASE,
+            ("true",),
+            seconds=1,
+            retry=replace(THROTTLE_RETRY, sleep=lambda _: None),
+        )
+    assert len(fake.errors) == unused

@@ -11,6 +11,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from faultbridge.adapters.compute import ssm_restart
+from faultbridge.adapters.compute.ssm_commands import THROTTLE_RETRY
 from faultbridge.adapters.compute.ssm_restart import SsmRestarter
 from faultbridge.domain.cases import RepairAction
 from faultbridge.ports import ProviderFailure, Restart, RestartState
@@ -64,21 +65,23 @@ def test_without_a_response_the_state_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "failure"),
+    ("error", "failure", "calls"),
     [
-        (client_error("InvalidInstanceId"), ProviderFailure.NOT_FOUND),
-        (client_error("AccessDeniedException"), ProviderFailure.PERMISSION_DENIED),
-        (client_error("ThrottlingException"), ProviderFailure.THROTTLED),
-        (ReadTimeoutError(endpoint_url="https://ssm"), ProviderFailure.AMBIGUOUS),
+        (client_error("InvalidInstanceId"), ProviderFailure.NOT_FOUND, 1),
+        (client_error("AccessDeniedException"), ProviderFailure.PERMISSION_DENIED, 1),
+        (client_error("ThrottlingException"), ProviderFailure.THROTTLED, THROTTLE_RETRY.attempts),
+        (ReadTimeoutError(endpoint_url="https://ssm"), ProviderFailure.AMBIGUOUS, 1),
     ],
 )
-def test_a_failed_call_gives_the_reason_and_is_not_retried(error: Exception, failure: ProviderFailure) -> None:
+def test_a_failed_call_gives_the_reason_and_is_retried_only_if_it_was_throttled(
+    error: Exception, failure: ProviderFailure, calls: int
+) -> None:
     requests: list[Any] = []
     with stubbed("ssm") as (_, stub):
         stub.add_response("list_commands", {"Commands": []}, {"InstanceId": INSTANCE})
         with failing("ssm_no_retry", error, requests) as clients:
             assert SsmRestarter(clients).restart(RepairAction.RESET_GPU, INSTANCE, TOKEN).failure is failure
-    assert len(requests) == 1
+    assert len(requests) == calls
 
 
 class Host:

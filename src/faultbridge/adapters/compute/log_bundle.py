@@ -16,6 +16,7 @@ from faultbridge.adapters.aws.errors import code_of, translated
 from faultbridge.adapters.compute import ssm_commands
 from faultbridge.adapters.compute.ssm_commands import RUNNING, UNFINISHED
 from faultbridge.ports import Bundle, BundleState
+from faultbridge.retry import Retry
 
 SECONDS = 300
 SIGNED_SECONDS = 900
@@ -82,7 +83,8 @@ class SsmLogCollector:
     def _send(self, instance_id: str, command_token: str, key: str) -> str:
         """Send the script that collects and uploads the logs; returns the id of the SSM command."""
         lines = script(self.presigned_url(key))
-        return ssm_commands.send(self._ssm, instance_id, command_token, lines, seconds=SECONDS)
+        # One attempt here, because this client itself retries a throttled call.
+        return ssm_commands.send(self._ssm, instance_id, command_token, lines, seconds=SECONDS, retry=Retry(1))
 
     def presigned_url(self, key: str) -> str:
         """Return a URL that accepts uploads to one S3 key for 15 minutes."""

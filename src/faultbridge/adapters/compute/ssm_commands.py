@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from faultbridge.adapters.aws.errors import code_of
+from faultbridge.adapters.aws.errors import code_of, is_throttle
+from faultbridge.log import log_cause
+from faultbridge.retry import Retry
 
 DOCUMENT = "AWS-RunShellScript"
 # GetCommandInvocation truncates the output to this length.
@@ -16,10 +18,15 @@ OUTPUT_CHARACTERS = 24_000
 DELIVERY_SECONDS = 600
 COMMENT_CHARACTERS = 100
 
+THROTTLE_RETRY = Retry(4, first_seconds=0.2)
+"""Attempts of a call that SSM throttles. SSM did nothing for a throttled call, so a further attempt repeats nothing."""
+
 # Status details of a command that did not run to completion.
 UNFINISHED = frozenset({"DeliveryTimedOut", "ExecutionTimedOut", "Terminated", "Undeliverable"})
 RUNNING = frozenset({"Pending", "InProgress", "Delayed", "Cancelling"})
 NO_INVOCATION = frozenset({"InvalidCommandId", "InvalidInstanceId", "InvocationDoesNotExist"})
+
+T = TypeVar("T")
 
 
 def comment_of(token: str) -> str:
@@ -67,24 +74,34 @@ def send(
     delivery_seconds: int = DELIVERY_SECONDS,
     output: Mapping[str, str] | None = None,
     others: Sequence[str] = (),
+    retry: Retry = THROTTLE_RETRY,
 ) -> str:
     """Send a shell script to an instance, with a time limit in seconds; returns the command id.
 
-    `ssm` should be a client that never retries, because SSM runs the script of each call that it receives. `script`
-    contains the lines of the script. SSM does not start it after `delivery_seconds`, of which it accepts at least 30.
-    `output` contains the parameters of `SendCommand` that name an S3 bucket
-    and prefix for the complete output; None if SSM stores no output there. The instances in `others` run the same
-    command.
+    `ssm` should be a client that never retries, because SSM runs the script of each call that it accepts. Only a
+    throttled call is repeated, as `retry` defines. `script` contains the lines of the script. SSM does not start it
+    after `delivery_seconds`, of which it accepts at least 30. `output` contains the parameters of `SendCommand` that
+    name an S3 bucket and prefix for the complete output; None if SSM stores no output there. The instances in `others`
+    run the same command.
     """
-    answer = ssm.send_command(
-        InstanceIds=[instance_id, *others],
-        DocumentName=DOCUMENT,
-        Comment=comment_of(token),
-        TimeoutSeconds=delivery_seconds,
-        Parameters={"commands": list(script), "executionTimeout": [str(seconds)]},
-        **(output or {}),
-    )
-    return str(answer["Command"]["CommandId"])
+
+    def call() -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = ssm.send_command(
+            InstanceIds=[instance_id, *others],
+            DocumentName=DOCUMENT,
+            Comment=comment_of(token),
+            TimeoutSeconds=delivery_seconds,
+            Parameters={"commands": list(script), "executionTimeout": [str(seconds)]},
+            **(output or {}),
+        )
+        return answer
+
+    return str(_repeated_if_throttled(call, retry, instance_id)["Command"]["CommandId"])
+
+
+def cancel(ssm: Any, instance_id: str, command: str, retry: Retry = THROTTLE_RETRY) -> None:  # noqa: ANN401 - the stubs' type exists only for type checkers
+    """Cancel a command on an instance; only a throttled call is repeated, as `retry` defines."""
+    _repeated_if_throttled(lambda: ssm.cancel_command(CommandId=command, InstanceIds=[instance_id]), retry, instance_id)
 
 
 def invocation(ssm: Any, instance_id: str, command: str) -> Mapping[str, Any] | None:  # noqa: ANN401 - the stubs' type exists only for type checkers
@@ -101,3 +118,18 @@ def invocation(ssm: Any, instance_id: str, command: str) -> Mapping[str, Any] | 
 def details_of(found: Mapping[str, Any]) -> str:
     """Return the status details of a command invocation, without spaces, such as `DeliveryTimedOut`."""
     return str(found.get("StatusDetails", "")).replace(" ", "")
+
+
+def _repeated_if_throttled(call: Callable[[], T], retry: Retry, instance_id: str) -> T:
+    """Make a call, and repeat it if SSM throttles it; any other error is raised immediately."""
+
+    def log(attempt: int, error: Exception, pause: float) -> None:
+        reason, seconds = str(error), round(pause, 3)
+        log_cause("command_throttled", reason=reason, instance_id=instance_id, attempt=attempt, pause_seconds=seconds)
+
+    return retry(
+        call,
+        retry_on=ClientError,
+        retry_if=lambda error: isinstance(error, ClientError) and is_throttle(error),
+        on_retry=log,
+    )

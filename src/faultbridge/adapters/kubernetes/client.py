@@ -67,7 +67,11 @@ class ApiRejection(FaultbridgeError):  # noqa: N818 - named like the other error
 
 
 class InternalFailure(Transient):
-    """The Kubernetes API answered with HTTP 500, for example because an admission webhook does not respond."""
+    """The Kubernetes API answered with HTTP 500, because an admission webhook or etcd failed, for example."""
+
+
+class ReadTimedOut(Transient):
+    """The Kubernetes API accepted the connection, but did not answer the request in time."""
 
 
 class Unauthorized(Misconfigured):
@@ -89,10 +93,10 @@ class Kubernetes:
     def call(self, action: str, request: Callable[[Client], T]) -> T:
         """Make one API request; `action` describes it in error texts.
 
-        Raises Transient after HTTP 410, a server error, a refusal because of load or an incomplete response,
-        Misconfigured if the permission is missing, and ApiRejection after any other rejection. After Unauthorized, the
-        request is retried once with a new token, because the AWS credentials that signed the token may have been
-        renewed.
+        Raises Transient after HTTP 410, a server error, a refusal because of load or an incomplete response (its
+        subclass ReadTimedOut if no response arrives in time), Misconfigured if the permission is missing, and
+        ApiRejection after any other rejection. After Unauthorized, the request is retried once with a new token,
+        because the AWS credentials that signed the token may have been renewed.
         """
         return RETRY_ONCE(
             lambda: self._call_once(action, request),
@@ -124,6 +128,8 @@ class Kubernetes:
             return request(self._current_client())
         except ApiError as error:
             raise _converted(action, error) from error
+        except httpx2.ReadTimeout as error:
+            raise ReadTimedOut(f"Kubernetes, {action}: no response within {READ_SECONDS} seconds") from error
         except (httpx2.HTTPError, MsgspecError) as error:
             raise Transient(f"Kubernetes, {action}: no complete response: {error}") from error
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from datetime import datetime
+from hashlib import sha256
 from http import HTTPStatus
 
 from lightkube import Client
@@ -16,6 +17,7 @@ from faultbridge.adapters.kubernetes.client import (
     ApiRejection,
     InternalFailure,
     Kubernetes,
+    ReadTimedOut,
     Unauthorized,
 )
 from faultbridge.dataclass import dataclass
@@ -30,6 +32,12 @@ FINISHED = frozenset({"Succeeded", "Failed"})
 MAX_LISTED = 5
 MAX_EVICTING_SECONDS = 20.0
 """After this time, a call starts no further eviction: an admission webhook can delay each one by its time-out."""
+
+FAILURES_OF_ONE_POD = ("more than one PodDisruptionBudget", "failed calling webhook")
+"""Texts of an HTTP 500 that is about one pod. Any other 500 is a failure of the API itself, such as one of etcd."""
+
+DENIAL = ("admission webhook", "denied the request")
+"""The texts in each denial by an admission webhook. The webhook chooses the HTTP status of the denial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +71,9 @@ class _Evictions:
             return "not evicted yet: the evictions of other pods took too long"
         try:
             self._request(metadata)
-        except Unauthorized:
-            raise
         except FaultbridgeError as error:
+            if isinstance(error, Unauthorized) and not _is_denial(error):
+                raise
             return self._reason(metadata, error)
         self.answered = True
         return "eviction started"
@@ -89,7 +97,7 @@ class _Evictions:
             self.answered = True
         else:
             self.failure = error
-        if isinstance(error, ApiRejection) and error.status == HTTPStatus.NOT_FOUND:
+        if _is_gone(error):
             return ""
         if isinstance(error, ApiRejection) and BUDGET in error.reasons:
             return "its disruption budget allows no eviction now"
@@ -97,21 +105,26 @@ class _Evictions:
         return f"not evicted: {error}"
 
 
-def evict_all(kubernetes: Kubernetes, node: str, *, late: bool) -> list[RemainingPod]:
+def evict_all(kubernetes: Kubernetes, node: str, now: datetime, deadline: datetime) -> list[RemainingPod]:
     """Evict the pods of a node within their disruption budgets; returns the pods that still run.
 
-    DaemonSet pods, static pods and finished pods are ignored. If `late` is True, the deadline of the drain has passed,
-    and no further pod is evicted. Raises the failure of an eviction only if the API decided about no pod.
+    DaemonSet pods, static pods and finished pods are ignored. After the deadline, no further pod is evicted. The order
+    of the evictions depends on `now`, so that slow evictions do not delay the same pods in each call. Raises the
+    failure of an eviction only if the API decided about no pod.
     """
 
     def read(client: Client) -> tuple[Pod, ...]:
         return tuple(client.list(Pod, namespace="*", fields={"spec.nodeName": node}, chunk_size=PAGE))
 
     pods = kubernetes.call(f"listing the pods of {node}", read)
+    leaving = {_name_of(one): one for pod in pods if (one := pod.metadata) is not None and _must_leave(pod, one)}
     evictions = _Evictions(kubernetes, kubernetes.monotonic() + MAX_EVICTING_SECONDS)
-    remaining = list(_remaining(evictions, pods, late=late))
+    reasons = {
+        name: _reason_to_remain(evictions, leaving[name], late=now >= deadline)
+        for name in sorted(leaving, key=lambda name: _position(name, now))
+    }
     evictions.raise_if_unanswered()
-    return remaining
+    return [RemainingPod(name, reasons[name]) for name in leaving if reasons[name]]
 
 
 def describe(pods: list[RemainingPod]) -> str:
@@ -121,22 +134,19 @@ def describe(pods: list[RemainingPod]) -> str:
     return f"{len(pods)} pods are still there: {names}{more}"
 
 
-def _remaining(evictions: _Evictions, pods: tuple[Pod, ...], *, late: bool) -> Iterator[RemainingPod]:
-    """Evict the pods that must leave the node, and yield each pod that still runs.
+def _position(name: str, now: datetime) -> bytes:
+    """Return the sort key of a pod, which gives the pods of a node another order at another time."""
+    return sha256(f"{now.isoformat()} {name}".encode()).digest()
 
-    If `late` is True, the deadline of the drain has passed, and no further pod is evicted.
+
+def _reason_to_remain(evictions: _Evictions, metadata: ObjectMeta, *, late: bool) -> str:
+    """Evict a pod that must leave the node; returns the reason why it still runs, or an empty text if it is gone.
+
+    If `late` is True, the deadline of the drain has passed, and the pod is not evicted.
     """
-    for pod in pods:
-        metadata = pod.metadata
-        if metadata is None or not _must_leave(pod, metadata):
-            continue
-        name = _name_of(metadata)
-        if metadata.deletionTimestamp is not None:
-            yield RemainingPod(name, "terminating")
-        elif late:
-            yield RemainingPod(name, "not evicted after the deadline")
-        elif reason := evictions.evict(metadata):
-            yield RemainingPod(name, reason)
+    if metadata.deletionTimestamp is not None:
+        return "terminating"
+    return "not evicted after the deadline" if late else evictions.evict(metadata)
 
 
 def _must_leave(pod: Pod, metadata: ObjectMeta) -> bool:
@@ -153,12 +163,25 @@ def _must_leave(pod: Pod, metadata: ObjectMeta) -> bool:
 def _is_decision(error: FaultbridgeError) -> bool:
     """Return whether the API decided about the pod.
 
-    No response, a refusal because of load or a conflict, and a missing permission are no decisions about a pod. HTTP
-    500 is one: the API answers so for a pod with two disruption budgets, and if an admission webhook fails.
+    No connection, a refusal because of load or a conflict, a failure of the API itself and a missing permission are no
+    decisions about a pod. A response that does not arrive in time is one, because the API has just listed the pods: an
+    admission webhook may delay the response for longer than Faultbridge waits.
     """
-    if isinstance(error, ApiRejection):
-        return error.status != HTTPStatus.CONFLICT
-    return isinstance(error, InternalFailure)
+    if isinstance(error, InternalFailure):
+        return _is_denial(error) or any(text in str(error) for text in FAILURES_OF_ONE_POD)
+    if isinstance(error, ApiRejection) and error.status != HTTPStatus.CONFLICT:
+        return True
+    return isinstance(error, ReadTimedOut) or _is_denial(error)
+
+
+def _is_denial(error: FaultbridgeError) -> bool:
+    """Return whether an admission webhook denied the eviction, with any HTTP status."""
+    return all(text in str(error) for text in DENIAL)
+
+
+def _is_gone(error: FaultbridgeError) -> bool:
+    """Return whether the eviction failed because the pod does not exist."""
+    return isinstance(error, ApiRejection) and error.status == HTTPStatus.NOT_FOUND and not _is_denial(error)
 
 
 def _name_of(metadata: ObjectMeta) -> str:

@@ -88,7 +88,7 @@ class EksOrchestrator:
         found = client.find(node)
         if found is None:
             return CallResult(reason="not a node of the cluster: no pods to drain")
-        remaining = evict_all(client.api, name_of(found), late=self._clock.now() >= deadline)
+        remaining = evict_all(client.api, name_of(found), self._clock.now(), deadline)
         return (
             CallResult(ProviderFailure.TIMEOUT, describe(remaining))
             if remaining

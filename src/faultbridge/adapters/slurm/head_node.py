@@ -6,6 +6,7 @@ import logging
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
@@ -32,6 +33,7 @@ class SsmHeadNode:
 
     def __init__(self, clients: Clients, instance_id: str, sleep: Callable[[float], None] = time.sleep) -> None:
         self._clients, self._instance_id, self._sleep = clients, instance_id, sleep
+        self._retry = replace(ssm_commands.THROTTLE_RETRY, sleep=sleep)
 
     def __call__(self, command: Sequence[str]) -> Output:
         """Run one command on the head node, with each argument quoted, and return its result.
@@ -63,6 +65,7 @@ class SsmHeadNode:
             script,
             seconds=SECONDS,
             delivery_seconds=DELIVERY_SECONDS,
+            retry=self._retry,
         )
 
     def _result(self, sent: str) -> Mapping[str, Any] | None:
@@ -78,8 +81,9 @@ class SsmHeadNode:
         """Cancel a command that gave no result; a failure is only logged, because SSM also limits its time."""
         try:
             with translated(f"canceling {name} on {self._instance_id}"):
-                # One attempt: each further one would take more of the function's time.
-                self._clients.ssm_no_retry.cancel_command(CommandId=sent, InstanceIds=[self._instance_id])
+                # The client without retries: after an outage, each further attempt would take more of the
+                # function's time.
+                ssm_commands.cancel(self._clients.ssm_no_retry, self._instance_id, sent, self._retry)
         except FaultbridgeError as error:
             decision, reason, level = "slurm_command_not_canceled", str(error), logging.WARNING
         else:
