@@ -360,7 +360,7 @@ def test_a_log_line_is_sent_at_once_and_takes_the_waiting_probe_output_along(tmp
     assert not sender.send_due(), "the next probe output waits again"
 
 
-def test_a_record_that_the_queue_did_not_accept_makes_no_other_record_due_until_its_pause_is_over(tmp_path):
+def test_a_record_that_the_queue_did_not_accept_is_sent_again_after_its_pause_and_makes_no_other_record_due(tmp_path):
     outbox, sender, transport, clock = sharing(tmp_path)
     transport.throttled = {"r-1"}
     outbox.store(record(1))
@@ -372,7 +372,7 @@ def test_a_record_that_the_queue_did_not_accept_makes_no_other_record_due_until_
     transport.throttled = set()
     clock.advance(MIN_BACKOFF_SECONDS)
     assert sender.send_due()
-    assert (transport.calls, outbox.waiting) == (2, 0)
+    assert (transport.calls, outbox.waiting) == (2, 1), "the probe output waits for others"
 
 
 def test_a_heartbeat_that_was_accepted_is_not_repeated_because_a_record_of_its_call_was_not(tmp_path):

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from faultbridge.agent.delivery.outbox import Outbox
+from faultbridge.agent.delivery.postponed import MAX_ACCESS_BACKOFF_SECONDS, Failure, PostponedRecords
 from faultbridge.agent.delivery.quarantine_notice import QuarantineNotice
-from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker
+from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker, Wait
 from faultbridge.agent.delivery.sender import Sender
 from faultbridge.agent.delivery.service_clock import ServiceClock
 from faultbridge.agent.delivery.signing import Call, Credentials
@@ -32,30 +33,32 @@ class Site:
     def __init__(self, folder: Path, refuse) -> None:
         self.clock, self.refuse = ManualClock(), refuse
         self.accepted: list[str] = []
-        self.calls = 0
+        self.calls = self.object_calls = self.heartbeats = 0
         keys = Credentials("A", "S", "T")
         transport = AwsTransport(
             "https://sqs.us-east-1.amazonaws.com/1/q", "bkt", "us-east-1", lambda: keys, ServiceClock(self.clock),
             http_call=self._call, environment={},
         )  # fmt: skip
         self.outbox = Outbox(Spool(folder, 64 << 20))
-        notice = QuarantineNotice(PACKER, self.outbox, self.clock)
+        self.notice = QuarantineNotice(PACKER, self.outbox, self.clock)
         self.sender = Sender(
-            self.outbox, transport, self.clock, self._heartbeat, random=random.Random(1), report=notice
+            self.outbox, transport, self.clock, self._heartbeat, random=random.Random(1), report=self.notice
         )
 
     def _heartbeat(self) -> OutgoingRecord:
+        self.heartbeats += 1
         return self.pack("heartbeat", b'{"heartbeat":1}')
 
     def _call(self, call: Call, _headers: object) -> HttpResponse:
         self.calls += 1
+        self.object_calls += ".s3." in call.url
         refused = self.refuse(call)
         if refused is None and ".s3." not in call.url:
             self.accepted += [entry["MessageBody"] for entry in json.loads(call.body)["Entries"]]
         return refused or ACCEPTED
 
-    def pack(self, source: str, body: bytes) -> OutgoingRecord:
-        record = PACKER.pack(source, body, self.clock.now())
+    def pack(self, source: str, body: bytes, wait: Wait = Wait.NONE) -> OutgoingRecord:
+        record = PACKER.pack(source, body, self.clock.now(), wait=wait)
         assert record is not None
         return record
 
@@ -201,8 +204,65 @@ def test_a_bucket_that_refuses_access_postpones_its_records_and_gets_them_after_
     site.run(HOUR)
     assert (len(site.bodies("kernel-log")), site.outbox.waiting, site.outbox.quarantined) == (20, 1, 0)
     down[0] = False
-    site.run(2 * MINUTE)
+    site.run(int(MAX_ACCESS_BACKOFF_SECONDS) + MINUTE)
     assert (len(site.bodies("nvidia-smi-xml")), site.outbox.waiting) == (1, 0)
+
+
+def test_a_bucket_that_refuses_access_gets_few_calls_for_each_record(tmp_path):
+    site = Site(tmp_path, s3_denies)
+    site.store(*(site.large() for _ in range(3)))
+    site.run(HOUR)
+    assert site.object_calls <= 3 * 20
+    before = site.object_calls
+    site.run(HOUR)
+    assert site.object_calls - before <= 3 * 8
+
+
+def test_the_pauses_of_a_record_send_neither_held_records_nor_an_early_heartbeat(tmp_path):
+    site = Site(tmp_path, s3_denies)
+    site.sender.heartbeat_seconds = site.sender.hold_seconds = 200
+    site.store(site.large())
+    site.run(1)
+    site.store(site.pack("kernel-log", b"NVRM: Xid 31", Wait.HOLD))
+    site.run(100)
+    assert site.object_calls > 5
+    assert (site.bodies("kernel-log"), site.heartbeats) == ([], 1)
+
+
+def test_a_new_line_is_sent_before_records_whose_pauses_are_over(tmp_path):
+    site = Site(tmp_path, s3_denies)
+    site.store(*(site.large() for _ in range(30)))
+    site.run(MINUTE)
+    site.clock.advance(MAX_ACCESS_BACKOFF_SECONDS)
+    before = site.object_calls
+    site.store(site.pack("kernel-log", b"NVRM: Xid 79"))
+    site.sender.send_due()
+    assert (len(site.bodies("kernel-log")), site.object_calls) == (1, before)
+
+
+def test_only_a_refusal_puts_a_record_into_quarantine_that_was_refused_often_before():
+    records = PostponedRecords(random.Random(1))
+    for _ in range(5):
+        assert not records.add("1", 0.0, Failure.REFUSAL, 0), "the queue accepted no other record"
+    assert not records.add("1", 0.0, Failure.OTHER, 1)
+    assert not records.add("1", 0.0, Failure.ACCESS, 1)
+    assert records.add("1", 0.0, Failure.REFUSAL, 1)
+
+
+def test_a_record_in_memory_that_gets_another_name_on_disk_is_sent_again_and_no_name_remains(tmp_path):
+    site = Site(tmp_path, s3_denies)
+    held = site.large()
+    site.outbox.hold_in_memory(held)
+    site.run(1)
+    assert site.outbox.is_safe(held)
+    site.run(HOUR // 2)
+    site.refuse = lambda _call: None
+    site.run(int(MAX_ACCESS_BACKOFF_SECONDS) + MINUTE)
+    assert len(site.bodies("nvidia-smi-xml")) == 1
+    changed = site.pack("nvidia-smi-xml", b"<changed/>", Wait.SHORT)
+    site.store(changed)
+    site.run(20)
+    assert len(site.bodies("nvidia-smi-xml")) == 2
 
 
 def test_a_record_that_waits_for_the_access_to_the_bucket_is_reported_as_a_notice_of_the_node(tmp_path):
@@ -217,12 +277,25 @@ def test_a_record_that_waits_for_the_access_to_the_bucket_is_reported_as_a_notic
 
 def test_records_that_wait_for_the_access_to_the_bucket_leave_disk_space_for_probe_output(tmp_path):
     site = Site(tmp_path, s3_denies)
-    site.outbox = site.sender.outbox = Outbox(Spool(tmp_path, 4 << 20))
+    site.outbox = site.sender.outbox = site.notice.outbox = Outbox(Spool(tmp_path, 4 << 20))
     while site.outbox.store_repeatable(site.large()):
         pass
     site.run(10 * MINUTE)
     assert site.outbox.store_repeatable(site.lines(1)[0])
     assert site.outbox.quarantined > 0
+    (notice,) = site.bodies("faultbridge")
+    assert b"a record cannot be sent and is kept on the node" in notice
+
+
+def test_a_notice_that_the_disk_has_no_room_for_is_stored_when_the_next_record_is_refused(tmp_path):
+    site = Site(tmp_path, s3_refuses)
+    full = Outbox(Spool(tmp_path / "full", 0))
+    site.notice.outbox = full
+    site.notice("first")
+    assert full.dropped == 1
+    site.notice.outbox = site.outbox
+    site.notice("second")
+    assert site.outbox.waiting == 1
 
 
 def test_a_bucket_that_does_not_respond_postpones_its_records_and_stops_no_others(tmp_path):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 
 from faultbridge.agent.delivery.records import OutgoingRecord, Wait
-from faultbridge.agent.delivery.spool import Spool, SpoolFull
+from faultbridge.agent.delivery.spool import Spool, SpoolFull, every_name
 
 MAX_IN_MEMORY = 6
 REPEATABLE_SHARE = 0.5
@@ -105,18 +105,18 @@ class Outbox:
         return False
 
     def next_batch(
-        self, max_records: int, max_bytes: int, skip: Container[str] = ()
+        self, max_records: int, max_bytes: int, selects: Callable[[str], bool] = every_name
     ) -> list[tuple[str, OutgoingRecord]]:
         """Return the records to send next, each with its name in the outbox.
 
-        Records whose names are in `skip` are left out. A record that is kept in memory is returned first and alone.
-        Otherwise the batch is within `max_records` and `max_bytes`, but the first record alone may be larger than
-        `max_bytes`.
+        Only records whose names `selects` returns True for are returned. A record that is kept in memory is returned
+        first and alone. Otherwise the batch is within `max_records` and `max_bytes`, but the first record alone may be
+        larger than `max_bytes`.
         """
         with self._lock:
-            held = [(name, record) for name, (record, _) in self._in_memory.items() if name not in skip][:1]
+            held = [(name, record) for name, (record, _) in self._in_memory.items() if selects(name)][:1]
             self._in_flight = {name for name, _ in held}
-        return held or self.spool.oldest(max_records, max_bytes, skip)
+        return held or self.spool.oldest(max_records, max_bytes, selects)
 
     def quarantine(self, name: str, reason: str) -> bool:
         """Stop sending a record that AWS refuses, and keep the record on disk if possible.

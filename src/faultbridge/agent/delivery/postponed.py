@@ -3,10 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from random import Random
 
+from faultbridge.agent.delivery.transport_contract import AccessRefused, RecordRefused, SendFailed
+
 MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 60.0
+MAX_ACCESS_BACKOFF_SECONDS = 900.0
+"""Longest pause of a record whose bucket refuses access, which may last for weeks: each attempt sends the record."""
+
 MAX_REFUSALS = 3
+
+
+class Failure(Enum):
+    """Why a record could not be sent."""
+
+    REFUSAL = "refusal"
+    ACCESS = "access"
+    OTHER = "other"
+
+
+def failure_of(error: SendFailed, *, fills_disk: bool = False) -> Failure:
+    """Return the failure of a record whose call raised `error`.
+
+    If the waiting records use too much of the disk (`fills_disk`), refused access counts as a refusal of the record.
+    """
+    if isinstance(error, RecordRefused):
+        return Failure.REFUSAL
+    if isinstance(error, AccessRefused):
+        return Failure.REFUSAL if fills_disk else Failure.ACCESS
+    return Failure.OTHER
+
+
+_LONGEST_PAUSES = {Failure.ACCESS: MAX_ACCESS_BACKOFF_SECONDS}
 
 
 @dataclass(slots=True)
@@ -28,37 +57,43 @@ class PostponedRecords:
         """Return the number of postponed records."""
         return len(self._records)
 
-    def paused(self, now: float) -> set[str]:
-        """Return the names of the records that must not be sent again yet."""
-        return {name for name, record in self._records.items() if now < record.retry_at}
+    def __contains__(self, name: str) -> bool:
+        """Return whether a record is postponed."""
+        return name in self._records
 
-    def add(self, name: str, now: float, *, refused: bool, sent: int) -> bool:
+    def due(self, now: float) -> set[str]:
+        """Return the names of the records that may be sent again, because their pauses are over."""
+        return {name for name, record in self._records.items() if record.retry_at <= now}
+
+    def add(self, name: str, now: float, failure: Failure, sent: int) -> bool:
         """Postpone a record that could not be sent. Returns True if the record must never be sent again.
 
-        A record must never be sent again if AWS refused it at least three times, and accepted another record after the
-        first failure of this record. `refused` is True if this failure counts as such a refusal, and False if the call
-        failed for another reason, such as a missing permission. `sent` is the number of records that the queue has
-        accepted so far.
+        A record must never be sent again if AWS refuses it for at least the third time, and has accepted another record
+        since the first failure of this record. Only a `REFUSAL` counts as such a refusal. `sent` is the number of
+        records that the queue has accepted so far.
         """
         record = self._records.setdefault(name, _Record(now, 0, 0, sent))
         record.tries += 1
-        record.refusals += refused
-        record.retry_at = now + pause_after(record.tries, self.random)
-        return record.refusals >= MAX_REFUSALS and sent > record.sent_before
+        record.refusals += failure is Failure.REFUSAL
+        record.retry_at = now + pause_after(
+            record.tries, self.random, _LONGEST_PAUSES.get(failure, MAX_BACKOFF_SECONDS)
+        )
+        return failure is Failure.REFUSAL and record.refusals >= MAX_REFUSALS and sent > record.sent_before
 
     def tries(self, name: str) -> int:
         """Return how often a postponed record could not be sent."""
         return self._records[name].tries
 
-    def remove(self, name: str) -> None:
-        """Remove a record that was sent, or that will not be sent again."""
-        self._records.pop(name, None)
+    def remove(self, *names: str) -> None:
+        """Remove records that were sent, or that will not be sent again."""
+        for name in names:
+            self._records.pop(name, None)
 
 
-def pause_after(tries: int, random: Random) -> float:
+def pause_after(tries: int, random: Random, max_seconds: float = MAX_BACKOFF_SECONDS) -> float:
     """Return a random pause in seconds before the next attempt, after `tries` failures.
 
-    The pause doubles with each failure, up to a minute.
+    The pause doubles with each failure, up to `max_seconds`.
     """
-    longest = min(MIN_BACKOFF_SECONDS * 2 ** min(tries, 8), MAX_BACKOFF_SECONDS)
+    longest = min(MIN_BACKOFF_SECONDS * 2 ** min(tries, 10), max_seconds)
     return random.uniform(longest / 2, longest)

@@ -20,7 +20,8 @@ class QuarantineNotice:
     """Stores at most one quarantine notice per hour.
 
     AWS may refuse a notice too. Without this limit, each refused notice would cause another notice. Heartbeats contain
-    the number of all refused records.
+    the number of all refused records. A notice that the disk has no room for is counted as dropped, and does not delay
+    the next notice.
     """
 
     packer: RecordPacker
@@ -32,7 +33,7 @@ class QuarantineNotice:
         """Store a notice with this text, unless a notice was stored less than an hour ago."""
         if self.clock.monotonic() - self._stored_at < INTERVAL_SECONDS:
             return
-        self._stored_at, at = self.clock.monotonic(), self.clock.now()
+        at = self.clock.now()
         notice = {
             "kind": "fault",
             "source": SOURCE,
@@ -45,5 +46,8 @@ class QuarantineNotice:
             "evidence": text[:MAX_TEXT],
         }
         record = self.packer.pack(SOURCE, json.dumps(notice).encode() + b"\n", at, wait=Wait.SHORT)
-        if record is not None:
-            self.outbox.store_repeatable(record)
+        # Not `store_repeatable`: records that wait for access are quarantined when probe output has no room.
+        if record is not None and self.outbox.store(record):
+            self._stored_at = self.clock.monotonic()
+        else:
+            self.outbox.dropped += 1

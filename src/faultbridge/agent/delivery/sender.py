@@ -5,20 +5,21 @@ the heartbeat if the heartbeat is due soon, so that few calls contain only a hea
 
 A record that cannot be sent does not stop other records: it is sent again later. It is put into quarantine when the
 queue refuses its content, or after three refusals while other records are accepted. A bucket that refuses access
-counts as a refusal of a record only while the waiting records use too much of the disk.
+counts as a refusal of a record only while the waiting records use too much of the disk. New records are sent before
+postponed ones, whose pauses send neither new records nor a heartbeat: a record may be refused for weeks.
 """
 
 from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from faultbridge.agent.delivery.outbox import Outbox
-from faultbridge.agent.delivery.postponed import PostponedRecords, pause_after
+from faultbridge.agent.delivery.postponed import Failure, PostponedRecords, failure_of, pause_after
 from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.agent.delivery.transport_contract import AccessRefused, RecordRefused, SendFailed, Transport
+from faultbridge.agent.delivery.transport_contract import RecordRefused, SendFailed, Transport
 from faultbridge.agent.host import AgentClock
 
 BATCH_RECORDS = 10
@@ -36,7 +37,7 @@ EARLY_HEARTBEAT = 0.25
 """When this share of the interval has passed, the next call with records also sends a heartbeat."""
 
 REPORTED_TRIES = 8
-"""After this number of failures, which takes about two minutes, a record that is still postponed is reported."""
+"""After this number of failures, which takes two to three minutes, a record that is still postponed is reported."""
 
 WAIT_SECONDS, SHARED_MOMENT_SECONDS = 1.0, 0.25
 
@@ -51,7 +52,7 @@ class Sender:
     - A record that is not urgent waits up to `hold_seconds`.
     - If `new_heartbeat` is None, no heartbeat is sent. Heartbeats are never stored, because ingest would treat a late
       heartbeat as a wrong clock on the node.
-    - `report` receives the reason when a record is put into quarantine, or could not be sent for about two minutes.
+    - `report` receives the reason when a record is put into quarantine, or could not be sent for two to three minutes.
     - `last_error` is empty after a successful call.
     """
 
@@ -93,39 +94,54 @@ class Sender:
         Never raises SendFailed; a failed batch is sent again after a pause.
         """
         now = self.clock.monotonic()
-        paused = self._postponed.paused(now)
-        records_due = now >= self._backoff_until and self._is_due(now, paused)
-        heartbeats = self._due_heartbeats(now, early=records_due)
-        if now < self._backoff_until or not (heartbeats or records_due):
+        can_send = now >= self._backoff_until
+        new_due, retries = can_send and self._is_due(now), self._postponed.due(now)
+        heartbeats = self._due_heartbeats(now, early=new_due)
+        if not can_send or not (heartbeats or new_due or retries):
             self._send_heartbeats(heartbeats, ())
             return False
         urgent, changed = self.outbox.urgent.is_set(), self.outbox.changed.is_set()
         self.outbox.urgent.clear()  # before the records are read: one that is stored from now on sets it again
         self.outbox.changed.clear()
-        batch = self.outbox.next_batch(BATCH_RECORDS - heartbeats, BATCH_BYTES - HEARTBEAT_BYTES, paused)
+        sends_new = new_due or heartbeats > 0
+        batch = self._next_batch(BATCH_RECORDS - heartbeats, retries, sends_new=sends_new)
         finished = self.sent + self.outbox.quarantined
         ready = list(self._with_objects(batch))  # may take long; the time in a heartbeat must be that of its call
         self._send_heartbeats(heartbeats, ready)
         self.outbox.end_batch()
-        if self.outbox.waiting > len(self._postponed):
+        if self._new_records > 0:
             for event, was_set in ((self.outbox.urgent, urgent), (self.outbox.changed, changed)):
                 if was_set:
                     event.set()
         if not batch:
             return False
         if self.sent + self.outbox.quarantined > finished:
-            if len(batch) + heartbeats == BATCH_RECORDS:
+            if sends_new and len(batch) + heartbeats == BATCH_RECORDS:
                 self._waiting_since = self._changed_since = None  # the others are newer
             return True
         self._backoff_until = now + pause_after(self.failures, self.random)
         return False
 
+    @property
+    def _new_records(self) -> int:
+        return self.outbox.waiting - len(self._postponed)
+
+    def _next_batch(self, max_records: int, retries: set[str], *, sends_new: bool) -> list[NamedRecord]:
+        """Return new records if `sends_new` and there are any; else the postponed records in `retries`."""
+        limits = max_records, BATCH_BYTES - HEARTBEAT_BYTES
+        batch = self.outbox.next_batch(*limits, lambda name: name not in self._postponed) if sends_new else []
+        if not batch and retries:
+            batch = self.outbox.next_batch(*limits, retries.__contains__)
+            if not batch:  # the outbox has none of these names now: a record in memory gets a new name on disk
+                self._postponed.remove(*retries)
+        return batch
+
     def _due_heartbeats(self, now: float, *, early: bool) -> int:
         """Return 1 if a heartbeat must be sent now, and restart its interval; else return 0.
 
-        `early` is True if records are sent now. A heartbeat then joins their call after a quarter of the interval.
+        `early` is True if new records are sent now. A heartbeat then joins their call after a quarter of the interval.
         """
-        interval = self.heartbeat_seconds * (EARLY_HEARTBEAT if early and self.outbox.waiting else 1)
+        interval = self.heartbeat_seconds * (EARLY_HEARTBEAT if early and self._new_records > 0 else 1)
         if self.new_heartbeat is None or now - self._heartbeat_at < interval:
             return 0
         self._heartbeat_at = now
@@ -145,22 +161,18 @@ class Sender:
         """Mark the stored records as urgent, so that `send_due` sends them before the agent ends."""
         self.outbox.urgent.set()
 
-    def _is_due(self, now: float, paused: Collection[str]) -> bool:
-        """Return whether waiting records may be sent now.
+    def _is_due(self, now: float) -> bool:
+        """Return whether new records, which are those that are not postponed, must be sent now.
 
-        A postponed record counts as waiting only after its pause. Records may be sent if one of these is true:
-
-        - A waiting record is urgent, or the waiting records fill a batch.
-        - A record has waited for `hold_seconds`, or changed probe output has waited for SHARE_SECONDS.
-        - The pause of a postponed record is over.
+        - A new record is urgent, or the new records fill a batch.
+        - Or a record has waited for `hold_seconds`, or changed probe output has waited for SHARE_SECONDS.
         """
-        waiting = self.outbox.waiting - len(paused)
-        self._waiting_since = _since(self._waiting_since, now, waiting > 0)
-        self._changed_since = _since(self._changed_since, now, waiting > 0 and self.outbox.changed.is_set())
+        waiting = self._new_records > 0
+        self._waiting_since = _since(self._waiting_since, now, waiting)
+        self._changed_since = _since(self._changed_since, now, waiting and self.outbox.changed.is_set())
         return (
             self.outbox.urgent.is_set()
-            or len(self._postponed) > len(paused)
-            or waiting >= BATCH_RECORDS
+            or self._new_records >= BATCH_RECORDS
             or (self._waiting_since is not None and now - self._waiting_since >= self.hold_seconds)
             or (self._changed_since is not None and now - self._changed_since >= SHARE_SECONDS)
         )
@@ -173,8 +185,8 @@ class Sender:
                     self.transport.put_object(record.object_key, record.object_body)
             except SendFailed as error:
                 # Records that wait for a permission must leave room on the disk for the records that can be sent.
-                fills_disk = isinstance(error, AccessRefused) and not self.outbox.has_room_for_probes
-                self._postpone(name, str(error), refused=fills_disk or isinstance(error, RecordRefused))
+                failure = failure_of(error, fills_disk=not self.outbox.has_room_for_probes)
+                self._postpone(name, str(error), failure)
             else:
                 yield name, record
 
@@ -190,7 +202,7 @@ class Sender:
         except RecordRefused as error:
             if len(batch) > 1:
                 return set().union(*(self._send([one]) for one in batch))
-            self._postpone(batch[0][0], str(error), refused=True)
+            self._postpone(batch[0][0], str(error), Failure.REFUSAL)
             return set()
         except SendFailed as error:
             self.failures += 1
@@ -208,17 +220,17 @@ class Sender:
             elif record.record_id in refused:
                 self._quarantine(name, "the queue refuses its content")
             else:
-                self._postpone(name, "the queue did not accept it", refused=False)
+                self._postpone(name, "the queue did not accept it", Failure.OTHER)
         return accepted
 
-    def _postpone(self, name: str, reason: str, *, refused: bool) -> None:
+    def _postpone(self, name: str, reason: str, failure: Failure) -> None:
         """Postpone a record that could not be sent, or quarantine a record that must never be sent again."""
         self.last_error = reason
         if not name:
             return  # a heartbeat: the next one replaces it
-        if self._postponed.add(name, self.clock.monotonic(), refused=refused, sent=self.sent):
+        if self._postponed.add(name, self.clock.monotonic(), failure, self.sent):
             self._quarantine(name, reason)
-        elif not refused and self._postponed.tries(name) == REPORTED_TRIES:
+        elif failure is not Failure.REFUSAL and self._postponed.tries(name) == REPORTED_TRIES:
             self.report(f"a record cannot be sent yet and is sent again: {reason}")
 
     def _quarantine(self, name: str, reason: str) -> None:

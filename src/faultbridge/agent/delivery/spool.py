@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -26,6 +26,11 @@ class SpoolFull(Exception):  # noqa: N818 - names the situation: the record itse
 
 def _nothing() -> None:
     return
+
+
+def every_name(_name: str) -> bool:
+    """Select every record."""
+    return True
 
 
 class Spool:
@@ -84,13 +89,15 @@ class Spool:
             self._used_bytes += size
             self._files.append((name, size))
 
-    def oldest(self, max_records: int, max_bytes: int, skip: Container[str] = ()) -> list[tuple[str, OutgoingRecord]]:
+    def oldest(
+        self, max_records: int, max_bytes: int, selects: Callable[[str], bool] = every_name
+    ) -> list[tuple[str, OutgoingRecord]]:
         """Read the oldest records within both limits, each with its name.
 
-        Records whose names are in `skip` are left out. The first record may be larger than `max_bytes`.
+        Only records whose names `selects` returns True for are read. The first may be larger than `max_bytes`.
         """
         with self._lock:
-            names = list(islice((name for name, _ in self._files if name not in skip), max_records))
+            names = list(islice((name for name, _ in self._files if selects(name)), max_records))
         found: list[tuple[str, OutgoingRecord]] = []
         for name in names:
             record = self._load(name)
