@@ -20,6 +20,7 @@ from faultbridge.domain.cases import Phase, WaitingFor
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.times import to_text
 from faultbridge.entrypoints.ingest import ingest
+from faultbridge.entrypoints.inventory import inventory
 from faultbridge.entrypoints.pager import pager
 from faultbridge.entrypoints.publish import publish
 from faultbridge.entrypoints.sweep import sweep
@@ -61,7 +62,7 @@ def entry(body: dict[str, Any]) -> Item:
 
 
 def happen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run every function that the dashboards show on sample input."""
+    """Run every function that the dashboards or alarms use, on sample input."""
     world = World()
     record = world.message()
     sent = {"SentTimestamp": str(int(world.now.timestamp() * 1000))}
@@ -76,6 +77,7 @@ def happen(monkeypatch: pytest.MonkeyPatch) -> None:
             pager({"detail": ESCALATED}, world.app),
             pager({"detail-type": "Scheduled Event"}, world.app),
         ),
+        "inventory": lambda: inventory({}, world.app),
     }.items():
         monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", service)
         run()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,7 +131,10 @@ def processes_of(home: Path) -> list[str]:
 
 def listening_addresses(pid: int) -> Iterator[str]:
     """Yield the local address (hexadecimal) of each TCP socket on which the process listens."""
-    links = [str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir()]
+    links = []
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since it was listed
+            links.append(str(file.readlink()))
     own = {link.removeprefix("socket:[").rstrip("]") for link in links if link.startswith("socket:[")}
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
