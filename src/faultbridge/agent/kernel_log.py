@@ -1,4 +1,4 @@
-"""Reads the kernel log from /dev/kmsg, each line once per boot."""
+"""Reads the kernel log from /dev/kmsg, and continues after the last stored position of the same boot."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def _choices(part: str) -> list[str]:
 
 
 def closest_names(name: str, existing: Iterable[str], limit: int = MAX_CLOSEST) -> tuple[str, ...]:
-    """Return the existing names that start with `name`, else similar ones, best first; ignores case."""
+    """Return the existing names that start with `name`, sorted, else similar ones, best first; ignores case."""
     by_lower_case = {one.lower(): one for one in sorted(existing, reverse=True)}
     given = name.lower()
     found = sorted(one for one in by_lower_case if given and one.startswith(given))

@@ -226,7 +226,7 @@ def read_snapshots(
     deliveries: Mapping[NodeKey, Sequence[Delivery]],
     result: IngestResult,
 ) -> Mapping[NodeKey, SnapshotTimes]:
-    """Return the times of health snapshots that were stored with heartbeats since each node's time in `oldest`.
+    """Return, by node, the times of health snapshots stored with heartbeats since its cluster's first time in `oldest`.
 
     A node whose snapshots cannot be read is not included in the result; its `deliveries` go back to the queue.
     """

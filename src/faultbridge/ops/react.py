@@ -104,10 +104,11 @@ class React:
     def _isolate(
         self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures, limit: timedelta
     ) -> None:
-        """Isolate those nodes whose case requires it, one after the other, for at most a limited time.
+        """Isolate those nodes whose case requires it, one by one or in groups, for at most a limited time.
 
         If time runs out after some were isolated, Transient is raised, so that the next delivery continues. If none
-        was, the orchestrator probably does not respond; further deliveries would only keep other entries waiting.
+        was, the sweep continues: the orchestrator probably does not respond, and further deliveries would only keep
+        other entries waiting.
         """
         until, isolated = self.reads.clock.now() + limit, 0
         for names, isolate in self.isolate(cluster, nodes, control).items():

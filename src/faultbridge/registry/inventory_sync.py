@@ -202,10 +202,7 @@ class SyncInventory:
         return self.replacement_detection.rulebook.rules(config) if group.is_joined_by(instance) else None
 
     def _vacancies(self, config: ClusterConfig, missing: Sequence[Item]) -> list[VacantNode]:
-        """Return the nodes that need an instance, in the form that `pair` of instance pairing expects.
-
-        Retired nodes are not included.
-        """
+        """Return the nodes that need an instance, except retired nodes, as input for `pair`."""
         if not missing:
             return []
         state_keys = {str(row["node"]): keys.node_state(NodeKey(config.cluster, str(row["node"]))) for row in missing}

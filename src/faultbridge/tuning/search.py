@@ -60,9 +60,9 @@ def search(
 
 
 def chosen(tried: Sequence[Tried]) -> Tried:
-    """Return the policy with the fewest lost GPU-hours, without more needless evictions than the first.
+    """Return the policy that loses the fewest GPU-hours, of those with few enough needless evictions.
 
-    The first policy that was tried is close to the packaged policy.
+    The limit is the needless evictions of the first policy tried, which is close to the packaged policy.
     """
     limit = tried[0].needless_evictions
     return min((one for one in tried if one.needless_evictions <= limit), key=lambda one: one.lost_gpu_hours)

@@ -69,8 +69,8 @@ class LaunchTemplateProvider:
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return possible successors: running instances that Faultbridge launched from a template.
 
-        Only launches at or after `launched_after` count, and the oldest comes first. If the template does not exist,
-        the result is empty. The next launch then reports the missing template.
+        Only launches at or after `launched_after` (in whole seconds) count, and the oldest comes first. A missing
+        template is no error here; the next launch reports it.
         """
         earliest = launched_after.replace(microsecond=0)
         with translated(f"listing the instances of {group}"):

@@ -39,7 +39,7 @@ def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
 class LiveTable:
     """A table that prints each row when it is added.
 
-    On a narrow terminal, a long cell continues in the next lines of its column.
+    On a terminal, a cell that is too long continues in the next lines of its column.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ CODES_BY_ACTION: Mapping[str, str] = {"reboot": "agent.reboot_required", "replac
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The action that the agent recommends in one event.
+    """The action that the HyperPod health agent recommends in one event.
 
     `severity` is None if the fault code determines the severity.
     """

@@ -46,7 +46,10 @@ def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator
 
 
 def _doubts_about_an_error(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[tuple[str, Signal]]:
-    """Yield each reason to doubt that an error, which the job itself reports, would stop the job again."""
+    """Yield each reason to doubt that an error reported by the job itself would end the job again.
+
+    Each reason is a name in `DOUBTS`, with the signal that shows it.
+    """
     if lead.handled:
         yield "handled", lead
     earlier = _failure_before(situation, lead) or _failure_long_before(situation, lead)

@@ -82,7 +82,7 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The points that each kind of evidence adds, and the limits of the decision, such as `skew_seconds`."""
+    """Points per kind of evidence, and numeric limits in the rules for a verdict, such as `skew_seconds`."""
 
     points: Mapping[str, int]
     limits: Mapping[str, int]

@@ -239,10 +239,10 @@ def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
 
 
 def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
-    """Return whether the cause of the failure is clear: certain enough to rule out the hardware.
+    """Return whether the cause of the failure is clear enough to rule out the hardware.
 
-    The signal of the cause must be decisive, or the job must stay stopped. This signal must not be from the teardown. A
-    scheduler's report is never enough, because it does not state why a node is lost.
+    The cause must be shown by its signal (`DECISIVE`) or by the outlook `STOP`, and not by the launcher's end of the
+    other processes (teardown). A scheduler's report never shows it, because it does not state why a node is lost.
     """
     if cause.mechanism.trusts_job:
         return False

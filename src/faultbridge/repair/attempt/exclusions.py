@@ -29,7 +29,10 @@ def stop_for_update(context: StepContext) -> StepResult | None:
 
 
 def stop_if_excluded(context: StepContext) -> StepResult | None:
-    """End the attempt if its cluster no longer acts or its node is excluded from repairs; return None otherwise."""
+    """End the attempt if its cluster no longer acts or its node is excluded from repairs; return None otherwise.
+
+    An attempt that only verifies its node continues.
+    """
     reason = exclusion(context, context.state)
     if reason is None or not context.case.repair_action.needs_slot:
         return None

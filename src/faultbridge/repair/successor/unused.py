@@ -62,7 +62,7 @@ class EndUnusedLaunches:
 
 
 def _end(tools: StepTools, launcher: Launcher, cluster: str, launched: Iterable[LaunchedInstance]) -> None:
-    """Terminate those of the launched instances that never backed a node and are no spares."""
+    """Terminate the launched instances that were never claimed, never backed a node and are not spares."""
     launched = tuple(launched)
     claims = {keys.claim(one.instance_id): one.instance_id for one in launched}
     aliases = {keys.alias("instance", one.instance_id): one.instance_id for one in launched}  # of registered nodes

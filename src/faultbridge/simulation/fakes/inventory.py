@@ -29,7 +29,7 @@ class FakeInventory:
     - `has_topology`: False means that network nodes cannot be read.
     - `conditions`: the conditions that the provider reports.
     - `updates`: the running updates by group. `reported_updates` has the groups whose update was returned.
-    - `desired`: sizes of groups that a test sets. Any other group should have the instances that serve or will launch.
+    - `desired`: desired sizes by group. The default is the number of instances that serve or are launching.
     - `provider_repairs`: whether the provider repairs nodes itself; None means that this is not known.
 
     `calls` counts the API calls.

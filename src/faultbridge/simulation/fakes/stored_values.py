@@ -78,7 +78,10 @@ def _name(name: object) -> str:
 
 
 def _plain(value: Any) -> Value:
-    """Convert a value of a subclass, such as an enum, to the plain type that DynamoDB stores."""
+    """Convert a value of a subclass of str, int, list or dict, such as an enum, to the plain stored type.
+
+    Any other value raises `TypeError`.
+    """
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):

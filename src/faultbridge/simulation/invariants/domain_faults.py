@@ -133,7 +133,7 @@ class DomainFaultChecks:
             self._follow_links(now)
 
     def _follow_links(self, now: datetime) -> None:
-        """Update since when each domain's fault is known (`_known`) and many links are down (`_many_since`).
+        """Track when the fault of each domain became known (`_known`), and many links went down (`_many_since`).
 
         The fault of a domain is known once its entries show that enough nodes lost their links. A node counts if the
         link of its instance went down after the fault began and no repair of this instance has begun.
