@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.telemetry import emit, emit_for_cluster
 from faultbridge.domain.entries import EntryType
-from faultbridge.ops.failures import Failures
+from faultbridge.failures import Failures
 from faultbridge.ops.metrics import node_gauges
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ Read in this order:
 - `missing_heartbeats`: reports overdue heartbeats, unless no records arrive at all.
 - `silent_instances`: probes whether the instance of a node without heartbeats still exists.
 - `postponed_cases`: finds nodes whose postponed case may open now, because their exclusion from repairs ended early.
-- `failures`: collects the errors of the parts of one run, so that a failed part does not stop the others.
 - `backlog`: counts the waiting work, and states since when it waits and whether that is too long.
 - `required_orders`: lists the nodes and cases that wait for an operator, with the command that continues them.
 - `metrics`: computes counts and durations from published entries, and the number of nodes by status.

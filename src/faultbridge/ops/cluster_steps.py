@@ -7,12 +7,12 @@ from collections.abc import Callable
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import NodeStatus
+from faultbridge.failures import Failures
 from faultbridge.incidents.correlate import Correlate
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.resume import ResumeJobs
 from faultbridge.ledger.cluster_reads import ClusterReads
 from faultbridge.ledger.queries import shard_rows
-from faultbridge.ops.failures import Failures
 from faultbridge.ops.postponed_cases import postponed_too_long
 from faultbridge.ops.sweep_result import SweepResult, TimeLimit
 from faultbridge.ops.tick_node import TickNode

@@ -7,13 +7,13 @@ from datetime import datetime
 
 from faultbridge.domain.cluster.incidents import CorrelationLimits
 from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.failures import Failures
 from faultbridge.incidents.intake import Intake
 from faultbridge.ingest.heartbeat_log import ClusterHeartbeats
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor, Probe, unprobed
 from faultbridge.ingest.missing_heartbeat import ProbedInstance
 from faultbridge.ledger.cluster_reads import ClusterReads
 from faultbridge.log import log_cause
-from faultbridge.ops.failures import Failures
 from faultbridge.ops.silent_instances import MAX_PROBED
 from faultbridge.rules.rulebook import rules_of
 

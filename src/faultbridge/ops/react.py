@@ -16,11 +16,11 @@ from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.entries import EntryType
 from faultbridge.errors import Transient
+from faultbridge.failures import Failures
 from faultbridge.incidents.correlate import Correlate
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.ledger.cluster_reads import ClusterReads
 from faultbridge.log import log_cause
-from faultbridge.ops.failures import Failures
 from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.dispatch import MAX_ADMITTING, Dispatch

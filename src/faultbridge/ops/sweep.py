@@ -19,11 +19,11 @@ from datetime import datetime, timedelta
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import to_text
+from faultbridge.failures import Failures
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.ledger.cluster_reads import ClusterReads
 from faultbridge.ledger.queries import query_all
 from faultbridge.ops.cluster_steps import ClusterSteps
-from faultbridge.ops.failures import Failures
 from faultbridge.ops.missing_heartbeats import report_missing_heartbeats
 from faultbridge.ops.silent_instances import ProbeInstance
 from faultbridge.ops.sweep_plan import SweepPlan, list_clusters, narrowed

@@ -5,14 +5,13 @@ A page is withheld if it was above the hourly page limit. It is postponed while 
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import field, replace
 from datetime import datetime, timedelta
-from functools import partial
 
 from faultbridge.dataclass import dataclass
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.errors import Misconfigured
+from faultbridge.failures import Failures
 from faultbridge.ledger.queries import query_all
 from faultbridge.log import log_cause
 from faultbridge.pager.open_pages import OpenPage, OpenPages
@@ -25,7 +24,7 @@ from faultbridge.storage import items, keys
 
 SUMMARY_INTERVAL = timedelta(minutes=5)
 RETRY_INTERVAL = timedelta(hours=1)
-"""Time until a reminder that failed is sent again, also on channels that accepted it. Each try counts as a page."""
+"""Time until a reminder is sent again that a wrong setting prevented, also on channels that accepted it."""
 
 MAX_MEMBERS = 100
 """Pages listed in one summary: its bodies for all protocols stay far below the 256 KB limit of SNS."""
@@ -44,26 +43,6 @@ class Reminded:
     live: int = 0
 
 
-@dataclass(slots=True)
-class Failures:
-    """The errors of one run. A page, summary or cluster that fails does not stop the others."""
-
-    errors: list[Transient | Misconfigured] = field(default_factory=list)
-
-    def attempt(self, action: Callable[[], bool], **ids: str) -> bool:
-        """Return the result of an action; if it fails, log the error with these ids, keep it and return False."""
-        try:
-            return action()
-        except (Transient, Misconfigured) as error:
-            log_cause("reminder run continues without one part", reason=str(error), level=logging.WARNING, **ids)
-            self.errors.append(error)
-            return False
-
-    def attempt_each(self, send: Callable[[OpenPage], bool], pages: Sequence[OpenPage]) -> int:
-        """Return how many of the pages were sent."""
-        return sum(self.attempt(partial(send, one), page_key=one.page.key) for one in pages)
-
-
 @dataclass(frozen=True, slots=True)
 class Remind:
     """Each minute, sends reminders of unresolved urgent pages, summaries of withheld pages, and postponed pages.
@@ -80,34 +59,37 @@ class Remind:
     def __call__(self) -> Reminded:
         """Send the pages, summaries and reminders that are due in every cluster, and return how many were sent.
 
-        If one of them fails, or the pages of one cluster cannot be read, the others are still sent. Transient or
-        Misconfigured is then raised at the end.
+        If one of them fails, or the pages of one cluster cannot be read, the others are still sent. The first error is
+        then raised at the end.
         """
         counts, failures = Reminded(), Failures()
         for row in query_all(self.table, keys.CLUSTERS):
             for urgency in PageUrgency:
-                cluster = str(row["sk"])
-                failures.attempt(partial(self._process, cluster, urgency, counts, failures), cluster=cluster)
-        if failures.errors:
-            raise failures.errors[-1]
+                with failures.collect(f"{urgency.value} pages of {row['sk']}"):
+                    self._process(str(row["sk"]), urgency, counts, failures)
+        if failures.first_error is not None:
+            raise failures.first_error
         return counts
 
     @property
     def _open_pages(self) -> OpenPages:
         return OpenPages(self.table, self.clock, self.settings.max_per_hour)
 
-    def _process(self, cluster: str, urgency: PageUrgency, counts: Reminded, failures: Failures) -> bool:
+    def _process(self, cluster: str, urgency: PageUrgency, counts: Reminded, failures: Failures) -> None:
         pages, summary = self._open_pages.read_all(cluster, urgency)
         counts.live += len(pages)
         postponed = [one for one in pages if one.postponed]
         if postponed and not self._is_maintained(cluster):
-            counts.sent += failures.attempt_each(self._send_postponed, postponed)
+            for one in postponed:
+                with failures.collect(f"postponed page {one.page.key}"):
+                    counts.sent += self._send_postponed(one)
         withheld = [one for one in pages if not one.individual and not one.postponed]
-        summarize = partial(self._summarize, cluster, urgency, withheld, summary)
-        counts.summaries += failures.attempt(summarize, cluster=cluster, urgency=urgency.value)
-        if urgency is PageUrgency.URGENT:
-            counts.reminders += failures.attempt_each(self._remind, [one for one in pages if one.individual])
-        return True
+        with failures.collect(f"{urgency.value} summary of {cluster}"):
+            counts.summaries += self._summarize(cluster, urgency, withheld, summary)
+        for one in pages if urgency is PageUrgency.URGENT else ():
+            if one.individual:
+                with failures.collect(f"reminder {one.page.key}"):
+                    counts.reminders += self._remind(one)
 
     def _is_maintained(self, cluster: str) -> bool:
         stored = self.table.get(keys.cluster_config(cluster))
@@ -136,9 +118,9 @@ class Remind:
     def _remind(self, opened: OpenPage) -> bool:
         """Send an open page again if its reminder is due and the hourly limit permits it.
 
-        A reminder that failed is tried again after `RETRY_INTERVAL`. Until then Transient is raised, so that the runs
-        fail and the rules' dead-letter queue raises its alarm. Returns whether the page was sent. If a resolve of the
-        page was already sent, the open page is deleted instead.
+        The next run repeats a reminder that failed, but after `Misconfigured` only when `RETRY_INTERVAL` has passed.
+        Until then Misconfigured is raised, so that the runs fail and the rules' dead-letter queue raises its alarm.
+        Returns whether the page was sent. If a resolve of the page was already sent, the open page is deleted instead.
         """
         now, page = self.clock.now(), opened.page
         if opened.last_sent_at is None or now - opened.last_sent_at < self.settings.remind_after:
@@ -146,14 +128,16 @@ class Remind:
         if self._delete_resolved(opened):
             return False
         if opened.failed_at is not None and now - opened.failed_at < RETRY_INTERVAL:
-            raise Transient(f"the reminder failed at {opened.failed_at:%Y-%m-%dT%H:%MZ}; the next try is an hour later")
+            raise Misconfigured(
+                f"the reminder failed at {opened.failed_at:%Y-%m-%dT%H:%MZ}; the next try is an hour later"
+            )
         if not self._open_pages.admit(page):
             log_cause("reminder withheld", reason="hourly limit reached", page_key=page.key)
             return False
         note = f"Reminder {opened.sent_count}: unresolved since {page.occurred_at:%Y-%m-%dT%H:%MZ}."
         try:
             self.pager.send(message_of(replace(page, note=note)))
-        except (Transient, Misconfigured):
+        except Misconfigured:
             self._open_pages.update(replace(opened, failed_at=now))
             raise
         sent = replace(opened, last_sent_at=now, sent_count=opened.sent_count + 1, failed_at=None)

@@ -12,6 +12,7 @@ from typing import Any
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Misconfigured
 from faultbridge.events.wire import ALL_DATA
+from faultbridge.pager.text_formats import shorten
 from faultbridge.ports import Table
 from faultbridge.storage import keys
 
@@ -43,7 +44,7 @@ def stored_data(table: Table, metadata: Mapping[str, Any]) -> dict[str, Any]:
 def _shortened(value: Any) -> Any:  # noqa: ANN401 - any JSON
     match value:
         case str():
-            return value if len(value) <= MAX_TEXT else f"{value[: MAX_TEXT - 3]}..."
+            return shorten(value, MAX_TEXT)
         case dict():
             return {name: _shortened(one) for name, one in value.items()}
         case list():

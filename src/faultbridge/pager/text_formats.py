@@ -40,7 +40,7 @@ def subject(page: Page) -> str:
     """Return the subject of a page: one line of at most 100 printable ASCII characters."""
     code = f" ({page.code})" if page.code else ""
     line = f"[{_label(page)}] {place_text(page)}: {page.headline}"
-    return _shorten(_ascii(line), MAX_SUBJECT - len(code)) + code.encode("ascii", "replace").decode()
+    return shorten(_ascii(line), MAX_SUBJECT - len(code)) + code.encode("ascii", "replace").decode()
 
 
 def sms(page: Page) -> str:
@@ -52,7 +52,7 @@ def sms(page: Page) -> str:
     place = f"{place_text(page)} {page.code}" if page.code else place_text(page)
     line = _ascii(f"{_label(page).upper()} {place}: {page.headline}")
     room = MAX_SMS - len(command) - 2
-    return f"{_shorten(line, room)}. {_ascii(command)}" if room > MAX_SMS // 3 else _shorten(line, MAX_SMS)
+    return f"{shorten(line, room)}. {_ascii(command)}" if room > MAX_SMS // 3 else shorten(line, MAX_SMS)
 
 
 def plain_text(page: Page) -> str:
@@ -134,5 +134,6 @@ def _ascii(text: str) -> str:
     return " ".join(text.encode("ascii", "replace").decode().split())
 
 
-def _shorten(text: str, max_length: int) -> str:
+def shorten(text: str, max_length: int) -> str:
+    """Return the text; if it is longer than `max_length` characters, cut it and end it with three dots."""
     return text if len(text) <= max_length else text[: max_length - 3].rstrip() + "..."

@@ -131,3 +131,19 @@ def test_a_cluster_whose_pages_cannot_be_read_does_not_stop_the_other_clusters()
     bench.table.seam.before = fail
     assert minutes(bench, 1) == 1
     assert bench.pager.keys == [page_key(1)] * 2
+
+
+def test_the_next_run_repeats_a_reminder_after_an_outage() -> None:
+    bench = PagerBench()
+    bench.paging(case_change(1))
+    bench.advance_minutes(4 * 60 - 1)
+
+    def fail(call: Call) -> None:
+        if call.name == "pager.send":
+            raise Transient("throttled")
+
+    bench.pager.seam.before = fail
+    assert minutes(bench, 1) == 1
+    bench.pager.seam.before = lambda _: None
+    assert minutes(bench, 1) == 0
+    assert bench.pager.keys == [page_key(1)] * 2
