@@ -30,10 +30,10 @@ class Limits:
 def limited_connection(
     address: SplitResult, context: ssl.SSLContext | None, limits: Limits
 ) -> Iterator[tuple[socket.socket, threading.Event]]:
-    """Yield a connection with a time limit for the whole request, and an event that the limit sets.
+    """Yield a connection, and an event that is set when the time limit of the whole request is reached.
 
-    When the time limit is reached, the event is set and the connection is shut down. `context` is None for plain HTTP.
-    The time-out of a socket cannot limit a request, because that time-out starts again with each byte that arrives.
+    At this time, the connection is also shut down. `context` is None for plain HTTP. The time-out of a socket cannot
+    limit a request, because that time-out starts again with each byte that arrives.
     """
     host, port = address.hostname or "", address.port or PORTS[address.scheme]
     connected = socket.create_connection((host, port), limits.connect)

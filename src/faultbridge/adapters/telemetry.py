@@ -42,7 +42,7 @@ def logger() -> Logger:
 
 
 class _FirstLine(logging.Handler):
-    """Handles the first line that is logged through `faultbridge.log.LOGGER`, and configures Powertools then.
+    """Configures Powertools when the first line is logged through `faultbridge.log.LOGGER`.
 
     The handlers of Powertools handle this line and replace this handler. All other handlers of the logger are kept.
     """
@@ -82,9 +82,10 @@ def emit_for_cluster(
 
 
 def emit_for_reason(reason: str, counts: Mapping[str, int]) -> None:
-    """Print counts as metrics with the dimension `reason`, such as why ingest returned records to the queue.
+    """Print counts as metrics with the dimension `reason`.
 
-    Call this function once for each reason, and print the totals over all reasons with `emit`.
+    A reason is, for example, why ingest returned records to the queue. Call this function once for each reason, and
+    print the totals over all reasons with `emit`.
     """
     _print(counts, {}, {"reason": reason}, {})
 

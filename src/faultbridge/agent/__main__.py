@@ -1,4 +1,7 @@
-"""Run the node agent with `python -m faultbridge.agent`, on a node that has no `faultbridge` command."""
+"""The command line `python -m faultbridge.agent`, for nodes without the `faultbridge` command.
+
+`faultbridge agent` runs the same agent through the function `run`.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,8 @@ def run(settings: AgentSettings, *, once: bool = False) -> int:
     - 0: the agent ended normally.
     - 1, only with `once`: records could not be sent.
     - 75: the agent used too much memory, and its supervisor must restart it.
+
+    If an error ended the sender thread, this function raises that error.
     """
     resource_limits.lower_priority()
     if settings.instance_id is None:
@@ -46,7 +51,7 @@ def run(settings: AgentSettings, *, once: bool = False) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse the command line, run the agent and return its exit code; wrong settings give 2."""
+    """Parse the command line, run the agent and return its exit code; it is 2 for wrong settings."""
     parser = argparse.ArgumentParser(prog="faultbridge agent", description="Send the faults and logs of this node.")
     parser.add_argument("--config", type=Path, help="a TOML file (default: /etc/faultbridge/agent.toml if it exists)")
     parser.add_argument(

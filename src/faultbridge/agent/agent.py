@@ -1,4 +1,4 @@
-"""The node agent: a main loop that never blocks, and a sender thread that waits for the network."""
+"""The node agent: a main loop that reads logs and runs probes, and a thread that sends records."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class MemoryExceeded(Exception):  # noqa: N818 - names the situation
 
 @dataclass(slots=True)
 class Agent:
-    """All parts of a running agent.
+    """A running agent: its main loop, and the parts that the loop uses.
 
-    `cpu_seconds` returns the CPU time that the agent has used, and `resident_bytes` returns its memory. `sender_error`
-    is the error that ended the sender thread.
+    `cpu_seconds` returns the CPU time that the agent has used, in seconds. `resident_bytes` returns its resident memory
+    in bytes. `sender_error` is the error that ended the sender thread, or None.
     """
 
     clock: AgentClock
@@ -78,9 +78,9 @@ class Agent:
             raise self.sender_error
 
     def poll(self) -> None:
-        """Do one round: read the logs, run the probes, and read files that other programs wrote. Never blocks.
+        """Do one round: store new log lines, probe output and files of the drop folder as records.
 
-        Other programs write their files into the drop folder.
+        Does not wait for a running probe or for the network.
         """
         for follower in self.followers:
             follower.poll()
@@ -106,7 +106,8 @@ class Agent:
     def run_once(self, seconds: float) -> str | None:
         """Read the logs, run each probe once and send the records, within about `seconds`.
 
-        Returns the reason when records could not be sent, or None when all were sent.
+        Returns the last error of the sender, or None if its last call succeeded. If the time is not sufficient, some
+        probes do not run and some records stay on disk.
         """
         deadline = self.clock.monotonic() + seconds
         read_until = deadline - seconds + 1

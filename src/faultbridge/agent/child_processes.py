@@ -27,7 +27,7 @@ class Outcome(StrEnum):
     - `crashed`: a signal killed the program.
     - `oversized`: the output was larger than 2 MiB.
     - `hung`: the probe gave no result within its timeout.
-    - `absent`: the node does not have the program or the files to read.
+    - `absent`: the node does not have the program, the files or the exporter that the probe reads.
     """
 
     DONE = "done"
@@ -56,7 +56,7 @@ class RunningProbe(Protocol):
     """A probe that has started: the agent polls it for a result, and kills it after its timeout."""
 
     def poll(self) -> ProbeResult | None:
-        """Return the result of the probe, or None while the probe runs. Never blocks."""
+        """Return the result of the probe, or None while the probe runs. Does not wait for the probe."""
         ...
 
     def kill(self) -> bool:
@@ -65,7 +65,7 @@ class RunningProbe(Protocol):
 
 
 class ChildProcess:
-    """Runs a program in its own process group, and reads its output up to a limit while it runs."""
+    """Runs a program in its own process group, and reads up to 2 MiB of its output during the run."""
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self._output = bytearray()
@@ -88,8 +88,8 @@ class ChildProcess:
     def poll(self) -> ProbeResult | None:
         """Read the available output. Returns the result of the program, or None while the program runs.
 
-        The result is available when the program has exited, or has written more than the limit. A child process that
-        the program left behind does not delay the result, even if it keeps the output pipes open.
+        The result is available when the program has exited, or has written more than 2 MiB. A child process that the
+        program left behind does not delay the result, even if it keeps the output pipes open.
         """
         status = self._process.poll()
         _drain(self._process.stdout, self._output, MAX_OUTPUT_BYTES + 1)

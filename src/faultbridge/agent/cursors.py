@@ -1,8 +1,8 @@
 """Stores cursors, the positions up to which each log was read, so that a full disk cannot damage them.
 
-A cursor file has two halves. Each update overwrites the older half with the cursor and a checksum. A crash during a
-write damages only that half, and the other half is still valid. The size of the file does not change, except when a
-cursor does not fit into a half. Then a larger file replaces it.
+A cursor file has two halves. Updates write the cursor and a checksum to the halves in turn. A crash during a write
+damages only one half, and the other half is still valid. The size of the file does not change, except when a cursor
+does not fit into a half. Then a larger file replaces the file.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ HALF_BYTES = 1024
 class Cursor:
     """A read position in one log.
 
-    `number` increases by one with each record of that log. `position` is what the reader of the log needs to continue,
-    such as a boot id and a sequence number.
+    `number` is one higher than in the previous cursor of the log. `position` is what the reader of the log needs to
+    continue, such as a boot id and a sequence number.
     """
 
     log: str
@@ -35,7 +35,7 @@ class Cursor:
 class CursorFile:
     """The file that stores the cursor of one log.
 
-    If no valid cursor can be read from the file, `cursor` starts with record number 0 and an empty position.
+    If no valid cursor can be read from the file, `cursor` starts with number 0 and an empty position.
     """
 
     def __init__(self, path: Path, log: str) -> None:

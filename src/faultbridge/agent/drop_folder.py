@@ -17,8 +17,8 @@ class DropFolder:
     """A folder of files named `<source>.<anything>`. Each file becomes one record.
 
     A program writes a file under a name with a leading dot, and then renames it. The agent deletes the file when its
-    record is stored. It also deletes a file that is empty, is too large or has another name, and counts it in
-    `refused`.
+    record is stored, or is too large to send. The agent also deletes a file that is empty, is too large or has another
+    name, and counts it in `refused`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -28,7 +28,7 @@ class DropFolder:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def pending(self) -> Iterator[tuple[Path, str, bytes]]:
-        """Yield the files to send among the first 20 files of the folder, each as its path, source and content.
+        """Yield the path, source and content of each file to send among the first 20 files of the folder.
 
         Deletes each of these 20 files that is not valid, and counts it in `refused`.
         """

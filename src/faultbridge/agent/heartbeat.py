@@ -1,4 +1,4 @@
-"""Heartbeats: report that the agent runs, its failing probes, its lost records, and its CPU and memory use."""
+"""Heartbeats: records which show that the agent runs, with its failing probes and resource use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_REFUSAL = 300
 
 @dataclass(slots=True)
 class HeartbeatBuilder:
-    """Builds heartbeats. `interval_seconds` is the announced time until the next heartbeat."""
+    """Builds heartbeats. Each heartbeat states the time until the next one: `interval_seconds`."""
 
     packer: RecordPacker
     clock: AgentClock
@@ -49,7 +49,7 @@ class HeartbeatBuilder:
     def body(self, at: str) -> dict[str, Any]:
         """Return the fields of a heartbeat; `at` is its time.
 
-        `waiting_records` and `waiting_bytes` describe what waits now. All other counts of records, lines and files, and
+        `waiting_records` and `waiting_bytes` are current values. All other counts of records, lines and files, and
         `cpu_share`, are since the agent started.
         """
         return {

@@ -24,7 +24,7 @@ class AgentClock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Return the seconds since boot, by the same clock as the times in the kernel log."""
+        """Return the seconds since boot; the times in the kernel log are seconds since boot too."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -33,7 +33,7 @@ class AgentClock(Protocol):
 
 
 class SystemClock:
-    """The clocks of this host. Its monotonic clock is CLOCK_MONOTONIC, which the times in the kernel log use too."""
+    """The wall clock and the monotonic clock (CLOCK_MONOTONIC) of this host."""
 
     def now(self) -> datetime:
         """Return the wall clock time in UTC."""
@@ -54,7 +54,7 @@ def host_name() -> str | None:
 
 
 def boot_id(path: Path) -> str | None:
-    """Return the id of the current boot, or None if the file at `path` cannot be read."""
+    """Return the id of the current boot, or None if the file at `path` is empty or cannot be read."""
     try:
         return path.read_text(encoding="ascii").strip()[:64] or None
     except (OSError, ValueError):
@@ -62,7 +62,10 @@ def boot_id(path: Path) -> str | None:
 
 
 def instance_id(base_url: str = METADATA_URL) -> str | None:
-    """Return the EC2 instance id from the instance metadata service, or None outside EC2."""
+    """Return the EC2 instance id from the instance metadata service.
+
+    Returns None if the service gives no valid id, for example outside EC2.
+    """
     try:
         found = read_metadata("instance-id", base_url)
     except (urllib.error.URLError, OSError, ValueError):
@@ -71,7 +74,7 @@ def instance_id(base_url: str = METADATA_URL) -> str | None:
 
 
 def read_metadata(path: str, base_url: str = METADATA_URL) -> str:
-    """Read a path below `meta-data/` from the EC2 instance metadata service, version 2."""
+    """Return the text at a path below `meta-data/` of the EC2 instance metadata service, version 2."""
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
     token = _get(urllib.request.Request(f"{base_url}/api/token", method="PUT", headers=lifetime))  # noqa: S310 - fixed host
     headers = {"X-aws-ec2-metadata-token": token}

@@ -21,7 +21,8 @@ _FIELDS = "MESSAGE,_SYSTEMD_UNIT,__REALTIME_TIMESTAMP,_BOOT_ID"
 class JournalLog(Log):
     """Reads the messages of one systemd unit after a journald cursor, with `journalctl --follow`.
 
-    If `journalctl` exits, it is restarted, at most every 30 s. It continues after the last message that was read.
+    If `journalctl` exits, it is restarted, at most every 30 s. The new process continues after the last message that
+    was read.
     """
 
     max_line_bytes = 256 * 1024
@@ -52,9 +53,10 @@ class JournalLog(Log):
         return ["journalctl", "--follow", "--output", "json", "--output-fields", _FIELDS, "--unit", self._unit, *since]
 
     def _from_start(self) -> Sequence[str]:
-        """Return the `journalctl` options that select only messages since the agent started.
+        """Return the `journalctl` options for a start without a journald cursor.
 
-        The options are used until the first message has been read, because no journald cursor is known before that.
+        The options select only messages since the first start of `journalctl`. They are used until a message has been
+        read, because each message contains a journald cursor.
         """
         if self._first_start is None:
             self._first_start = self._clock.now()

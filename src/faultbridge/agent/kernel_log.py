@@ -24,7 +24,7 @@ class KernelLog(Log):
 
     The agent may read the first lines of a boot much later. Each line therefore starts with the wall clock time at
     which the kernel printed it. The header of the kernel record follows, which contains the facility. The position also
-    contains the time of boot, so that a line that is read twice gets the same time.
+    contains the time of boot, so that a second read of a line gives the same time.
     """
 
     name = "kmsg"

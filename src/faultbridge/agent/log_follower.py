@@ -1,6 +1,6 @@
 """Follows a log: reads its lines, counts repeated lines, and stores them as records with a cursor.
 
-Lines with equal text within five seconds become one line with a count.
+If a line is repeated within five seconds, one more line with the number of repetitions replaces the repeated lines.
 """
 
 from __future__ import annotations
@@ -85,17 +85,21 @@ class LineBatch:
         self._new_since = now if self._new_since is None else self._new_since
 
     def due(self, now: float) -> bool:
-        """Return whether the batch must become a record now: it is full, or its lines or counts have waited enough."""
+        """Return whether the batch must become a record now.
+
+        This is the case if the batch is full, if its oldest new line has waited for 0.25 s (2 s if the last record was
+        made less than five seconds ago), or if a count of repeated lines has waited for five seconds.
+        """
         delay = BURST_FLUSH_DELAY_SECONDS if now - self._taken_at < REPEAT_WINDOW_SECONDS else FLUSH_DELAY_SECONDS
         new_lines_due = self._new_since is not None and now - self._new_since >= delay
         repeats_due = self._repeats_since is not None and now - self._repeats_since >= REPEAT_WINDOW_SECONDS
         return self.full or new_lines_due or repeats_due
 
     def take(self, now: float) -> bytes:
-        """Empty the batch and return its lines as one text, with the counts of repeated lines at the end.
+        """Empty the batch and return its lines as one text, or empty bytes if it has no lines.
 
-        The text contains every line that was added since the last call. The attribute `position` is the read position
-        in the log after these lines.
+        Each repeated line is at the end once, with the number of repetitions if it is more than one. The attribute
+        `position` is the read position in the log after these lines.
         """
         for text, (count, line) in self._repeats.items():
             self._write(line.prefix + (text if count == 1 else f"message repeated {count} times: [ {text} ]"))
@@ -153,10 +157,10 @@ class Log(ABC):
 
 @dataclass(slots=True)
 class Follower:
-    """Converts one log to records.
+    """Follows one log, and stores its lines as records.
 
-    The follower stops reading while the latest record can be neither stored on disk nor sent. A line that is too long
-    for a message is dropped and counted, and the cursor advances past the line.
+    The follower stops reading while an earlier record of the log is neither stored on disk nor sent. A line that is too
+    long for a message is dropped and counted, and the cursor advances past the line.
     """
 
     log: Log
@@ -179,7 +183,10 @@ class Follower:
             self.flush()
 
     def flush(self) -> None:
-        """Convert all lines that were read to records and store the records, unless an earlier record must wait."""
+        """Convert all lines that were read to records, and store the records.
+
+        Does nothing while an earlier record of the log is neither stored on disk nor sent.
+        """
         if self._pending:
             return
         body = self._batch.take(self.clock.monotonic())

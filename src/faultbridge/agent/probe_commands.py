@@ -131,7 +131,7 @@ def _start_port_counters(folder: Path) -> RunningProbe | ProbeResult:
 
 
 def port_counters(folder: Path) -> bytes:
-    """Read the state and some counters of each RDMA port below `folder`, as lines of the form `path: value`.
+    """Read the state and some counters of each RDMA port below `folder`, as lines `path: value`.
 
     Only counters for which ingest has a threshold are read.
     """

@@ -39,8 +39,8 @@ class Probe:
 
     - `source` is the source of the records that contain the output.
     - `expected_prefix` is the text with which the output must start to be sent. An empty prefix allows every output.
-    - `known_errors` are error texts that the decoder of `source` also reads. Output that contains one of them is sent
-      without the expected prefix too.
+    - `known_errors` are error texts that the decoder of `source` also reads. Output that contains one of these texts is
+      sent even if it does not start with the expected prefix.
     - `second_source`, if it is not None, is the source of a second record with the same output.
     - `code_prefix` is the first part of the fault codes that report a failure of the probe itself.
     """
@@ -97,7 +97,10 @@ class ProbeScheduler:
         return {name: state.failing.value for name, state in self._states.items() if state.failing is not None}
 
     def poll(self) -> Iterator[tuple[str, bytes]]:
-        """Check the running probe or, if none runs, start the next due probe; yield (source, body) of each record."""
+        """Check the running probe or, if none runs, start the next due probe; yield its records.
+
+        Each record is yielded as a pair of source and body.
+        """
         if self._running is None:
             probe = self._next_due()
             if probe is not None:

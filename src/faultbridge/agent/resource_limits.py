@@ -1,4 +1,4 @@
-"""Resource limits of the agent: its maximum CPU, memory and disk use, and the pauses that limit CPU use."""
+"""Resource limits of the agent: maximum CPU, memory and disk use, and the pauses that limit CPU use."""
 
 from __future__ import annotations
 

@@ -55,9 +55,10 @@ class AgentSettings:
 
     @classmethod
     def load(cls, file: Path | None = None, environment: Mapping[str, str] | None = None) -> AgentSettings:
-        """Read the settings file, if it exists, and the environment variables.
+        """Read the settings from a file and from the environment variables, which override the file.
 
-        Raises Misconfigured for an unknown, missing or invalid setting.
+        If `file` is None, the file is `/etc/faultbridge/agent.toml`, if it exists. Raises Misconfigured if a setting is
+        unknown, missing or invalid, or if the file cannot be read.
         """
         values = _read_file(file) | _read_variables(os.environ if environment is None else environment)
         unknown = values.keys() - _TYPES.keys()

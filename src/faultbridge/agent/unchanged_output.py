@@ -1,12 +1,13 @@
-"""Sends probe output again only if a value that ingest reads has changed, or after a certain time.
+"""Selects the probe output to send: changed output, and from time to time unchanged output.
 
-AWS charges for each record. Temperatures, loads and clocks change all the time, and no decoder reads them. Unchanged
-output is sent again after ten minutes by default, and after twice this time for a source that reports only counters.
+AWS charges for each record. Output counts as changed only if a value that ingest reads has changed. Temperatures, loads
+and clocks change all the time, and no decoder reads them. Unchanged output is sent again after ten minutes by default,
+and after twice this time for a source that reports only counters.
 
-Ingest divides the increase of a counter by the time between two samples, so it needs the times of both:
+Ingest divides the increase of a counter by the time between two samples, so it needs the times of both samples:
 
 - If a counter changes after samples that were not sent, the last unsent sample is sent too, with its own time.
-- Ingest does not store a sample whose values equal those of the sample before. Each record therefore states when the
+- Ingest rarely stores a sample whose values equal those of the sample before. Each record therefore states when the
   previous values were last sent (`value_log`).
 """
 
@@ -83,7 +84,7 @@ RELEVANT: Mapping[str, Callable[[bytes], bytes]] = {
 
 
 class Selected(NamedTuple):
-    """One output to send, with its time and how long it may wait.
+    """One probe output to send, with its time and how long it may wait.
 
     `values` states when the current values and the previous values of the source were last sent. It is None for a
     source whose samples ingest does not store.
@@ -97,10 +98,10 @@ class Selected(NamedTuple):
 
 @dataclass(slots=True)
 class _Last:
-    """The last sent output of a source: the hash of the part that ingest reads, and the time.
+    """The last sent output of a source: the hash of the part that ingest reads, and when it was sent.
 
     `sent_at` is seconds of a monotonic clock. `unsent` is the newest sample that was not sent, with its wall clock
-    time.
+    time, or None.
     """
 
     digest: bytes
@@ -148,5 +149,5 @@ class UnchangedOutput:
         return self.values.add(source, digest.hex(), at) if source in SAMPLED_SOURCES else None
 
     def forget(self, source: str) -> None:
-        """Make sure that the next output of a source is sent, because the last one was not stored."""
+        """Make sure that the next output of a source is sent, because the last output was not stored."""
         self._last.pop(source, None)

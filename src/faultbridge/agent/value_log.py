@@ -1,6 +1,6 @@
 """Value log: records when each set of counter values was last sent.
 
-The agent sends these times with the next counter sample. Ingest needs the times, because it does not store a sample
+The agent sends these times with the next counter sample. Ingest needs the times, because it rarely stores a sample
 whose values equal those of the sample before. The log is written to the spool folder before the sample is stored as a
 record, so that a restart of the agent does not lose the times.
 """
@@ -35,8 +35,8 @@ class ValueLog:
 
         - If the same set was sent less than five minutes before, the log keeps the earlier time, because ingest stores
           equal samples at most every five minutes.
-        - If the log cannot be stored on disk, the result has no digest. Ingest then stores the samples, because
-          the agent would lose the time in a restart.
+        - If the log cannot be stored on disk, the agent would lose the time in a restart. The result then has no
+          digest, so that ingest stores the sample although its values are unchanged.
         """
         digest, before = digest[:DIGEST_LENGTH], self._read(source)
         sent_at = before.get(digest)

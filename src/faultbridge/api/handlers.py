@@ -83,15 +83,15 @@ class Handlers:
         return self.paging.page(request, "nodes", [node_document(state) for state in nodes[:limit]], more)
 
     def node(self, request: Request) -> Document:
-        """Show a node; if it has faults but no case, also show why no repair starts."""
+        """Show a node. If it serves with faults but without a case, also show why no repair starts."""
         request.check_parameters()
         config = self.directory.cluster(request.cluster).config
         return shown_node_document(self.directory.node(self._node(request)), config, self.clock.now())
 
     def cases(self, request: Request) -> Document:
-        """List cases, oldest first. Without `status`: all cases that are not resolved or expired.
+        """List cases, oldest first. Without `status`, resolved and expired cases are left out.
 
-        With `limit`: only this number of the most recently opened cases.
+        With `limit`, only this number of cases is listed: those that were opened last.
         """
         request.check_parameters("status", "limit")
         statuses = [CaseStatus(status) for status in request.choices("status", STATUSES)]
@@ -113,7 +113,7 @@ class Handlers:
         return {"items": [page_document(view) for view in self.directory.pages(self._case(request).case.id)]}
 
     def incidents(self, request: Request) -> Document:
-        """List the incidents of a cluster, oldest first. With `closed=true`: also closed incidents."""
+        """List incidents, oldest first. Closed incidents are listed only with `closed=true`."""
         request.check_parameters("closed")
         views = self.directory.incidents(request.cluster, closed=request.flag("closed"))
         return {"items": [incident_document(view) for view in views]}
@@ -165,7 +165,7 @@ class Handlers:
         return {"items": [entry_document(line) for line in lines], "epoch": epoch, "last": last}
 
     def verified(self, request: Request) -> Document:
-        """Verify the hash chain of one stream. With too many entries, the request fails with `too_long`."""
+        """Verify the hash chain of one stream. A stream of over 20,000 entries fails with `too_long`."""
         request.check_parameters()
         if self._head(request)[1] > MAX_VERIFIED_ENTRIES:
             raise Rejected(

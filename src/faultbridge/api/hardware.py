@@ -39,14 +39,14 @@ class HardwareHandlers:
         return {"items": [asdict(event) for event in events]}
 
     def offenders(self, request: Request) -> Document:
-        """List GPU cards and slots with repeated faults, most faults first."""
+        """List pairs of a GPU card and a slot with repeated faults, most faults first."""
         request.check_parameters("since")
         self.directory.cluster(request.cluster)
         found = self.devices.offenders(request.cluster, self.odds, request.instant("since"))
         return {"items": [offender_document(one) for one in found]}
 
     def findings(self, request: Request) -> Document:
-        """List findings, oldest first. With `ended=true`: also findings that have ended."""
+        """List findings, oldest first. Findings that have ended are listed only with `ended=true`."""
         request.check_parameters("ended")
         self.directory.cluster(request.cluster)
         found = self.judgments.list([request.cluster], ended=request.flag("ended"))

@@ -38,7 +38,7 @@ class Trials(ResponseModel):
 
 
 class Offender(ResponseModel):
-    """A GPU card with repeated faults, or a slot in which several cards had faults."""
+    """A GPU card and its slot, if the card had repeated faults or several cards had faults in the slot."""
 
     device: str
     instance_id: str
@@ -51,13 +51,16 @@ class Offender(ResponseModel):
 
 
 class Offenders(ResponseModel):
-    """GPU cards and slots with repeated faults, most faults first."""
+    """Pairs of a GPU card and a slot with repeated faults, most faults first."""
 
     items: list[Offender]
 
 
 class Finding(ResponseModel):
-    """A node whose error counters rise far faster than those of its peers. `value` and `median` are per hour."""
+    """A node whose error counters rise far faster than those of its peers.
+
+    `value` and `median` are per hour.
+    """
 
     finding_id: str
     cluster: str

@@ -22,7 +22,7 @@ class JobHandlers:
     paging: Paging
 
     def list(self, request: Request) -> Document:
-        """List the running jobs, and failed jobs whose faulty nodes are not back. With `id`: only that job.
+        """List the jobs that run, and ended jobs that may become resumable. With `id`, list only this job.
 
         A job that is selected by its id is also found after it has ended.
         """

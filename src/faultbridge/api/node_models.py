@@ -64,7 +64,10 @@ class Probation(ResponseModel):
 
 
 class Ignored(ResponseModel):
-    """The exclusion of a node from repair. `by` is the ARN of an operator, or `label`."""
+    """The exclusion of a node from repair.
+
+    `by` is the ARN of an operator, or `label` for an instance tag or a label of the Kubernetes node.
+    """
 
     by: str
     since: Instant
@@ -121,7 +124,7 @@ class NoRepair(ResponseModel):
 class ShownNode(Node):
     """A node with the reason why no repair starts (`no_repair`).
 
-    `no_repair` is null if the node has no faults, or has a case.
+    `no_repair` is null if the node has no faults, has a live case, or is not in service.
     """
 
     no_repair: NoRepair | None

@@ -30,7 +30,7 @@ OPERATOR_CLAIM = "faultbridge_operator_clusters"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller of a request: a name for audit records, and the clusters that the caller may read and operate.
+    """The caller of a request: the name for audit records, and the clusters to read and operate.
 
     `clusters` is None if the caller signed in with IAM. API Gateway has then checked the access already, and the caller
     may read and operate every cluster. Any other caller may read `clusters`, and operate only `operated_clusters`.
@@ -49,9 +49,10 @@ class Caller:
             raise Rejected("forbidden", "the token does not allow this cluster")
 
     def check_operator(self, cluster: str | None) -> None:
-        """Raise `Rejected` (`forbidden`) if the caller may not operate a cluster: approve, deny, close, mark, report.
+        """Raise `Rejected` (`forbidden`) if the caller may not operate a cluster.
 
-        If `cluster` is None, the caller must be permitted to operate all clusters.
+        To operate means to approve, deny, close, mark or report. If `cluster` is None, the caller must be permitted to
+        operate all clusters.
         """
         if self.clusters is None or _permits(self.operated_clusters, cluster):
             return
@@ -61,7 +62,7 @@ class Caller:
 
 
 def _permits(clusters: frozenset[str], cluster: str | None) -> bool:
-    """Return whether a claim names a cluster; if `cluster` is None, whether the claim names all clusters."""
+    """Return whether `clusters` contains a cluster or `*` (all); a `cluster` of None requires `*`."""
     return bool({ALL_CLUSTERS if cluster is None else cluster, ALL_CLUSTERS} & clusters)
 
 
@@ -109,7 +110,7 @@ class Request:
         return values
 
     def flag(self, name: str) -> bool:
-        """Return a parameter that is `true` or `false`, or False if the request does not have it.
+        """Return the value of a parameter that is `true` or `false`; False if the request does not have it.
 
         Another value raises `Rejected` (`bad_parameter`).
         """

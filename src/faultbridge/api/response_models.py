@@ -69,7 +69,7 @@ class Case(ResponseModel):
 
 
 class CasePageSent(ResponseModel):
-    """A page (notification to operators) about a case: its kind, its latest state, and its last sending."""
+    """A page (notification to operators) about a case: its kind, its latest state, and when it was sent."""
 
     kind: str
     page_state: Literal["triggered", "resolved"]
@@ -114,7 +114,7 @@ class Entry(ResponseModel):
 
 
 class Break(ResponseModel):
-    """A break of a stream: the position at which the verification failed, and the reason."""
+    """A defect of a stream: the position at which the verification of its hash chain failed, and why."""
 
     stream: str
     epoch: int

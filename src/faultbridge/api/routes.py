@@ -54,7 +54,7 @@ class Route:
 
     @property
     def is_write(self) -> bool:
-        """Whether the route may change something. A caller with a token must then be an operator of the cluster."""
+        """Whether the route may change something. Callers with a token must then be operators of the cluster."""
         return self.method not in _READ_METHODS
 
 

@@ -49,9 +49,9 @@ class AnchorDocument:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Writes one anchor for each cluster and hour; an existing anchor is never replaced.
+    """Writes one anchor for each cluster and hour to the vault; an existing anchor is never replaced.
 
-    The anchor is written to the vault, a bucket whose objects cannot be changed.
+    The vault is a bucket whose objects cannot be changed.
     """
 
     table: Table
@@ -92,7 +92,7 @@ class Anchor:
 def read_anchor(key: str, body: bytes) -> AnchorDocument:
     """Parse a stored anchor.
 
-    A damaged anchor, or one whose Merkle root does not match its heads, raises `Rejected` (`bad_object`).
+    Raises `Rejected` (`bad_object`) if the anchor is damaged, or if its Merkle root does not match its heads.
     """
     try:
         found: dict[str, Any] = json.loads(gzip.decompress(body))

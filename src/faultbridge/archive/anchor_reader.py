@@ -1,4 +1,4 @@
-"""Anchor reader: collects the stored hashes of a cluster's streams, for a verification.
+"""Anchor reader: collects the hashes in the vault, with which a verification compares the entries.
 
 The hashes are in the anchors and sealed manifests of the vault, whose objects cannot be changed.
 """
@@ -23,10 +23,10 @@ Document = TypeVar("Document")
 
 @dataclass(slots=True)
 class _Collected:
-    """The known hashes of entries, by stream and by position in the stream.
+    """The known hashes of entries, by stream and by epoch and sequence number.
 
-    The first hash of a position is kept. A later hash that differs is reported as a break, which means that an entry
-    was changed.
+    If the vault contains two different hashes of one entry, the entry was changed in between. The first hash is then
+    kept, and the difference is added to `breaks`.
     """
 
     known: dict[str, dict[Position, KnownHash]] = field(default_factory=dict)
@@ -44,9 +44,9 @@ class _Collected:
 
 @dataclass(frozen=True, slots=True)
 class AnchorReader:
-    """Reads the hashes in a vault, which are in its anchors and in the manifests of sealed days.
+    """Reads the hashes of entries from the anchors and the sealed manifests in a vault.
 
-    A vault is a bucket whose objects cannot be changed. An anchor has the last hash of every stream.
+    A vault is a bucket whose objects cannot be changed. An anchor has the hash of the last entry of every stream.
     """
 
     vault: Vault
@@ -71,9 +71,10 @@ class AnchorReader:
         return AnchoredHashes(collected.known, collected.sealed, self._recovered(), breaks, collected.anchors)
 
     def stack_id(self, cluster: str) -> str | None:
-        """Return the stack id in the first readable anchor, else in the first readable sealed manifest.
+        """Return the stack id in the first readable anchor.
 
-        The result is None if the vault has neither.
+        If the vault has no readable anchor, the first readable sealed manifest is used. The result is None if the vault
+        has neither.
         """
         anchor = next(self._anchors(cluster, []), None) or next(self._manifests(cluster, []), None)
         return anchor.stack_id if anchor else None
@@ -95,9 +96,10 @@ class AnchorReader:
     def _read(
         self, cluster: str, folder: str, parse: Callable[[str, bytes], Document], breaks: list[Break]
     ) -> Iterator[Document]:
-        """Parse every object of a cluster in a folder of the vault, the bucket of locked objects.
+        """Yield every object of a cluster in a folder of the vault, as `parse` returns it.
 
-        An object that cannot be read becomes a break, which is a failed check of the verification.
+        An object that `parse` rejects is not yielded. It is added to `breaks`, which are the defects that a
+        verification reports.
         """
         for key in self.vault.list(f"{folder}cluster={cluster}/"):
             try:

@@ -27,7 +27,7 @@ Lines = dict[str, dict[Position, ArchiveLine]]
 
 @dataclass(slots=True)
 class _ArchiveContent:
-    """The manifests and lines of a cluster in an archive, and the breaks (errors) found in its objects."""
+    """The manifests and archived entries (lines) of a cluster, and the defects (breaks) of its objects."""
 
     manifests: list[Manifest] = field(default_factory=list)
     lines: Lines = field(default_factory=dict)
@@ -38,8 +38,8 @@ class _ArchiveContent:
 class VerifyArchive:
     """Verifies the archive of a cluster against its manifests and hash chains.
 
-    With a vault, which is a bucket of locked objects, the archive is also compared with the manifests and anchors
-    there. `stack_id` is the id of the stack; if it is None, a manifest or an anchor must name the stack.
+    A vault is a bucket of locked objects. If `vault` is not None, the archive is also compared with the manifests and
+    anchors in it. `stack_id` is the id of the stack. If it is None, a manifest or an anchor must name the stack.
     """
 
     archive: Archive
@@ -124,10 +124,11 @@ def _verify_stream(stream: Stream, content: _ArchiveContent, anchored: AnchoredH
 
 
 def _start(stream: Stream, lines: dict[Position, ArchiveLine], manifests: Iterable[Manifest]) -> Head | None:
-    """Return the first archived entry of a stream if the entries before it were deleted on purpose, else None.
+    """Return the entry after which to verify a stream, or None to verify the stream from its start.
 
-    A customer may delete whole sealed days, so the verification then starts at this entry. A deletion was on purpose if
-    the oldest remaining manifest names an earlier sealed day, and if its range of the stream begins at this entry.
+    A customer may delete whole sealed days. The earlier entries are then missing on purpose, and the first archived
+    entry is trusted and returned. This is so if the oldest remaining manifest names an earlier sealed day (`after`),
+    and if its range of the stream starts with this entry.
     """
     first = min(manifests, key=lambda manifest: manifest.day, default=None)
     if first is None or first.after is None or not lines:
@@ -140,9 +141,10 @@ def _start(stream: Stream, lines: dict[Position, ArchiveLine], manifests: Iterab
 
 
 def _add(lines: Lines, line: ArchiveLine, key: str) -> list[Break]:
-    """Add the line of an entry, which was read from the archive object `key`, to `lines`.
+    """Add an archived entry (`line`) to `lines`; `key` is the archive object that contains it.
 
-    Returns one break if `lines` already has a different line for the same position of the stream, else an empty list.
+    Returns one break if `lines` already has a different entry with the same epoch and sequence number of the stream.
+    Otherwise, the result is empty.
     """
     first = lines.setdefault(line.stream, {}).setdefault(line.place, line)
     if (first.hash, first.body) == (line.hash, line.body):

@@ -38,7 +38,10 @@ class SealedRange:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A sealed day of one cluster; `after` is the day that was sealed before, or None for the first sealed day."""
+    """The manifest of a sealed day of one cluster: its archive objects, and a range for each stream.
+
+    `after` is the day that was sealed before, or None for the first sealed day.
+    """
 
     stack: str
     stack_id: str

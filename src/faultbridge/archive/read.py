@@ -1,4 +1,4 @@
-"""Reads the entries of a cluster from an archive, without a deployed stack."""
+"""Read: returns the entries of a cluster from an archive, without a deployed stack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from faultbridge.storage.wire.archive_lines import ArchiveLine
 
 @dataclass(frozen=True, slots=True)
 class ReadArchive:
-    """Reads archived lines from S3, or from a folder with a copy of the bucket."""
+    """Reads archived entries (lines) from S3, or from a folder with a copy of the bucket."""
 
     archive: Archive
 
@@ -31,9 +31,9 @@ class ReadArchive:
                 yield key
 
     def lines(self, keys: Iterable[str]) -> Iterator[ArchiveLine]:
-        """Yield every line of the given objects; repeated lines are included.
+        """Yield every line (archived entry) of the given objects; repeated lines are included.
 
-        An object that cannot be read raises `Rejected` (`bad_object`) with its key.
+        Raises `Rejected` (`bad_object`), with the key of the object, if an object cannot be read.
         """
         for key in keys:
             try:
@@ -42,10 +42,10 @@ class ReadArchive:
                 raise Rejected(error.reason, f"{key}: {error.detail}") from None
 
     def entries(self, query: TimelineQuery, table: Iterable[Line] = ()) -> list[Line]:
-        """Return the entries that match a query, each entry once, oldest first.
+        """Return the archived entries that match a query and the entries in `table`, oldest first.
 
-        `table` contains the entries that the DynamoDB table has for the same query. The result includes them, because
-        the archive may still lack recent entries.
+        Each entry is returned once. `table` contains the result of the same query to the DynamoDB table, because the
+        archive may still lack recent entries. Raises `Rejected` if the query names no cluster.
         """
         if query.cluster is None:
             raise Rejected("nothing_asked", "the query names no cluster; an archive is read by cluster")

@@ -35,9 +35,10 @@ class ExpireEntries:
     keep: timedelta | None
 
     def __call__(self, manifest: Manifest) -> int:
-        """Set the expiry time of a manifest's entries, and record up to where each stream is now sealed.
+        """Set the expiry time of a manifest's entries, and store the last sealed entry of each stream.
 
-        Returns the number of entries that now have an expiry time or have already left the table.
+        Returns the number of entries in the ranges whose expiry time was set. Entries that have already left the table
+        are counted too. Ranges that were sealed before are not counted. If `keep` is None, the result is 0.
         """
         count = 0
         for sealed in manifest.ranges:
@@ -71,7 +72,7 @@ class ExpireEntries:
         return sealed.last - sealed.first + 1
 
     def _store(self, sealed: SealedRange, seal: StreamSeal, manifest: Manifest) -> bool:
-        """Store the seal of a stream, which marks the end of the sealed entries of the stream.
+        """Store the seal of a stream: its last sealed entry, and the last of its entries that may expire.
 
         Returns False, and stores nothing, if the stored seal already covers the range `sealed`.
         """

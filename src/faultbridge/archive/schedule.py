@@ -25,9 +25,11 @@ class RunResult:
     """The result of one run for all clusters.
 
     - `roots`: the Merkle root of each cluster whose anchor this run recorded
-    - `sealed`: the number of sealed entries; `completed`: how many of them the archive lacked before
-    - `breaks`: the breaks of hash chains that were found, as text
-    - `late`: the clusters that failed and that the next run retries; `failures`: the clusters that an operator must fix
+    - `sealed`: the number of sealed entries
+    - `completed`: the number of sealed entries that the archive lacked before
+    - `breaks`: one text for each break of a hash chain
+    - `late`: one text for each cluster that failed and is retried by the next run
+    - `failures`: one text for each cluster that failed and needs an operator
     """
 
     roots: dict[str, str] = field(default_factory=dict)

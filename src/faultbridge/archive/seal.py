@@ -1,4 +1,4 @@
-"""Seal: completes a day of a cluster in the archive and checks it, before the entries of the day may expire.
+"""Seal: completes and checks a day of a cluster in the archive, before its entries may expire.
 
 The check reads back every object that the manifest of the day names.
 """
@@ -36,7 +36,10 @@ LINES_PER_OBJECT = 20_000
 
 @dataclass(slots=True)
 class SealResult:
-    """The result of sealing a day: how many entries it has, how many the archive lacked, and the chain breaks found."""
+    """The result of sealing a day: its entries, the entries that the archive lacked, and chain breaks.
+
+    `entries` and `completed` are numbers of entries. `completed` counts those that the archive lacked.
+    """
 
     day: str
     entries: int = 0
@@ -70,10 +73,11 @@ class Seal:
     keep: timedelta | None
 
     def __call__(self, config: ClusterConfig, day: str) -> SealResult:
-        """Seal everything that was recorded until the end of a day; a repetition changes nothing.
+        """Seal the published entries of a cluster that were recorded until the end of a day.
 
-        A stream whose hash chain is broken is sealed only up to the break, so that entries that cannot be proven never
-        expire.
+        If the day already has a manifest, no entry is added. The manifest is checked and locked again, and missing
+        expiry times are set. A stream with a broken hash chain is sealed only up to the break, because the entries
+        after the break are not proven and must not expire.
         """
         result = SealResult(day)
         key = layout.manifest_key(config.cluster, day)
@@ -155,7 +159,7 @@ class Seal:
             yield line_of(item)
 
     def _archived(self, cluster: str, lines: list[ArchiveLine]) -> tuple[list[SealedObject], ArchivedHashes]:
-        """Read the archive objects of each day to which a line belongs.
+        """Read the archive objects of all days on which the entries in `lines` were recorded.
 
         Returns the objects, and the hashes of all entries in them. An object that cannot be read is skipped, so that
         its entries are archived again.
@@ -226,7 +230,10 @@ def _hashes(body: bytes) -> ArchivedHashes:
 
 
 def _extend(ranges: list[SealedRange], line: ArchiveLine) -> None:
-    """Add a line to the last range; a line of another stream or epoch starts a new range."""
+    """Add an archived entry (line) to the last range of entries.
+
+    A line of another stream or epoch starts a new range.
+    """
     first = line.sequence
     if ranges and (ranges[-1].stream, ranges[-1].epoch) == (line.stream, line.epoch):
         first = ranges.pop().first

@@ -1,4 +1,4 @@
-"""Write: delivers published entries to the archive, each as one line with the stored text of the entry."""
+"""Write: delivers published entries to the archive. Each line contains the stored text of one entry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ class _ObjectWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectSink:
-    """Implements `ArchiveSink` for stacks without a Firehose delivery stream: writes the archive objects itself."""
+    """An `ArchiveSink` for stacks without a Firehose delivery stream.
+
+    It writes the archive objects itself.
+    """
 
     objects: _ObjectWriter
 
@@ -37,7 +40,7 @@ class WriteArchive:
     sink: ArchiveSink
 
     def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
-        """Archive the table items of entries, and return how many entries these were.
+        """Archive the table items of entries, and return the number of these entries.
 
         Raises `Transient` if the archive did not accept all of them.
         """

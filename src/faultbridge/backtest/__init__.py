@@ -1,9 +1,9 @@
 """Back-test: what another policy, the tested policy, would have decided about the recorded history.
 
-Each recorded decision about a case is compared with what Faultbridge's decision stages decide under the tested policy
-at the same point. The decision stages are pure code without I/O. While the two decisions agree, the recorded times and
-answers apply. From the first decision that differs, the case follows the tested policy with recorded or typical
-outcomes. Data that was not recorded is counted and named.
+Faultbridge's decision stages are pure code without I/O. The back-test runs them with the recorded facts under the
+tested policy, and compares the recorded decisions about cases with the results. While both decisions agree, the
+recorded times and answers apply. From the first decision that differs, the case is simulated under the tested policy,
+with recorded or assumed outcomes. Data that was not recorded is counted and named.
 
 Reading order:
 

@@ -86,14 +86,17 @@ class ClusterReplay:
         self._set_breakers({one.name: one.breaker for one in moved})
 
     def refusal(self, track: Track, case: Case, action: RepairAction, now: datetime) -> Refused | None:
-        """Return why the tested policy makes a queued case wait now; None if the attempt may start."""
+        """Return why the tested policy makes a queued case wait now; None if the attempt may start.
+
+        Other queued cases are not considered.
+        """
         refused = admit(self.control, self.rules.policy, (_queued(track, case, action),), now).refusals
         return refused[0] if refused else None
 
     def is_behind(self, case: Case, now: datetime) -> bool:
-        """Return whether admission would not start a queued case now, also because other cases come first.
+        """Return whether a queued case must wait now if all queued cases compete for the repair slots.
 
-        All queued cases compete for the free repair slots, while `refusal` considers only one case.
+        `refusal` considers only one case.
         """
         waiting = [
             _queued(one, one.state.live_case, one.state.live_case.repair_action)

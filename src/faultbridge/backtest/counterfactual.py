@@ -29,8 +29,9 @@ _BY_REPAIR = frozenset({Actor.STEP, Actor.CLOSE})
 class Counterfactual:
     """Simulates the cases of nodes for which the tested policy decides differently from the record.
 
-    Such a node has diverged: its recorded repairs no longer apply. Simulated repairs have their recorded durations, or
-    the typical duration of the repair action.
+    Such a node has diverged: its recorded repairs no longer apply. A simulated repair takes as long as the recorded
+    repair of the same case with the same action. If there is none, it takes the typical duration of the action, or no
+    time if this duration is unknown.
     """
 
     in_step: InStep
@@ -38,7 +39,7 @@ class Counterfactual:
     result: Replayed
 
     def leave(self, track: Track, at: datetime) -> None:
-        """Let a node leave its recorded course: from this time on, its case follows the tested policy."""
+        """Mark a node as diverged: from the time `at`, its case is simulated under the tested policy."""
         track.diverged, track.attempt_ends, track.retry_at = True, None, None
         case = track.state.live_case
         if case is None and track.trail is not None:
@@ -49,9 +50,10 @@ class Counterfactual:
         self.settle(track, at)
 
     def observe(self, track: Track, commit: Commit) -> None:
-        """Apply the recorded changes of conditions in a commit to a diverged node, and continue its simulated case.
+        """Apply the recorded changes of conditions in a commit to a diverged node.
 
-        Changes that a recorded repair of the node caused are ignored, because the simulation does not have this repair.
+        If there are changes, the simulated case of the node then continues. Changes that a recorded repair of the node
+        caused are ignored, because the simulation does not have this repair.
         """
         repairing = track.trail is not None and track.trail.attempts and commit.actor in _BY_REPAIR
         changes, conditions = self.in_step.reader.changes(track.state, commit)
@@ -62,7 +64,7 @@ class Counterfactual:
         self.settle(track, commit.at)
 
     def next_timer(self, track: Track) -> datetime | None:
-        """Return the time of the next step of a diverged node's simulated case (`settle`).
+        """Return when the simulated case of a diverged node needs its next step (`settle`).
 
         The result is None if the node has no live case, or if the case continues only after an operator's order or a
         new fault.
@@ -76,9 +78,10 @@ class Counterfactual:
         return track.attempt_ends or earliest(answer_by, track.retry_at)
 
     def settle(self, track: Track, at: datetime) -> None:
-        """Advance the case of a diverged node by one step: decide about it, and admit, start or finish its attempt.
+        """Advance the simulated case of a diverged node by one step.
 
-        Without a live case, the simulated course ends. The time of the next step is `next_timer`.
+        A step decides about the case, and admits, starts or finishes its attempt. Without a live case, the simulated
+        course ends. `next_timer` returns the time of the next step.
         """
         case = track.state.live_case
         if case is None:
@@ -100,7 +103,10 @@ class Counterfactual:
             self._end(track, at)
 
     def _begin(self, track: Track, case: Case) -> None:
-        """Start the simulated course of a case if it has none; take the node out of service if the case isolates it."""
+        """Start the simulated course of a case if it has none.
+
+        If the case isolates the node, the node is taken out of service.
+        """
         if track.course is None:
             gpus = case.gpus or (track.trail.gpus if track.trail else None)
             track.course = Course(track.state.key.node, case.code, case.opened_at, gpus, track.trail)
@@ -169,7 +175,7 @@ class Counterfactual:
         track.retry_at = at
 
     def _end(self, track: Track, at: datetime) -> None:
-        """End the simulated course of a case that is closed."""
+        """Store how and when the simulated course of a closed case ended, and remove the course from the node."""
         case, course = track.state.case, track.course
         if course is not None and case is not None:
             course.ended_at, course.end = at, case.resolution.value if case.resolution else "closed"
@@ -199,14 +205,17 @@ class Counterfactual:
 
 
 def expire_approval_of(state: NodeState, at: datetime) -> NodeState:
-    """Return a node after escalating its case, if the deadline of an unanswered approval request has passed.
+    """Return a node's state after a check of the approval deadline of its live case.
 
-    Otherwise the node is returned unchanged.
+    If the deadline has passed without an answer, the case is escalated. Otherwise the state is unchanged.
     """
     return expire_approval(Transition(state), at).state
 
 
 def timers(tracks: Iterable[Track], of: Counterfactual) -> list[tuple[datetime, Track]]:
-    """Return the diverged nodes whose cases continue by themselves, with the times, earliest first."""
+    """Return the diverged nodes whose simulated cases have a next step, each with the time of this step.
+
+    The pairs of time and node are in order of time.
+    """
     found = ((of.next_timer(one), one) for one in tracks if one.diverged)
     return sorted(((at, one) for at, one in found if at is not None), key=lambda pair: pair[0])

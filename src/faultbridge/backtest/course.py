@@ -1,4 +1,4 @@
-"""Courses: compared decisions, and the simulated course of each case for which the two decisions differ."""
+"""Courses: compared decisions, and simulated courses of cases about which two decisions differ."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ FIRST_PAUSE = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One recorded decision (`recorded`), and the tested policy's decision at the same point (`replayed`).
+    """A recorded decision about a case, and the decision of the tested policy at the same time.
 
-    Both decisions are texts, such as `wait`. `reason` states why the tested policy makes a case wait. If the two
-    decisions differ, the case follows the tested policy until the recorded and the simulated case are closed.
+    `recorded` and `replayed` state the two decisions as text, such as `wait`. `reason` states why the tested policy
+    makes a case wait. If the two decisions differ, the case follows the tested policy until the recorded and the
+    simulated case are closed.
     """
 
     at: datetime
@@ -40,8 +41,8 @@ class Course:
     """The course of a case under the tested policy.
 
     `trail` is the recorded course of the same case, or None if the record has no such case. `actions` are the repair
-    actions under the tested policy. `end` states how the case ended: with its resolution, `none` if the tested policy
-    repairs nothing, or `by_operator` if only an operator can close the case. It is empty while the case is live.
+    actions under the tested policy. `end` is empty while the case is live. Afterwards, it is the resolution of the
+    case, `none` if the tested policy repairs nothing, or `by_operator` if only an operator can close the case.
     """
 
     node: str
@@ -70,12 +71,13 @@ class Track:
     """One node in a replay: its state under the tested policy, and its recorded state.
 
     `trail` is the recorded course of the node's case. `diverged` is True after a decision of the tested policy differed
-    from the recorded decision. Before that, both states have the same case. After that, a case of the node under the
-    tested policy is simulated with these fields:
+    from the recorded decision. Before that, both states follow the recorded case. After that, a case of the node under
+    the tested policy is simulated with these fields:
 
     - `course`: the simulated course of the case
     - `attempt_ends`: when the running attempt ends
-    - `retry_at`: when a refused attempt is tried again; `retry_pause` is the pause before the try after that
+    - `retry_at`: when a refused attempt is tried again
+    - `retry_pause`: how long to wait if this try is refused too
     """
 
     state: NodeState

@@ -21,7 +21,7 @@ NAMING = frozenset(one.value for one in FAULT_TYPES)
 
 @dataclass(frozen=True, slots=True)
 class PoliciesInForce:
-    """The policies that recorded entries name, in order, and the time of each of these entries."""
+    """The versions of the policies that recorded entries name, in order of time, and the entries' times."""
 
     times: Sequence[datetime]
     versions: Sequence[str]
@@ -37,9 +37,11 @@ class PoliciesInForce:
         return cls([at for at, _ in found], [version for _, version in found])
 
     def explain(self, decision: Decision, version: str) -> str:
-        """Return why a decision differs, if a policy other than the tested policy can explain it, else "".
+        """Return why a decision differs: another policy was, or may have been, in force.
 
-        `version` is the version of the tested policy.
+        Returns an empty text if the decisions are the same or no other policy can explain the difference. The text is
+        also empty if no entry names `version`, the version of the tested policy, because that policy was then never in
+        force.
         """
         if decision.same or version not in self.versions:
             return ""

@@ -1,4 +1,4 @@
-"""Rebuilds the recorded conditions, placements and operator orders of nodes from entries."""
+"""Facts: rebuilds the recorded conditions, placements and operator orders of nodes from entries."""
 
 from __future__ import annotations
 
@@ -97,7 +97,11 @@ class FactReader:
 
 
 def _forget_renamed(conditions: dict[str, Condition], key: str, condition: Condition) -> None:
-    """Remove the condition that the same fault had under another key before its device was identified."""
+    """Remove the earlier condition of a fault whose device was identified only now, under a new key.
+
+    The earlier condition has the same code, start time and component type as `condition`. Nothing is removed if `key`
+    already exists.
+    """
     if key in conditions:
         return
     same = [name for name, one in conditions.items() if (one.code, one.since) == (condition.code, condition.since)]
@@ -107,7 +111,7 @@ def _forget_renamed(conditions: dict[str, Condition], key: str, condition: Condi
 
 
 def placed(state: NodeState, commit: Commit) -> NodeState:
-    """Return a node with the placement, the instance and the operator orders of a commit applied."""
+    """Return a node after a commit changed its placement, its instance, or whether it is ignored."""
     for event in commit.events:
         data = event["data"]
         if data.get("placement"):

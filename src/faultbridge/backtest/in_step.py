@@ -1,4 +1,4 @@
-"""In step: compares each recorded decision about a node with the tested policy's decision."""
+"""In step: replays a node while the tested policy decides as recorded (the two are in step)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DECIDED = {(None, "open"), ("open", "queued"), ("open", "resolved"), ("queued",
 
 @dataclass(slots=True)
 class InStep:
-    """Compares the recorded decisions about a node with the tested policy's, until two decisions differ."""
+    """Compares each recorded decision about a node with the tested policy's, until two decisions differ."""
 
     reader: FactReader
     cluster: ClusterReplay
@@ -62,7 +62,7 @@ class InStep:
         return decisions
 
     def _agreed(self, state: NodeState, commit: Commit) -> NodeState:
-        """Apply what a commit recorded to a node and its case, which keeps the rule of the tested policy."""
+        """Apply a recorded commit to a node; its case keeps the rule that the tested policy selected."""
         policy = self.cluster.rules.policy
         rule = state.live_case.rule if state.live_case else None
         state = follow_case(_with_recorded_id(state, commit), commit, policy.limits, self.reader.catalog)
@@ -87,10 +87,10 @@ class InStep:
         commit: Commit,
         recorded: Iterable[Event],
     ) -> tuple[list[Decision], NodeState]:
-        """Compare what the decision stages decided in a commit with what they decide under the tested policy.
+        """Compare the recorded decision in a commit with that of the decision stages under the tested policy.
 
-        `changes` are the changes of conditions in the commit, `recorded` the recorded changes of the case. Returns one
-        compared decision, or none if both policies decide nothing, and the node under the tested policy.
+        `changes` are the changes of conditions in the commit, `recorded` the recorded changes of the case. Returns the
+        compared decision in a list (empty if both decide nothing), and the node under the tested policy.
         """
         theirs = [_of_event(one) for one in recorded if _is_decided(one)]
         if any(text.startswith("open") for text in theirs) and state.ignored is not None:
@@ -134,9 +134,9 @@ class InStep:
         return Decision(commit.at, track.state.key.node, case.id, theirs, mine, refused)
 
     def admission(self, track: Track, case: Case, now: datetime) -> tuple[RepairAction | None, str]:
-        """Return the repair action of the next attempt, and the reason why it must wait.
+        """Return the repair action of the next attempt, and the reason why the attempt must wait.
 
-        The action is None if an operator must act. The reason is empty if the attempt starts now.
+        The action is None if an operator must act. The reason is empty if the attempt need not wait.
         """
         policy = self.cluster.rules.policy
         action = choose_repair_action(track.state, case, policy).repair_action
@@ -148,7 +148,7 @@ class InStep:
         return action, refused.reason if refused else needs_approval
 
     def _next_actions(self, state: NodeState, commit: Commit, recorded: Iterable[Event]) -> list[Decision]:
-        """Compare the decisions after failed attempts: the next repair action, or an escalation."""
+        """Compare the recorded action after a failed attempt with the tested policy's action or escalation."""
         case, found = state.live_case, []
         for event in recorded:
             data = event["data"]
@@ -180,7 +180,7 @@ def replace_state(track: Track, state: NodeState) -> Track:
 
 
 def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> bool:
-    """Return whether the decision stages produced a commit, so that the back-test compares their decisions.
+    """Return whether the decision stages produced a commit; only their decisions are compared.
 
     The stages run after `changes` of conditions, when a timer is due, and after an order that changed a condition. If
     something else, such as a repair, made a case change in `recorded`, the stages did not produce the commit.
@@ -201,7 +201,7 @@ def _starts_or_acts(commit: Commit) -> bool:
 
 
 def _is_decided(event: Event) -> bool:
-    """Return whether the decision stages changed a case, and not a repair, an operator or the inventory."""
+    """Return True if the decision stages made a case change, and False if anything else made it."""
     data = event["data"]
     timed_out = (data["from"], data["to"]) == ("queued", "escalated")
     by_inventory = data["rule"] == "inventory" or data["cause"]["code"] == INSTANCE_ADDED
@@ -235,7 +235,7 @@ def _case_id(commit: Commit) -> str | None:
 
 
 def _with_recorded_id(state: NodeState, commit: Commit) -> NodeState:
-    """Give a case the id of the recorded case that a commit opened, because later entries name the case by this id."""
+    """Replace the id of a new case by its recorded id, because later entries name the case by this id."""
     opened = [one for one in commit.of_type(EntryType.CASE_STATUS) if one["data"]["from"] is None]
     if not opened or state.case is None:
         return state
@@ -243,7 +243,7 @@ def _with_recorded_id(state: NodeState, commit: Commit) -> NodeState:
 
 
 def _isolation_requested(state: NodeState) -> NodeState:
-    """Request the isolation of a node if its case requires it, because a back-test runs no isolation service."""
+    """Request a node's isolation if its case requires it; a back-test has no service that does so."""
     case = state.live_case
     needed = case is not None and case.isolate and state.isolation is Isolation.NONE
     return replace(state, isolation=Isolation.REQUESTED) if needed else state

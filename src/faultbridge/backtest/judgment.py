@@ -17,11 +17,15 @@ RELAPSE_WITHIN = timedelta(days=7)
 class Judgment(StrEnum):
     """Whether later entries show that a recorded case needed its repair.
 
-    - `right`: diagnostics failed; the node had another fault of severity `fatal` before the first repair, or before the
-      case was closed without a repair; the fault returned within seven days after the case was closed; or a later case
-      is recorded as a relapse of this case.
-    - `needless`: diagnostics passed, the entries cover these seven days, and the case is not `right`.
-    - `undetermined`: any other case.
+    `right` means that at least one of these is true:
+
+    - Diagnostics of the case failed.
+    - While the case was open, the node had another fault of severity `fatal` before its first repair.
+    - The fault of the case returned within seven days after the case was closed.
+    - A later case is recorded as a relapse of this case.
+
+    `needless` means that diagnostics passed, that the entries cover these seven days, and that the case is not `right`.
+    Any other case is `undetermined`.
     """
 
     RIGHT = "right"

@@ -55,7 +55,8 @@ class Trail:
     """The recorded course of one case.
 
     `complete` is False if the first recorded entry is later than the opening of the case. `verdicts` are the results of
-    the case's diagnostics in order, True for passed. `lost` is the lost GPU time in milliseconds.
+    the case's diagnostics in order, True for passed. `lost` is the lost GPU time in milliseconds, or None before the
+    case is closed.
     """
 
     id: str
@@ -101,7 +102,7 @@ def _writer(event: Event) -> tuple[str, str, str]:
 
 
 def trails(events: Iterable[Event]) -> dict[str, Trail]:
-    """Return the recorded course of each case, by case id."""
+    """Return the recorded course (`Trail`) of each case, by case id."""
     found: dict[str, Trail] = {}
     for event in sorted(events, key=_order):
         metadata = event["metadata"]

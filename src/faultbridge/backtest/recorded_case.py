@@ -23,7 +23,7 @@ _PROVEN = frozenset({Resolution.RECOVERED, Resolution.REPAIRED, Resolution.REPLA
 
 
 def follow_case(state: NodeState, commit: Commit, limits: Limits, catalog: Catalog) -> NodeState:
-    """Return a node with its case as a recorded commit changed it.
+    """Return a node after a recorded commit changed its case.
 
     A verified repair also starts a probation of the node, of the length `limits.probation`.
     """
@@ -41,7 +41,7 @@ def follow_case(state: NodeState, commit: Commit, limits: Limits, catalog: Catal
 
 
 def ordered(state: NodeState, order: str) -> NodeState:
-    """Return a node with its case as the operator order `replace`, `return` or `cancelled` changed it.
+    """Return a node after the operator order `replace`, `return` or `cancelled` changed its case.
 
     Any other order changes nothing. A node without a live case is returned unchanged.
     """

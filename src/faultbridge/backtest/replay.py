@@ -96,8 +96,8 @@ class _Run:
     def _note_policy(self, commit: Commit) -> None:
         """Store the breaker limits of the policy that a commit names.
 
-        Entries about faults and cases name the policy that was in force. If a commit names no policy, or a policy that
-        is not known, the limits that were stored before stay.
+        Entries about faults and cases name the policy that was in force. If a commit names no known policy, the stored
+        limits do not change.
         """
         version = next((one["data"]["policy"] for one in commit.events if "policy" in one["data"]), None)
         policy = self.in_step.reader.policies.get(version or "")
@@ -105,7 +105,7 @@ class _Run:
             self.in_step.cluster.recorded_limits = policy.breakers
 
     def advance(self, until: datetime) -> None:
-        """Continue the simulated cases up to a time."""
+        """Run the steps of all simulated cases that are due up to the time `until`."""
         while True:
             due = timers(self.in_step.cluster.tracks.values(), self.alone)
             if not due or due[0][0] > until:

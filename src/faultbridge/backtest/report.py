@@ -62,9 +62,9 @@ def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed,
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Return a report that compares the tested policies of two reports about the same recorded entries.
 
-    It has the form of a back-test's report: `recorded` contains the totals and the decisions under the tested policy of
-    `before`, and `replayed` those under the tested policy of `after`. No difference has an explanation, because an
-    explanation names the policy that was in force, and both sides of a difference are replays.
+    It has the form of a back-test's report. `recorded` contains the totals and the decisions under the tested policy of
+    `before`, and `replayed` those under the tested policy of `after`. The differences have no explanation, because
+    neither of their two decisions was recorded.
     """
     old, new = ({(one["at"], one["node"]): one for one in report["differences"]} for report in (before, after))
     differences = []

@@ -41,7 +41,7 @@ an internal error; 75 a temporary failure, safe to retry; 130 interrupted by Ctr
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command, and return its exit code.
 
-    Every error becomes one line on stderr.
+    An error becomes one line on stderr. If FAULTBRIDGE_DEBUG is set, its traceback is printed before this line.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -107,9 +107,10 @@ def _called(arguments: Sequence[str]) -> str | None:
 
 
 def _command_path(arguments: Sequence[str]) -> str | None:
-    """Return the command that the arguments call, with its verb if it has verbs, such as `case list`.
+    """Return the command that the arguments call, such as `case list`.
 
-    Returns None if no argument is the name of a command.
+    The result contains the verb, if the command has verbs and the arguments contain one. It is None if no argument is
+    the name of a command.
     """
     name = _called(arguments)
     if name is None:
@@ -124,7 +125,7 @@ def _command_path(arguments: Sequence[str]) -> str | None:
 def _words_to_complete(environment: Mapping[str, str]) -> list[str]:
     """Return the words of the command line for which a shell requests completions.
 
-    With these words, `application` imports the right command.
+    With these words, `application` imports the right command. The result is empty if no completion is requested.
     """
     if COMPLETION not in environment:
         return []
@@ -134,7 +135,7 @@ def _words_to_complete(environment: Mapping[str, str]) -> list[str]:
 def _add(root: typer.Typer, name: str, *, hidden: bool = False) -> None:
     """Import the module of a command, and add the command with all its verbs to the tree.
 
-    If `hidden` is True, as for a former name, the help does not list a command without verbs.
+    `hidden` is True for a former name: the help then does not list the name, unless the command has verbs.
     """
     current = RENAMED.get(name, name)
     row = COMMANDS[current]

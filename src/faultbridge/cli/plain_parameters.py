@@ -21,7 +21,7 @@ _NAME = "build_runtime_param"
 
 @dataclass(frozen=True, slots=True)
 class PlainParameter:
-    """Converts the values of one command line parameter, and uses Typer's own conversion only where it is needed.
+    """Converts the values of one command line parameter, with Typer's conversion only where it is needed.
 
     `descriptor` is Typer's description of the parameter. `convert` is the replaced function of Typer, which creates
     Typer's conversion from the descriptor. `coerce` calls it only for a value that needs a conversion.

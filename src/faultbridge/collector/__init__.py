@@ -1,12 +1,12 @@
 """The collector: sends node conditions, node events and jobs of a Kubernetes cluster to the queue.
 
-It is one process per cluster. It needs no state that survives a restart: after a restart it lists all objects again,
-and ingest discards the records that it has already received.
+It is one process per cluster. It needs no state from before a restart, because it then lists all objects again. Ingest
+discards the events and job reports that it has already received.
 
 Read in this order:
 
 - `node_records`: converts nodes and events to records
-- `sent_states`: remembers which records were sent for each node
+- `sent_states`: stores which records were sent for each node
 - `handlers`: stores the records of listed and changed objects
 - `job_pods`: reads which job and node a pod has, its position in the job, and whether it ended
 - `job_handler`: reports the start and end of jobs from their pods

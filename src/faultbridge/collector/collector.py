@@ -26,9 +26,10 @@ SHUTDOWN_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Collector:
-    """Follows the nodes, node events and optionally pods of a Kubernetes cluster, and sends records about them.
+    """Sends records about the nodes, node events and optionally pods of one Kubernetes cluster.
 
-    One thread for each kind of object stores the records. The thread that calls `run` sends them.
+    One thread for each kind of object follows the objects and stores the records. The thread that calls `run` sends
+    them.
     """
 
     followers: tuple[Follower, ...]
@@ -39,7 +40,10 @@ class Collector:
     _logged_error: str = ""
 
     def run(self) -> None:
-        """Run until `stopping` is set, then send the stored records. Raises the error that ended a follower."""
+        """Run until `stopping` is set, then send the stored records for at most about 10 seconds.
+
+        If an error ended a follower, this error is raised at the end.
+        """
         for follower in self.followers:
             threading.Thread(target=self._follow, args=(follower,), daemon=True, name=follower.kind.value).start()
         self.sender.run(self.stopping, after_each=self._log_failure)
@@ -56,7 +60,8 @@ class Collector:
     def run_once(self, seconds: float) -> str | None:
         """List all objects once, then send their records for at most about `seconds`.
 
-        Returns the reason when some records were not sent, or None when all were sent.
+        Returns the reason why the last call to the queue failed, or None if it succeeded. Some records may be unsent
+        even if the result is None.
         """
         for follower in self.followers:
             follower.list_all()
@@ -96,8 +101,10 @@ def build_collector(
 ) -> Collector:
     """Build the collector of one cluster, which reads Kubernetes objects from `watch` and sends records.
 
-    - `settings`: agent settings, of which the collector uses only cluster, queue, bucket, region and spool
+    - `settings`: agent settings, of which the collector uses only the cluster, queue, bucket, region, and folder and
+      size of the spool
     - `transport`: where the collector sends records; None means AWS
+    - `clock`: None means the system clock
     - `jobs`: whether the collector also follows pods, and reports the training jobs that they belong to
     """
     clock = clock or SystemClock()

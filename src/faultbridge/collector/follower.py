@@ -31,11 +31,11 @@ class Handler(Protocol):
         ...
 
     def begin_list(self) -> None:
-        """Prepare for a list of all objects. The follower then calls `handle` for each of them."""
+        """Prepare to receive all objects again. The follower then calls `handle` for each existing object."""
         ...
 
     def end_list(self) -> None:
-        """Finish a list of all objects. Objects that were not in the list no longer exist."""
+        """Process the end of a list: objects for which `handle` was not called since `begin_list` are gone."""
         ...
 
 
@@ -43,10 +43,10 @@ class Handler(Protocol):
 class Follower:
     """Follows one kind of object until `stopping` is set.
 
-    `version` is the resource version of the last object that the handler received. A watch continues after this
-    version, so a lost connection loses no change. If the API no longer has all changes since then (HTTP status 410),
-    all objects are listed again. `listed` is set after the first complete list. `backoff` determines the pauses after
-    failures.
+    `version` is the resource version after which the next watch starts: the version of the last list or change that the
+    handler received. A lost connection therefore loses no change. If the API does not have all changes since this
+    version any more (HTTP status 410), all objects are listed again. `listed` is set after the first complete list.
+    `backoff` determines the pauses after failures.
     """
 
     kind: ObjectKind
@@ -60,7 +60,10 @@ class Follower:
     _failures: int = 0
 
     def run(self) -> None:
-        """List and watch until `stopping` is set. A failure is logged and retried after an increasing pause."""
+        """List and watch until `stopping` is set, and repeat this after each FaultbridgeError.
+
+        The error is logged. The pause before the repetition grows with each failure in a row, up to one minute.
+        """
         while not self.stopping.is_set():
             try:
                 self.follow()

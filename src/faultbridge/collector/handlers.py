@@ -91,11 +91,11 @@ class NodeHandler:
             self._listed.discard(name)
 
     def begin_list(self) -> None:
-        """Start a list of all nodes: clear the names of the nodes that the previous list contained."""
+        """Prepare to receive all nodes: clear the names of the nodes that the previous list contained."""
         self._listed.clear()
 
     def end_list(self) -> None:
-        """End a list of all nodes, and forget the nodes that were not in the list."""
+        """Process the end of a list of all nodes: forget the nodes that were not in the list."""
         self.states.keep_only(self._listed)
 
 

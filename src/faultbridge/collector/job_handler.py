@@ -22,9 +22,9 @@ from faultbridge.domain.records import JOB_REPORT
 class JobHandler:
     """Reports the start and the end of job runs, derived from the pods of each job.
 
-    Ingest ignores a repeated report, so all jobs may be reported again after the follower has listed all pods. `_runs`
-    maps a job id to the pods of the run whose start was reported, `_ended` to the pods of the last run that ended. The
-    pods of an ended run start no new run.
+    - Ingest ignores a repeated report, so all jobs may be reported again after the follower has listed all pods.
+    - `_runs` maps a job id to the pods of the run whose start was reported.
+    - `_ended` maps a job id to the pods of the last run that ended. These pods start no new run.
     """
 
     store: RecordStore
@@ -51,11 +51,11 @@ class JobHandler:
             self._remove([found])
 
     def begin_list(self) -> None:
-        """Start a list of all pods. No job is reported until the list ends."""
+        """Prepare to receive all pods. No job is reported until `end_list` is called."""
         self._listed = set()
 
     def end_list(self) -> None:
-        """Report the jobs of the listed pods. Pods that are not in the list were deleted."""
+        """Report the jobs of the listed pods. Known pods that were not in the list count as deleted."""
         listed, self._listed = self._listed or set(), None
         known = [pod for pods in self._pods.values() for pod in pods.values()]
         self._remove([pod for pod in known if pod.uid not in listed])
@@ -76,7 +76,7 @@ class JobHandler:
                     known.pop(one.job_id, None)
 
     def _report(self, job_id: str) -> None:
-        """Report the end of a job's current run if it has ended, and the start of a new run if one has started.
+        """Report the end of a job's current run, and the start of a new run, if they have happened.
 
         A new run has started when all active pods are running, and one of them was not in the last run that ended.
         """

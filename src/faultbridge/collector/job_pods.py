@@ -34,7 +34,7 @@ class JobPod:
     - `group`: the name of the pod's replicated job in a JobSet, "" in any other job
     - `order`: the position of the pod in its group, as two numbers that sort the pods; None if no label states it
     - `leads`: whether the success of this pod is the success of the job
-    - `disruption`: the reason why Kubernetes ended the pod, such as `PreemptionByScheduler`; None if it did not
+    - `disruption`: the reason why Kubernetes ends the pod, such as `PreemptionByScheduler`; None without a disruption
     """
 
     uid: str
@@ -95,7 +95,8 @@ def ranks_of_pods(pods: Collection[JobPod]) -> dict[str, str]:
 
     The ranks of a node are a text such as `0-7`. The result is empty if the ranks are ambiguous:
 
-    - a pod has no position or no node, or a position is missing
+    - a pod has no node, or its labels do not state its position (`JobPod.order`)
+    - the positions of the pods have a gap, or two pods have the same position
     - pods differ in their number of GPUs or in their group
     - two pods run on one node
     """
@@ -112,7 +113,8 @@ def ranks_of_pods(pods: Collection[JobPod]) -> dict[str, str]:
 def end_of(pods: Iterable[JobPod]) -> dict[str, str] | None:
     """Return how the run of these pods ended, or None while the run continues.
 
-    The result has the fields of a job report: `outcome`, `reason` and, if the pod states its end, the time `at`.
+    The result has the fields of a job report: `outcome` (`succeeded`, `failed` or `unreported`), `reason`, and the time
+    `at`. `at` is the end of the pod that the reason names; the field is missing if this pod states no end.
     """
     found = list(pods)
     failed = sorted((one for one in found if one.phase == FAILED), key=_finished)
@@ -141,9 +143,10 @@ def _finished(pod: JobPod) -> tuple[bool, float]:
 
 
 def _order(job_label: str, labels: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return the position of a pod in its job, or None if the labels do not state it.
+    """Return the position of a pod among the pods of its group, or None if the labels do not state it.
 
-    A position is two numbers that sort the pods of a job. The first number depends on the kind of job:
+    The group is the replicated job in a JobSet, or the whole job. A position is two numbers that sort the pods. The
+    first number depends on the kind of job:
 
     - Kubeflow: 0 for the master pod, 1 for worker pods
     - JobSet: the index of the child job

@@ -75,8 +75,8 @@ def records_of_node(node: Mapping[str, Any]) -> Iterator[CollectedRecord]:
 def record_of_event(event: Mapping[str, Any]) -> CollectedRecord | None:
     """Return the record of an event about a node, if the EKS agent or node-problem-detector wrote it.
 
-    Returns None for any other event. The record id is derived from the event, so that ingest counts an event once even
-    if it is listed again.
+    Returns None for any other event. The record id is derived from the event and its version, so that ingest counts
+    each version of an event once even if it is listed again.
     """
     about, metadata = members(event.get("involvedObject")), members(event.get("metadata"))
     node = text(about.get("name"), _MAX_NAME)
@@ -109,9 +109,9 @@ def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _source_of(condition: Mapping[str, Any]) -> str:
-    """Return the source of a condition, which its type determines.
+    """Return the record source for a condition of a node, which depends on the type of the condition.
 
-    A type that no packaged mapping contains has the source of Kubernetes node conditions (`NODE_SOURCE`).
+    For a type that no packaged mapping contains, this is the source of Kubernetes node conditions (`NODE_SOURCE`).
     """
     if is_check(condition):
         return NVSENTINEL_SOURCE

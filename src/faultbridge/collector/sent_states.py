@@ -18,7 +18,7 @@ class SentStates:
     _sent: dict[tuple[str, str], tuple[bytes, float]] = field(default_factory=dict)
 
     def is_due(self, node: str, source: str, body: bytes) -> bool:
-        """Return whether a record must be sent: it is new or changed, or was last sent 30 minutes ago."""
+        """Return whether a record must be sent: it is new or changed, or was sent at least 30 minutes ago."""
         digest, at = self._sent.get((node, source), (b"", 0.0))
         return digest != _digest(body) or self.monotonic() - at >= REPEAT_SECONDS
 

@@ -3,8 +3,8 @@
 Reading order:
 
 - `ports`: the ports (interfaces to outside systems) that an installation needs.
-- `function`: the installation of a function, built from the environment once per process.
-- `installation`: the frozen `Installation(ports, settings)`, and how one is built on AWS.
+- `function`: the installation of a Lambda function, built once per process from environment variables.
+- `installation`: the class `Installation`, which builds all services from ports and settings.
 - `recording`: factories of the packages that record facts (ledger, rules, registry, ingest, gateway).
 - `job_tracking`: the factory of the package that records jobs.
 - `repairing`: factories of the packages that act on nodes (repair, incidents).

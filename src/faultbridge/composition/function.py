@@ -1,8 +1,8 @@
-"""Function: the settings of a function's process, and its installation, built once per process.
+"""The installation of a Lambda function: all its services, built once per process.
 
-Every handler imports this module first, because the module makes the cyclic garbage collector run less often. By
-default, the collector runs after 700 new objects, which is hundreds of times while modules are imported. The imported
-objects are not garbage, and these runs took a seventh of a cold start.
+Every handler imports this module first, because the module makes Python's cyclic garbage collector run less often.
+With Python's default, the collector runs hundreds of times while a function imports its modules. The imported objects
+are not garbage, and these runs took a seventh of a cold start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
 
 @cache
 def from_environment() -> Installation:
-    """Return the installation that the environment describes; each process builds it once."""
+    """Return the installation that environment variables configure; each process builds it once."""
     from faultbridge.composition.installation import on_aws
     from faultbridge.settings import Settings
 

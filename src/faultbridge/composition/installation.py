@@ -53,14 +53,14 @@ class Installation:
 
     @cached_property
     def stack(self) -> Stack:
-        """Return the id and the name of the stack. Event ids are derived from the id."""
+        """Return the id and the name of this deployment (stack). Event ids are derived from the id."""
         from faultbridge.ledger.append import Stack
 
         return Stack(self.settings.stack_id, self.settings.stack)
 
     @cached_property
     def trust(self) -> Trust:
-        """Return the rules for which sender may report about which node."""
+        """Return the rules that decide which sender may report about which node."""
         from faultbridge.pipeline.normalize.trust import Trust
 
         settings = self.settings
@@ -113,7 +113,7 @@ class Installation:
 
     @cached_property
     def repair(self) -> Repair:
-        """Return the factory of the services that limit and perform repairs, and execute the orders of operators."""
+        """Return the factory of the services that limit and perform repairs and execute operators' orders."""
         from faultbridge.composition.repairing import Repair
 
         return Repair(self)
@@ -168,9 +168,10 @@ class Installation:
 
 
 def on_aws(settings: Settings, clients: Clients | None = None) -> Installation:
-    """Build the installation that the settings describe.
+    """Build the installation that the settings describe, with adapters for AWS.
 
-    `clients` replaces the AWS clients of the environment.
+    `clients` are the AWS clients to use. With None, the adapters create clients with the credentials and the region of
+    the process.
     """
     from faultbridge.adapters.aws.ports import AwsPorts
 

@@ -42,7 +42,7 @@ class JobTracking:
 
     @cached_property
     def record_report(self) -> RecordReportRecord:
-        """Return the service that records reports of jobs that arrive as raw records."""
+        """Return the service that records the job reports in raw records from the queue."""
         from faultbridge.jobs.report_records import RecordReportRecord
 
         return RecordReportRecord(self.report)
@@ -56,7 +56,7 @@ class JobTracking:
 
     @cached_property
     def deliver_callbacks(self) -> DeliverCallbacks:
-        """Return the service that notifies webhooks and schedulers when a job may resume."""
+        """Return the service that notifies other systems, such as schedulers, that a job may resume."""
         from faultbridge.jobs.callbacks import DeliverCallbacks
 
         return DeliverCallbacks(self.jobs, self.installation.ports.job_callbacks)

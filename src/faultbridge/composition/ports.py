@@ -35,23 +35,23 @@ class AllPorts(Ports, Protocol):
 
     @property
     def webhook_senders(self) -> Callable[[], bytes]:
-        """Return the function that reads the JSON document of the permitted webhook senders."""
+        """Return the function that reads the JSON document of the senders that may post to the webhook."""
 
     @property
     def chat_webhooks(self) -> Callable[[], bytes]:
-        """Return the function that reads the JSON document with the webhook URLs of chats."""
+        """Return the function that reads the JSON document with the webhook URLs of chat channels."""
 
     @property
     def job_callbacks(self) -> Mapping[str, JobCallback]:
-        """Return the callbacks that are notified of jobs that may resume, by name."""
+        """Return the callbacks by name. A callback notifies another system that a job may resume."""
 
     @property
     def inventories(self) -> Mapping[str, Inventory]:
-        """Return the adapters that list the instances of a provider's groups, by provider name."""
+        """Return the adapters that list the instances of node groups, by the name of their provider."""
 
     @property
     def node_listing(self) -> NodeListing | None:
-        """Return the port that lists the nodes of an orchestrator, or None if there is none."""
+        """Return the port that lists a cluster's nodes through its orchestrator, or None if there is none."""
 
     def for_cluster(self, config: ClusterConfig) -> ComputeAccess:
-        """Return the access to the instances of a cluster, in its AWS account and HyperPod cluster."""
+        """Return the adapters that access a cluster's instances, in its AWS account and HyperPod cluster."""

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Repair:
-    """Builds the services that limit and perform repairs, and execute the orders of operators."""
+    """Builds the services that limit and perform repairs and execute operators' orders."""
 
     installation: Installation
 
     @cached_property
     def controls(self) -> Controls:
-        """Return the service that changes the limits on repairs: budget, breakers and pauses."""
+        """Return the service that pauses repairs, closes breakers, and stores what blocks new repairs."""
         from faultbridge.repair.controls import Controls
 
         of = self.installation
@@ -161,7 +161,7 @@ class Incidents:
     def correlate_afresh(self, cluster: str) -> None:
         """Update the incidents of a cluster from fresh reads of the table.
 
-        Cached reads, which services share, may be some seconds old.
+        Without fresh reads, the services would use shared reads that can be up to five seconds old.
         """
         self.installation.table.forget()
         self.correlate(cluster)

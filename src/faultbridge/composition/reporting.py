@@ -30,7 +30,7 @@ class Pages:
 
     @cached_property
     def settings(self) -> PagerSettings:
-        """Return the settings of the pager: the links in its pages, its hourly limit, and when it reminds operators."""
+        """Return the settings of the pager: links in pages, pages per hour, and the time until a reminder."""
         from faultbridge.pager.page import Links, PagerSettings
 
         settings = self.installation.settings
@@ -57,7 +57,7 @@ class Pages:
 
     @cached_property
     def remind(self) -> Remind:
-        """Return the service that sends reminders of open pages, summaries of withheld pages, and postponed pages."""
+        """Return the service that sends reminders, summaries of withheld pages, and postponed pages."""
         from faultbridge.pager.remind import Remind
 
         ports = self.installation.ports
@@ -139,7 +139,7 @@ class Console:
 
     @cached_property
     def facts(self) -> Facts:
-        """Return the service that reads the documents from which web pages and reports are built."""
+        """Return the service that reads the data of web pages and reports, such as nodes and cases."""
         from faultbridge.console.facts import Facts
         from faultbridge.ledger.timeline import Timeline
         from faultbridge.registry.views import Views

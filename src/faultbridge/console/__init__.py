@@ -1,11 +1,11 @@
-"""Console: the web pages of the console, and report files, as HTML.
+"""The web console: its pages, and report files, as HTML.
 
 Read in this order:
 
 - `facts`: reads what one page shows, with a limited number of reads; `page_documents` has types of its results
 - `kept`: caches what was read of a cluster, for a limited time
 - `catalog_names`: the name of each fault code, and the number of GPUs of each instance type
-- `pages`: the pages by path, from a request to content with an entity tag
+- `pages`: finds the page for a path, and builds the response with an entity tag
 - `html`: the template environment; it escapes every value and makes control characters visible
 - `assets`: style sheet and script, under names that contain their hash
 - `content`: the response to a request, and the security headers

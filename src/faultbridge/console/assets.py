@@ -23,24 +23,24 @@ class Asset:
 
     @property
     def media_type(self) -> str:
-        """The media type of the file, for the header `Content-Type`."""
+        """Return the media type of the file, for the header `Content-Type`."""
         return _MEDIA_TYPES[Path(self.name).suffix]
 
     @property
     def hashed_name(self) -> str:
-        """The file name with a hash of the text, so that browsers may cache the file without a time limit."""
+        """Return the file name with a hash of the text. Browsers may cache a file of this name forever."""
         stem, suffix = self.name.rsplit(".", 1)
         return f"{stem}-{hashlib.sha256(self.text.encode()).hexdigest()[:12]}.{suffix}"
 
     @property
     def source_hash(self) -> str:
-        """The hash with which a content security policy allows this text inside a page."""
+        """Return the hash that a content security policy lists to allow this text inside a page."""
         return f"sha256-{base64.b64encode(hashlib.sha256(self.text.encode()).digest()).decode()}"
 
 
 @cache
 def asset(name: str) -> Asset:
-    """Return the style sheet, the script or the icon by its file name."""
+    """Return the style sheet, script or icon with this file name."""
     return Asset(name, (FOLDER / name).read_text(encoding="utf-8"))
 
 

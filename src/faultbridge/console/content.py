@@ -41,8 +41,8 @@ class Content:
 
     - If `file_name` is set, the browser saves the text as a file of this name. If it is None, the browser shows it.
     - `tag` is the entity tag. If it is empty, the tag is derived from the text.
-    - Two texts with the same entity tag show the same state. Only an age in them, such as "2 minutes ago", may differ,
-      by less than a minute.
+    - Two texts with the same entity tag show the same state. Only durations until now may differ, such as "open for
+      2m".
     """
 
     text: str
@@ -64,9 +64,10 @@ class Content:
         }
 
     def not_modified(self, if_none_match: str) -> bool:
-        """Return whether the client already has this content.
+        """Return whether the client already has this content, so that the content need not be sent.
 
-        `if_none_match` is the request header with the entity tags of what the client has.
+        `if_none_match` is the request header with the entity tags of what the client has. The result is False for an
+        error.
         """
         named = {one.strip() for one in if_none_match.split(",")}
         return self.status is HTTPStatus.OK and (self.tag or entity_tag(self.text)) in named

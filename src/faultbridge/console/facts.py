@@ -1,4 +1,4 @@
-"""Facts: reads the documents that one web page shows, with a limited number of reads for any number of entries."""
+"""Facts: reads the documents of one web page, with a limited number of reads."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Window = tuple[datetime | None, datetime | None]
 
 @dataclass(slots=True)
 class Facts:
-    """Reads clusters, nodes, cases, incidents and entries for pages. It writes nothing."""
+    """Reads clusters, nodes, cases, incidents, jobs and entries for pages. It writes nothing."""
 
     views: Views
     timeline: Timeline
@@ -80,7 +80,7 @@ class Facts:
         return tuple(facts)
 
     def _lost_in_a_week(self, config: ClusterConfig) -> int:
-        """Return the lost GPU time, in milliseconds, of the cases that were opened in the last week.
+        """Return the lost GPU time, in GPU-milliseconds, of the cases that were opened in the last week.
 
         Only the newest 500 cases count. With more cases, the result is too low.
         """
@@ -138,7 +138,7 @@ class Facts:
         return self.kept.read("entries", view.config, QUARTER_HOUR, read, view.state.head)
 
     def _closed_last(self, config: ClusterConfig) -> tuple[CaseView, ...]:
-        """Return the closed cases that were opened last, newest first."""
+        """Return the 20 closed cases that were opened last, newest first."""
         return self.views.recent_cases(config, CLOSED, MAX_CASES)[::-1]
 
     def node(self, cluster: str, node: str, window: Window) -> StreamDocuments:
@@ -159,7 +159,7 @@ class Facts:
         return StreamDocuments(job_document(job), _documents(lines), older)
 
     def case(self, cluster: str, case_id: str) -> CaseDocuments:
-        """Read a case of a cluster, its node, its newest entries, and the operator alerts about it."""
+        """Read a case of a cluster, its node, its newest entries, and the notifications to operators about it."""
         view = self.views.case(case_id)
         if view.key.cluster != cluster:
             raise UnknownName("case", case_id)
@@ -193,7 +193,7 @@ class Facts:
         return tuple(sorted(str(row["node"]) for row in rows if row["case"] and row["node"] != node))
 
     def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseDocuments, ...]]:
-        """Read a cluster, its newest `limit` entries of a time window, and the last 20 cases in these entries."""
+        """Read a cluster, its newest `limit` entries in a time window, and the 20 latest cases in them."""
         query = TimelineQuery(cluster, since=window[0], until=window[1])
         lines, older = self.timeline.newest(query, limit)
         entries = _documents(lines)

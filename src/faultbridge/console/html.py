@@ -27,7 +27,7 @@ _ID = re.compile(rf"\b(i-[0-9a-f]{{8,17}}|c-[a-z2-7]{{26}}|inc-[a-z2-7]{{16}}|{_
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The addresses of pages, each of which begins with `base`.
+    """The addresses of pages. Each address begins with `base`.
 
     If `base` is None, as in a report file, the addresses are empty, and names are shown without links.
     """

@@ -25,7 +25,7 @@ class _Value:
 class Kept:
     """Caches values that were read of clusters.
 
-    The name of a value states what it is, such as `roster`. Each cluster has at most one value of each name.
+    The name of a value states its kind, such as `roster`. Each cluster has at most one value of each name.
     """
 
     clock: Clock

@@ -1,4 +1,4 @@
-"""Page documents: the items from the table, as JSON documents, from which a console page is built."""
+"""Page documents: the JSON documents from which a console page is built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages: builds the page of each console path as HTML, as JSON (its documents) or as CSV (its timeline entries)."""
+"""Pages: builds the page of each console path as HTML, its documents as JSON, or its entries as CSV."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class Pages:
         return PageData("incident.html", {"page": page}, documents, found.entries, incident_id, page.live)
 
     def _now(self, entries: Iterable[Document]) -> datetime:
-        """Return the start of the current minute, or the time at which the last of `entries` was recorded, if later.
+        """Return the start of the current minute, or the latest recording time of `entries` if it is later.
 
         The current time is cut to whole minutes, so that the text of an unchanged page stays equal within a minute.
         """

@@ -35,14 +35,17 @@ def load_catalog() -> Catalog:
 def network_faults_ended_by_reboot() -> frozenset[str]:
     """Return the codes of the network faults that a reboot of the node ends.
 
-    No source ever reports that such a fault is over.
+    For most of these faults, no source reports that the fault is over.
     """
     return frozenset(_read_beside("coverage.json")["ended_by_reboot"]["codes"])
 
 
 @cache
 def verification_coverage() -> Mapping[str, Mapping[int, tuple[str, ...]]]:
-    """Return the fault codes and families that a verification covers, by verifier and level."""
+    """Return the fault codes and families that a passed verification proves fixed, by verifier and level.
+
+    The entry of a level does not repeat the codes of lower levels, which the level covers too.
+    """
     verifiers: dict[str, dict[str, list[str]]] = _read_beside("coverage.json")["verifiers"]
     return {
         verifier: {int(level): tuple(covered) for level, covered in levels.items()}
@@ -54,7 +57,8 @@ def verification_coverage() -> Mapping[str, Mapping[int, tuple[str, ...]]]:
 def verifiers_by_fault() -> frozenset[str]:
     """Return the verifiers whose level depends on the faults of the node.
 
-    Such a verifier runs at the lowest level that covers these faults, unless a policy rule names a level.
+    Such a verifier runs at the lowest level that covers these faults, or at its highest level if no level covers all of
+    them. A policy rule can name another level.
     """
     return frozenset(_read_beside("coverage.json")["by_fault"])
 
@@ -89,7 +93,7 @@ def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 @cache
 def offender_odds() -> Odds:
-    """Return the fault probabilities to estimate whether a GPU card or its slot is the cause of faults."""
+    """Return the probabilities for estimating whether a GPU card or its slot causes repeated faults."""
     from faultbridge.domain.offenders import Odds
 
     raw = _read_beside("offenders.json")

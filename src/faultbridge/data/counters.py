@@ -1,4 +1,7 @@
-"""Thresholds: the increase of each counter above which it is a fault. A customer can replace the limits."""
+"""Thresholds: how far each counter may increase before the increase is a fault.
+
+A customer can replace the limits.
+"""
 
 from __future__ import annotations
 

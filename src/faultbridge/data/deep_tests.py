@@ -15,11 +15,11 @@ FOLDER = Path(__file__).parent / "verification"
 
 @dataclass(frozen=True, slots=True)
 class DeepTest:
-    """One test: its name, the lowest level at which it runs, its time limit in seconds, and its script.
+    """One test of a deep verification: its name, lowest level, time limit in seconds, and shell script.
 
-    If an instance lacks the tools of a test, the test has no result, and the verification does not pass. The exception
-    is a test between two instances in a verification whose level is below `optional_below`: if the tools are missing,
-    the test is left out.
+    The test runs at its level and at all higher levels. If its tools are not installed on an instance, the test is not
+    verified, and the verification does not pass. A test between two instances is left out instead, if the level is
+    below `optional_below`.
     """
 
     name: str
@@ -31,7 +31,7 @@ class DeepTest:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The values that a healthy instance of a type reaches: number of EFA devices, minimum NCCL bus bandwidth.
+    """What a healthy instance of a type reaches: number of EFA devices, minimum NCCL bus bandwidth.
 
     The bandwidth is that of an all-reduce, in GB/s. `nccl_gigabytes_per_second` is measured over the GPUs of one
     instance, `nccl_pair_gigabytes_per_second` over the GPUs of two instances.

@@ -22,7 +22,10 @@ def efa_rates_with(extensions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, 
 
 
 def check_efa_rates(own: object) -> None:
-    """Raise `Misconfigured` unless a customer's rates are whole numbers of Gb/s, or null to remove a rate."""
+    """Raise `Misconfigured` unless each rate of a customer is null or an integer from 1 to 100,000 (Gb/s).
+
+    `null` removes a packaged rate.
+    """
     if not isinstance(own, dict):
         raise Misconfigured(f"wrong type of {EFA_RATES}: {type(own).__name__}; expected a JSON object")
     for name, rate in own.items():

@@ -1,4 +1,7 @@
-"""The metrics of dcgm-exporter that the decoder reads. The agent compares only these to detect changed output."""
+"""The metrics of dcgm-exporter that the decoder reads.
+
+When the agent checks whether the output of dcgm-exporter has changed, it ignores all other metrics.
+"""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def merged(base: Mapping[str, Any], extension: Mapping[str, Any]) -> dict[str, A
 
 
 def parse_extensions(text: str) -> dict[str, Mapping[str, Any]]:
-    """Return a customer's extensions by the name of the mapping that each one extends.
+    """Return a customer's extensions of mappings by the name of the extended mapping.
 
     Raises `Misconfigured` for a text that is not valid.
     """
@@ -82,7 +82,7 @@ def _validate(extensions: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _patterns(value: object) -> Iterator[str]:
-    """Yield every text in an extension that is used as a pattern."""
+    """Yield each text in a customer's extension that decoders use as a regular expression."""
     if isinstance(value, Mapping):
         for name, item in value.items():
             if name in _PATTERNS and isinstance(item, str):

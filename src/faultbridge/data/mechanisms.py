@@ -18,17 +18,20 @@ DOMAINS = ("hardware", "network", "storage", "platform", "software", "numerical"
 
 @cache
 def packaged_mechanisms() -> tuple[Mapping[str, Any], ...]:
-    """Return the packaged documents of `faultbridge explain`, one for each domain of causes, such as `hardware`.
+    """Return the packaged documents of `faultbridge explain`, one for each domain, such as `hardware`.
 
-    A document contains log patterns, mechanisms, and the role of fault codes in a failure, such as first sign or
-    consequence.
+    A document contains log patterns, mechanisms (ways in which a job can fail), and the role of fault codes in a
+    failure, such as first sign or consequence.
     """
     return tuple(_read(f"{name}.json") for name in DOMAINS)
 
 
 @cache
 def handled_rows() -> tuple[Mapping[str, Any], ...]:
-    """Return the texts near an error which show that the process handled the error and continued."""
+    """Return the log patterns that mark a nearby error as handled by the process.
+
+    A process continues after a handled error, so the error did not end the job.
+    """
     return tuple(_read("handled.json")["handled"])
 
 
@@ -40,7 +43,7 @@ def mechanism_schema() -> Mapping[str, Any]:
 
 @cache
 def explain_weights() -> Mapping[str, Any]:
-    """Return the points of each kind of evidence (`weights`) and the limits of the rules of `faultbridge explain`.
+    """Return the points of each kind of evidence (`weights`), and the `limits` of `faultbridge explain`.
 
     Each point and each limit has a text (`meaning`) that explains it.
     """

@@ -19,7 +19,11 @@ _MAX_PLACES = 300_000
 
 @lru_cache(maxsize=512)
 def bounded_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern; raises `Misconfigured` if it is invalid or its matching time has no bound."""
+    """Compile a pattern, or raise `Misconfigured` if it is invalid or could take too long to match.
+
+    A pattern is refused if it is longer than 512 characters, or if it has an unlimited repetition, nested repetitions
+    or too many wide repetitions.
+    """
     if len(pattern) > MAX_PATTERN or _NESTED.search(pattern) or _UNBOUNDED.search(pattern):
         raise Misconfigured(f"pattern without a time bound: {pattern[:64]!r}; use {{0,n}} and no nested repetition")
     if prod(int(limit) for limit in _WIDE.findall(pattern) if int(limit) > _NARROW_LIMIT) > _MAX_PLACES:

@@ -33,7 +33,7 @@ class Part:
 
 
 def may_be_capture(head: bytes) -> bool:
-    """Return whether the start of a body contains a command line or heading, as in a capture of several commands."""
+    """Return whether the start of a body has a command line or heading, as a capture of commands has."""
     return has_headings(text_of(head))
 
 
@@ -92,9 +92,9 @@ def _read(part: Part, hints: Hints) -> tuple[Decoded | None, str]:
 def _is_first_tool(one: Observation, tool: str, tools: dict[tuple[str, Component], str]) -> bool:
     """Return whether to keep an observation from the output of the command `tool`.
 
-    A counter sample is kept only if no command with another tool gave an earlier counter sample of the same source and
-    device, because the counters of different tools cannot be compared. Every other observation is kept. `tools` maps
-    each source and device to its first tool, and is updated.
+    A counter sample is dropped if a command with another tool has already given a sample of the same source and device,
+    because the counters of different tools cannot be compared. All other observations are kept. `tools` maps each
+    source and device to its first tool, and is updated.
     """
     return not isinstance(one, CounterSample) or tools.setdefault((one.source, one.component), tool) == tool
 

@@ -1,4 +1,4 @@
-"""Splits a capture of several commands into their outputs, so that the right decoder reads each output.
+"""Splits a capture of several commands into the outputs, each of which has its own decoder.
 
 Grammar: an output follows a line with a shell prompt and its command (`$ COMMAND`, `user@host:~$ COMMAND`, `[user@host
 ~]# COMMAND`, `# COMMAND` of a known tool), or a heading (`=== TITLE ===`). Text before the first such line is an output
@@ -49,8 +49,8 @@ class CommandOutput:
     def body(self) -> bytes:
         """Return the output as bytes for a decoder.
 
-        The output of some commands, such as `perfquery`, does not name its device. For these commands, a first line
-        with the device in the command line is added.
+        The output of some commands, such as `perfquery`, does not name its device. The device in the command line is
+        then added as the first line, such as `# mlx5_0/1`.
         """
         device = self._device()
         return (f"# {device}\n{self.text}" if device else self.text).encode("utf-8", "replace")
@@ -66,7 +66,7 @@ class CommandOutput:
         return self.heading.startswith("=") and _TOOL.fullmatch(self.tool) is None
 
     def followed_by(self, sections: Sequence[CommandOutput]) -> CommandOutput:
-        """Return this output with the text of `sections` added: sections of a log that follow this output."""
+        """Return this log with the headings and texts of `sections` added, which are sections of the log."""
         if not sections:
             return self
         more = (part for one in sections for part in (f"{one.heading}\n", one.text))

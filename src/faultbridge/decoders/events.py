@@ -23,7 +23,9 @@ _MAX_MISSES = 64
 
 
 def of_events(read: Read, recognize: Callable[[bytes], bool], events: Sequence[LogEvent], hints: Hints) -> Decoded:
-    """Decode log events. `read` decodes one text, and `recognize` returns whether a text is a complete record.
+    """Decode log events: each event separately, or all of them as one text.
+
+    `read` decodes one text. `recognize` returns whether a text is a complete record.
 
     - If every event is a complete record, each event is decoded separately.
     - Otherwise, the events are joined and decoded as one text.
@@ -125,7 +127,7 @@ def _key(one: Observation) -> str:
 
 
 def _filled(one: Observation, event: LogEvent) -> Observation:
-    """Return an observation; if it lacks a time or a node, it gets the time or node of its event."""
+    """Return an observation with the time and node of its event, if it has no time or node of its own."""
     return _with(one, event.at, event.node)
 
 

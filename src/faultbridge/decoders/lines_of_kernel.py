@@ -25,11 +25,11 @@ _UPTIME = re.compile(r"\[ {0,6}\d{1,10}\.\d{1,9}\]")
 
 
 def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[LogEvent], hints: Hints) -> Decoded:
-    """Return `decoded` completed by the kernel lines of the input, which the decoder of `source` skipped.
+    """Add to `decoded` the kernel lines of the input, which the decoder of `source` skipped.
 
-    If no job can write to a log of this source, the faults in the kernel lines are added. Otherwise, they only increase
-    `unparsed`, because a job may have forged them. Xid records that were not understood increase `unparsed` too. The
-    input is `events`, or `body` if there are no events.
+    If no job can write to a log of this source, the observations in the kernel lines are added. Otherwise, the faults
+    in these lines only increase `unparsed`, because a job may have forged them. Xid records that were not understood
+    increase `unparsed` too. The input is `events`, or `body` if there are no events.
     """
     texts = [event.message for event in events] or [text_of(body)]
     if source in _READ and not events and (unwrapped := wrapped_lines(body)):

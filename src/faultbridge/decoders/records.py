@@ -88,7 +88,7 @@ def _of_envelope(decoder: Decoder, events: Sequence[LogEvent], hints: Hints) -> 
 
 
 def inner_texts(body: bytes) -> Iterator[bytes]:
-    """Yield the texts inside an envelope: the events of a CloudWatch Logs record, and lines of a log shipper.
+    """Yield the texts inside an envelope: events of a CloudWatch Logs record, lines of a log shipper.
 
     A log shipper puts each log line into a JSON object. Such objects may be in the body itself or in the events.
     """
@@ -149,14 +149,17 @@ class TextCleaner:
     """Prepares the text of a body: joins the parts of split lines and removes NUL bytes.
 
     A crash of the host leaves runs of NUL bytes in a log. Each run is replaced by a line end, and the bytes are
-    counted.
+    counted. A body in UTF-16 is converted to UTF-8.
     """
 
     def __init__(self) -> None:
         self._skipped = 0
 
     def clean(self, body: bytes) -> bytes:
-        """Return a body as text without NUL bytes. Raises `Rejected` for a body with NUL bytes that is not text."""
+        """Return a body as text without NUL bytes.
+
+        Raises `Rejected` for a body with NUL bytes that is not text.
+        """
         text = b"".join(text_fields([body]))
         return self._without_nuls(joined_text(text) if any(mark in text for mark in PART_MARKS) else text)
 

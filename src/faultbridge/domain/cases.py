@@ -39,7 +39,7 @@ REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
 
 
 class WaitingFor(StrEnum):
-    """The reason why a case waits. `admission` means: until Faultbridge next considers the case for a repair."""
+    """The reason why a case waits. With `admission`, it waits for the next selection of cases to repair."""
 
     WAIT = "wait"
     ADMISSION = "admission"
@@ -105,11 +105,11 @@ class Intent:
 class Attempt:
     """One admitted repair attempt of a case and its progress.
 
-    `steps` maps each finished step to its outcome, which a repeated call returns again. `step` is the current step. It
-    started at `since`, and must report to Step Functions with `task_token` by `deadline`. The sweep checks the step at
-    `probe_at`; `tries` counts the checks. `operation` is the id of the running verification or restart. A fault after
-    `watched_since` makes the verification fail. Log collection started at `bundle_since`. `spare` is the instance id of
-    the taken spare, `launches` the number of failed launches of a successor, `instance_types` the types to launch.
+    `step` is the step that started at `since` and must end by `deadline`. `steps` maps each finished step to its
+    outcome. Outcomes are sent to Step Functions with `task_token`. The sweep probes the step at `probe_at`; `tries`
+    counts the probes. `operation` is the id of the running verification or restart. A fault after `watched_since` makes
+    the verification fail. Log collection started at `bundle_since`. `spare` is the instance id of the taken spare,
+    `launches` the number of failed launches of a successor, and `instance_types` are the types to launch.
     """
 
     number: int
@@ -159,9 +159,9 @@ class Case:
 
     `marks` holds the time at which the case first reached each status or phase. `uncounted` is the number of attempts
     that do not count against the policy's limit, such as those that found no capacity. A `cancelled` case releases no
-    instance: its attempt only returns the node to service. `incident` is the id of the cluster incident for which an
+    instance: its next attempt only verifies the node. `incident` is the id of the cluster incident for which an
     absorbed case waits. The id is kept if the case then only verifies the node. `held_from` is the status before the
-    case was absorbed, or `escalated` if an operator had to decide. `relapse_of` is the id of the earlier case whose
+    case was absorbed, or `escalated` if the case needed an operator. `relapse_of` is the id of the earlier case whose
     repaired fault came back. At `confirmed_at`, a failed verification confirmed the claimed conditions of the node.
     `governed_by` names the policy rules of the attempts so far, which also apply to the next attempt.
     """

@@ -1,4 +1,4 @@
-"""The fault catalog: each fault code with its severity, action, scope, what ends the fault, and public sources."""
+"""The fault catalog: what each fault code means, what ends its faults, and what sources recommend."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ class Catalog:
         - An NVLink5 error (Xid 144 to 150) has rows `code:unit:errorstatus[:cause]`, and less specific rows for the
           severity that the driver reported, such as `code:Fatal`. The fault's attributes select the row. If the fault
           has the attribute `exception`, only the rows for the severity are considered.
-        - A row can have a single bit as `errorstatus`. If the status of the fault has several of these bits, the most
-          severe of their rows applies.
+        - Some rows have a single bit as `errorstatus`. If the fault's status has the bits of several such rows, the
+          most severe of these rows applies.
         - If no such row exists, and for any other code, the result is the row of the code.
         """
         for suffixes in _row_suffixes(fault.attributes):
@@ -127,7 +127,7 @@ class Catalog:
         return self.row(fault.code)
 
     def classify(self, fault: Fault) -> Fault:
-        """Return the fault with severity and action; the catalog supplies each value that the source did not state."""
+        """Return the fault with severity and action; the catalog supplies what the source did not state."""
         row = self.row_of(fault)
         return fault.classified(row.severity, row.action)
 
@@ -157,7 +157,7 @@ def _unit_suffixes(unit: str | None, attributes: Mapping[str, str]) -> Iterator[
 def _set_bits(status: str) -> tuple[int, ...]:
     """Return the value of each bit that is set in a hexadecimal status: 1, 2 and 4 for `7`.
 
-    Any other text returns no value.
+    The result is empty for a text that is not a hexadecimal number.
     """
     try:
         number = int(status, 16)

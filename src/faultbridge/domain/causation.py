@@ -32,7 +32,7 @@ STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
 
 
 def continues_case(event: Mapping[str, Any], cause: Mapping[str, Any]) -> bool:
-    """Return whether a reader who follows the causes of an event must also follow the previous entry of its case.
+    """Return whether a search for the causes of an event must include the previous entry of its case.
 
     The result is True if `event` belongs to a case and its `cause` is an event of an incident. The causes of that
     incident do not lead to the first fault of the case, but the previous entry of the case does.
@@ -75,7 +75,7 @@ def name_causes(
 
 @dataclass(slots=True)
 class _Causes:
-    """The events that the next entry may name as its cause, from earlier commits and from this commit so far."""
+    """The events that the next entry can name as its cause, from earlier commits and from this commit."""
 
     starts_chains: bool
     last_in_case: dict[str, str]

@@ -135,7 +135,7 @@ def hour_of(at: datetime) -> str:
 def counted_at(hours: Mapping[str, int], at: datetime, count: int) -> dict[str, int]:
     """Return the hourly counters of a condition after `count` observations are added to the hour of `at`.
 
-    Counters older than a day are removed.
+    The first observation in an hour removes all counters except those of the last 24 hours.
     """
     hour = hour_of(at)
     if hour in hours:
@@ -156,10 +156,10 @@ class Tombstone:
 
 
 def last_end(active: Iterable[Condition], tombstones: Iterable[Tombstone]) -> datetime | None:
-    """Return when a condition of a node last ended; None if no active condition is one that began again.
+    """Return the latest end of a condition of a node, or None if no active condition has ended before.
 
     `active` are the active conditions of the node; those without a fault family are ignored. `tombstones` are its ended
-    conditions. A condition that began again has no tombstone, so its earlier end (`ended_before`) is compared too.
+    conditions. An active condition has no tombstone, so the time of its earlier end (`ended_before`) is compared too.
     """
     again = [one.ended_before for one in active if one.family is not None and one.ended_before is not None]
     return max((*again, *(one.ended_at for one in tombstones))) if again else None

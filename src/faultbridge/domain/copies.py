@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
 
     def replace(value: Any, /, **changes: Any) -> Any:  # noqa: ANN401 - a value of any dataclass
-        """Return a copy of a frozen value with some fields changed. A name that is not a field raises an error."""
+        """Return a copy of a frozen value with some fields changed. An unknown field name raises an error."""
         kind = value.__class__
         copy = _copier(kind)
         if copy is None:
@@ -65,7 +65,7 @@ def maker(kind: Callable[..., T]) -> Callable[[Mapping[str, Any]], T]:
 
 @cache
 def _copier(kind: Any) -> Callable[[Any], Any] | None:  # noqa: ANN401 - any class
-    """Return a function that copies a value of the frozen class `kind` into a second class whose fields can be set.
+    """Return a function that copies a value of `kind` into a second class whose fields can be set.
 
     The second class has the same slots as `kind`. The result is None if there is no such class (`_twin`).
     """
@@ -84,7 +84,7 @@ def _copier(kind: Any) -> Callable[[Any], Any] | None:  # noqa: ANN401 - any cla
 def _twin(kind: Any) -> Any:  # noqa: ANN401 - any class, and the one created for it
     """Return a class with the same slots as `kind` whose fields can be set.
 
-    Returns None if a value's `__class__` cannot change between the two classes.
+    Returns None if `kind` has no slots, a base class, or a method `__post_init__`.
     """
     if kind.__base__ is not object or "__slots__" not in vars(kind) or hasattr(kind, "__post_init__"):
         return None

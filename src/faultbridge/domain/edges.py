@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class NodeStatus(StrEnum):
-    """The status of a node."""
+    """The status of a node: in service (`healthy`, `degraded`), out of service, or `retired`."""
 
     PROVISIONING = "provisioning"
     VALIDATING = "validating"
@@ -50,7 +50,7 @@ class CaseStatus(StrEnum):
 
 
 class Actor(StrEnum):
-    """The component of Faultbridge that makes a transition. The tables list the actors of each transition."""
+    """The component of Faultbridge that makes a transition; an `Edge` lists the actors that may make it."""
 
     INGEST = "ingest"
     SWEEP = "sweep"

@@ -238,7 +238,10 @@ def evidence_digest(evidence: str) -> str:
 
 
 def device_of(kind: EntryType, data: Mapping[str, Any]) -> str | None:
-    """Return the serial number or UUID of a fault's or case's device, by which its entries are indexed."""
+    """Return the serial number or UUID of the device that a fault or case entry is about, or None.
+
+    Entries are indexed by this value.
+    """
     if kind not in FAULT_TYPES and kind is not EntryType.CASE_STATUS:
         return None
     about = data if kind in FAULT_TYPES else data.get("cause") or {}

@@ -54,7 +54,7 @@ class Action(StrEnum):
 
     @property
     def opens_case(self) -> bool:
-        """Return whether the action needs a repair case. Restarting an application does not."""
+        """Return whether the action needs a repair case. Only `none` and `restart_app` need no case."""
         return self.rank >= _ACTION_RANK[Action.RUN_DIAGNOSTICS]
 
 

@@ -15,7 +15,7 @@ from faultbridge.domain.faults import Component
 from faultbridge.domain.times import to_text
 
 RIGHT_WITHIN = timedelta(days=7)
-"""A case about a hard fault of the same component that opens within this time after a finding proves it right."""
+"""A finding is right if a case about a hard fault of its component opens within this time after the finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,11 @@ class Detector:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The last counter total of a detector on one node, and how often in a row the node was an outlier (`streak`).
+    """The last counter total of a detector on one node.
 
-    `incarnation` is the instance and the boot. A total of another incarnation is not compared, because counters
-    restart. `parts` holds the total of each component, and is stored for outliers only.
+    `streak` is how often in a row the node was an outlier. `incarnation` is the instance and the boot. A total of
+    another incarnation is not compared, because counters restart. `parts` holds the total of each component, and is
+    stored for outliers only.
     """
 
     at: datetime
@@ -64,7 +65,7 @@ class Baseline:
 
 
 class Mark(StrEnum):
-    """The verdict on a finding: right if the node had a defect, else wrong."""
+    """The judgment on a finding: `right` if the node had a defect, otherwise `wrong`."""
 
     RIGHT = "right"
     WRONG = "wrong"

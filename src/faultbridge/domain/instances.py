@@ -36,7 +36,7 @@ class Instance:
 
     @property
     def opt_out(self) -> str | bool:
-        """Return the Kubernetes node whose label excludes the instance, True if a tag does, False if nothing does."""
+        """Return the Kubernetes node whose label excludes the instance, True for a tag, False for neither."""
         return (self.opt_out_node or True) if self.opted_out else False
 
     @property
@@ -46,10 +46,10 @@ class Instance:
 
     @property
     def domain(self) -> str | None:
-        """Return the narrowest known failure domain of the instance, such as its nearest switch."""
+        """Return the narrowest failure domain of the instance, such as its nearest switch; None if unknown."""
         return narrowest(self.domains)
 
     @property
     def zone(self) -> str | None:
-        """Return the availability zone of the instance."""
+        """Return the availability zone of the instance, or None if it is not known."""
         return self.domains.get(DomainKind.ZONE)

@@ -1,8 +1,8 @@
 """Names: validates names of clusters, nodes, records and instances, and expands Slurm host lists.
 
 A valid name fits unchanged into table keys, events and SNS topics. A host list is Slurm's short form of many node
-names: `gpu-[001-004,007],login-1`. When a name is unknown, this module proposes similar ones. `dns_suffix` names the
-domain of AWS in a region.
+names: `gpu-[001-004,007],login-1`. When a name is unknown, this module proposes similar ones. `dns_suffix`
+returns the DNS domain of AWS services in a region.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _choices(part: str) -> list[str]:
 
 
 def closest_names(name: str, existing: Iterable[str], limit: int = MAX_CLOSEST) -> tuple[str, ...]:
-    """Return the existing names that start with `name`, sorted, else similar ones, best first; ignores case."""
+    """Return existing names that start with `name`, else similar ones, best first. Case is ignored."""
     by_lower_case = {one.lower(): one for one in sorted(existing, reverse=True)}
     given = name.lower()
     found = sorted(one for one in by_lower_case if given and one.startswith(given))

@@ -43,7 +43,7 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """The instance and boot that back a node now, each numbered from 1; `since` is when this boot was first seen."""
+    """The instance and boot that back a node, each numbered from 1. The boot was first seen at `since`."""
 
     instance: int
     boot: int
@@ -175,7 +175,7 @@ class NodeState:
 
     @property
     def failed_step_at(self) -> datetime | None:
-        """Return when the step that failed the repair of the live case started; None if no repair failed."""
+        """Return the start time of the step that failed the repair of an escalated live case, or None."""
         case = self.live_case
         failed = case is not None and case.status is CaseStatus.ESCALATED and case.repair_action.needs_slot
         return case.attempt.since if case and case.attempt and failed else None

@@ -44,13 +44,13 @@ class Trials(NamedTuple):
 
 
 class Odds(NamedTuple):
-    """The probability of a fault if the cause is present, and if it is absent. Both are between 0 and 1."""
+    """The probability of a fault if the cause is present (`repeat`) or absent (`background`), from 0 to 1."""
 
     repeat: float
     background: float
 
     def weight(self, trials: Trials) -> float:
-        """Return how much more likely these trials are if the cause was present in each than if it was absent."""
+        """Return how many times likelier the trials are if the cause is present in each than if it is absent."""
         fault, none = self.repeat / self.background, (1 - self.repeat) / (1 - self.background)
         return prod((fault,) * trials.faulty) * prod((none,) * (trials.number - trials.faulty))
 

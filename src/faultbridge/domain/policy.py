@@ -50,7 +50,7 @@ class Match:
     def below_count(self, condition: Condition, at: datetime) -> bool:
         """Return whether this match requires more observations than a condition had at the time `at`.
 
-        The result is False if `codes` does not contain the fault code of the condition.
+        The result is False if `codes` is not empty and does not match the fault code of the condition.
         """
         if self.count == 1 or (self.codes and not _matches_any(condition.code, self.codes)):
             return False
@@ -138,7 +138,7 @@ class Limits:
     - `probation` is how long a repaired node is on probation. A relapse is verified at `relapse_verify_level` or
       higher.
     - While the owner of a group updates it, repairs of its nodes wait, for at most `update_deadline` from the start of
-      the update. After the update ended, they wait for `update_grace`. For at most another `update_deadline`, nodes
+      the update. After the update, they wait for `update_grace`. For at most another `update_deadline`, nodes
       that the update replaced are retired.
     - The findings of a detector count as faults if its recorded precision is at least `finding_precision` percent. With
       None, findings never count as faults.
@@ -195,7 +195,7 @@ class Policy:
         return next(matching, DEFAULT_RULE)
 
     def needs_count(self, condition: Condition, at: datetime) -> bool:
-        """Return whether a rule for the condition's code requires more observations than there were at `at`."""
+        """Return whether a rule for the condition's code requires more observations than it had at time `at`."""
         return any(rule.match.below_count(condition, at) for rule in self.rules)
 
     def has_rule(self, name: str) -> bool:

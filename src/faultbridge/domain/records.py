@@ -29,11 +29,11 @@ SAMPLE_INTERVAL = timedelta(minutes=5)
 class SentValues:
     """What a sender states about the values in a record, so that equal values need not be stored again.
 
-    - `digest` identifies the values: if two digests of one source are equal, so are the values. A record without a
-      digest is always stored.
-    - `last_sent` maps the digest of each recent set of earlier values to the time at which the set was last sent, by
-      the sender's clock. If a set was sent again within `SAMPLE_INTERVAL`, its earlier time is kept, because equal
-      values are stored at most once in this interval.
+    - `digest` identifies the values: two records of one source with equal digests have equal values. A record without
+      a digest is always stored.
+    - `last_sent` maps the digest of each recent set of values to the time when this set was last sent, by the sender's
+      clock. A set that is sent again within `SAMPLE_INTERVAL` keeps its earlier time, because equal values are stored
+      at most once in this interval.
     """
 
     digest: str | None

@@ -1,8 +1,8 @@
-"""Repeated repairs: detects a repair that follows a failed attempt, and the faults that remain.
+"""Repeated repairs: whether a repair follows a failed attempt, and which faults the new instance has.
 
 A cause that the node shares with its neighbors, such as a dead switch, also fails the verification of a healthy
-instance. A repeated repair therefore waits for every incident of its failure domains, even if the node shows none of
-the incident's faults.
+instance. A repeated repair therefore also waits for an incident in its failure domains if the node has no fault of the
+incident's family.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ _TRIED = frozenset({Phase.INTENT.value, Phase.VERIFYING.value})
 def is_repeated(state: NodeState) -> bool:
     """Return whether the next repair of a node follows a failed attempt of its case.
 
+    An attempt counts if it reached its intent or its verification.
+
     Returns False for a canceled case, because its node is only verified. Returns False if the node's old instance is
     already released, because the repair then only waits for the successor.
     """
@@ -29,7 +31,7 @@ def is_repeated(state: NodeState) -> bool:
 
 
 def is_replaced(state: NodeState) -> bool:
-    """Return whether the live case replaced the node's instance and the new one is in its first boot."""
+    """Return whether the live case replaced the instance, and the new instance is in its first boot."""
     case, incarnation = state.live_case, state.incarnation
     if case is None or incarnation is None or Phase.INTENT.value not in case.marks:
         return False
@@ -38,7 +40,7 @@ def is_replaced(state: NodeState) -> bool:
 
 
 def is_former(state: NodeState, condition: Condition) -> bool:
-    """Return whether a condition was last observed on an old instance, which the node's live case has replaced."""
+    """Return whether a condition was last observed on an instance that the live case has replaced."""
     since = state.incarnation.since if state.incarnation else None
     return is_replaced(state) and since is not None and condition.last_at <= since
 

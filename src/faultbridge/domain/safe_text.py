@@ -26,7 +26,7 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str) -> str:
-    """Return the text on one line, with control and invisible characters escaped as `visible` does."""
+    """Return the text on one line, with line breaks and tabs as spaces and unsafe characters escaped."""
     return visible(re.sub(r"[\n\t]+", " ", text))
 
 

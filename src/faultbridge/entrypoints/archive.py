@@ -1,7 +1,7 @@
 """The archive function: every hour, it anchors and seals the streams of each cluster.
 
-An anchor records the position and hash of every stream in a bucket under Object Lock. The seal of a day adds entries
-that the archive lacks, and locks a manifest of the day.
+An anchor records the last entry of every stream (its epoch, sequence number and hash) in a bucket under Object Lock.
+The seal of a day adds entries that the archive lacks, and locks a manifest of the day.
 """
 
 from __future__ import annotations

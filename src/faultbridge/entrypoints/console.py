@@ -28,7 +28,7 @@ def console(event: dict[str, Any], _context: object, installation: Installation)
 
 
 def answer(event: dict[str, Any], installation: Installation) -> dict[str, Any]:
-    """Return the page for one request; every error becomes a page with its reason, never a traceback."""
+    """Return the page for one request; every error becomes an error page without a traceback."""
     headers = {name.lower(): str(value) for name, value in (event.get("headers") or {}).items()}
     content = _content(event, installation)
     if content.not_modified(headers.get("if-none-match", "")):

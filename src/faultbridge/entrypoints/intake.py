@@ -28,7 +28,11 @@ _STATUS: Mapping[str, HTTPStatus] = {
 
 
 def intake(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    """Forward one webhook request, or one batch of CloudWatch log events, to the record queue."""
+    """Forward one webhook request, or one batch of CloudWatch log events, to the record queue.
+
+    Returns the HTTP response to the webhook request. For a batch, the result contains its record id or the reason of
+    its refusal.
+    """
     if "awslogs" in event:
         return _forward_logs(event, installation)
     return _forward_webhook(event, installation)

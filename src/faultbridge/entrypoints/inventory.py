@@ -1,4 +1,7 @@
-"""The inventory function: synchronizes nodes with the provider, on a schedule and after events of the provider."""
+"""The inventory function: synchronizes nodes with the provider.
+
+It runs on a schedule, and after events of the provider.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def inventory(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    """Synchronize the registered nodes with the provider, and return the changes of each cluster."""
+    """Synchronize the registered nodes with the provider.
+
+    Returns the changes and errors of each cluster that has any. `event` is a schedule event, or a batch of provider
+    events from SQS.
+    """
     records = event.get("Records")
     synced = (
         installation.registry.inventory_events(map(_provider_event, records))

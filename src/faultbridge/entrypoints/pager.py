@@ -23,7 +23,8 @@ CHAT_PAGE = "Chat Page"
 def pager(event: Mapping[str, Any], installation: Installation) -> None:
     """Send the pages that a bus event requires; on a schedule event, send summaries and reminders.
 
-    An event `Chat Page` posts a page to the chats. Raises an error if a page could not be sent.
+    For an event `Chat Page`, post its page to the chat service that the event names. Raises an error if a page could
+    not be sent.
     """
     if event.get("detail-type") == SCHEDULED:
         reminded = installation.pager.remind()

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def publish(event: Mapping[str, Any], installation: Installation) -> None:
     """Publish and archive a batch of new entries.
 
-    Raises an error if the bus refused an entry, so that Lambda retries the batch.
+    Raises an error if an entry could not be published, so that Lambda retries the batch. A failure of the archive is
+    only logged, because the daily seal adds the missing entries.
     """
     entries = list(new_images(event))
     published = installation.ledger.publish(entries)

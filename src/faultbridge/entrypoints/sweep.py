@@ -1,6 +1,6 @@
-"""The sweep function: runs due timers and missed work every minute, and confirms canary events.
+"""The sweep function: every minute, runs due timers, and work that other functions did not complete.
 
-A canary is a test record that Faultbridge sends through its own pipeline.
+It also confirms canary events. A canary is a test record that Faultbridge sends through its own pipeline.
 """
 
 from __future__ import annotations

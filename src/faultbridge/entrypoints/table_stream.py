@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def new_images(event: Mapping[str, Any]) -> Iterator[Item]:
-    """Yield the new image of each changed item in a batch; deletions are skipped."""
+    """Yield each new or changed item in a batch, as it is after the change; deletions are skipped."""
     for record in event["Records"]:
         image = record["dynamodb"].get("NewImage")
         if image is not None:

@@ -69,7 +69,7 @@ class ClusterStatusData(Model):
 
 
 class ClusterStatusChange(Event):
-    """Published when a cluster changes its status, or when the number of its nodes in a status changes."""
+    """Published when a cluster's status, node counts, incidents or provider conditions change."""
 
     event_type: ClassVar[str] = "Cluster Status Change"
     metadata: ClusterMetadata
@@ -144,8 +144,8 @@ class ClusterSafetyData(Model):
 class ClusterSafetyChange(Event):
     """Published when a safety control, which can stop repairs, changes its state.
 
-    This happens when a breaker opens or closes, a budget is used up or available again, repairs are paused or resumed,
-    or a failure domain is held or released.
+    This happens when a breaker changes its state, a budget is used up or available again, repairs are paused or
+    resumed, or a failure domain is held or released.
     """
 
     event_type: ClassVar[str] = "Cluster Safety Change"

@@ -125,7 +125,7 @@ class ProviderHealth(OpenEnum):
 
 
 class ProviderStage(OpenEnum):
-    """The start or end of the need for an operator to act. Treat an unknown value as no change.
+    """Whether a change starts or ends the need for an operator. Treat an unknown value as no change.
 
     `begun`: a condition of the provider now needs an operator. `over`: no condition needs an operator any more.
     """

@@ -1,4 +1,4 @@
-"""The base model of every event and the models of its metadata; also the models of stubs and untyped events.
+"""The base model of every event, the models of its metadata, and those of stubs and untyped events.
 
 A stub replaces an event that is too large for the bus, and has no data. An untyped event is one whose data the reader
 cannot interpret.
@@ -107,7 +107,7 @@ class StubData(Model):
 
 
 class EventStub(Event):
-    """Replaces an event that is too large for the bus: same id and position in the stream, without data."""
+    """Replaces an event that is too large for the bus. It has the event's id and position, but no data."""
 
     metadata: MetadataV1
     data: StubData

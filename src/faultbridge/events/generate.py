@@ -1,8 +1,8 @@
 """The command that generates the event schemas and their reference page, and checks or releases them.
 
 python -m faultbridge.events.generate            write schemas/ and docs/reference/events.md
-python -m faultbridge.events.generate --check    print every incompatible change; exit 1 if there is one
-python -m faultbridge.events.generate --release  add the current schemas and samples to the manifest, permanently
+python -m faultbridge.events.generate --check    print each problem that the gate finds; exit 1 if there is one
+python -m faultbridge.events.generate --release  also add the schemas and samples to the manifest, permanently
 """
 
 from __future__ import annotations

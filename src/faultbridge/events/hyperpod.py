@@ -46,7 +46,7 @@ class StackLocation:
 
     @classmethod
     def of(cls, stack_id: str) -> StackLocation:
-        """Parse the ARN of a stack. An id that is no ARN gives the partition `aws`, no region and no account."""
+        """Parse the ARN of a stack. Any other id gives the partition `aws`, and an empty region and account."""
         parts = stack_id.split(":")
         return cls(parts[1], parts[3], parts[4]) if parts[0] == "arn" and len(parts) > 5 else cls("aws", "", "")  # noqa: PLR2004 - an ARN has six parts
 

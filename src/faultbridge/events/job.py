@@ -22,7 +22,7 @@ class JobImpact(Model):
 class RankMove(Model):
     """The ranks of a node whose instance was replaced or is gone.
 
-    Their local state is lost, so they must move to another instance.
+    The local state of these ranks is lost, so they must move to another instance.
     """
 
     node: Text
@@ -34,7 +34,7 @@ class RankMove(Model):
 
 
 class JobResume(Model):
-    """The nodes whose faults affected a job that may resume: with the same instance, with another one, or gone."""
+    """The nodes whose faults affected a job that may resume, by what happened to their instances."""
 
     returned: NodeList = Field(description="Nodes that are in service again with the same instance.")
     replaced: NodeList = Field(description="Nodes that are in service with another instance.")
@@ -81,7 +81,7 @@ class JobChange(Event):
 
 
 class JobEvidence(Model):
-    """One piece of evidence for or against the cause of a job's failure, without the text of its log line."""
+    """One piece of evidence for or against the cause of a job's failure. It contains no text of logs."""
 
     weight: Text = Field(description="Rule that gave the points; `docs/explain.md` lists them.")
     points: int = Field(description="Positive: for the cause. Negative: against it.")
@@ -95,7 +95,7 @@ class JobEvidence(Model):
 
 
 class JobDevice(Model):
-    """A GPU that the cause or a dump names, and the rank that ran on it. Unknown values are null."""
+    """A GPU that the cause or a Flight Recorder dump names, and its rank. Unknown values are null."""
 
     node: Text
     rank: Count | None = Field(description="Global rank.")
@@ -139,7 +139,7 @@ class JobExplainedData(Model):
 class JobExplained(Event):
     """Published when a verdict on a job is recorded: why the job failed, and whether it may restart.
 
-    A verdict that equals the verdict recorded before is not published again.
+    No event is published if the new verdict equals the recorded one.
     """
 
     event_type: ClassVar[str] = "Job Explained"

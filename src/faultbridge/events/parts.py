@@ -45,7 +45,7 @@ class Incarnation(Model):
 class Placement(Model):
     """The group, instance type and failure domain of a node.
 
-    A replacement of the node's instance does not change them.
+    A replacement of the node's instance can change the instance type and the failure domain.
     """
 
     group: str | None = Field(description="Instance group or Auto Scaling group.")

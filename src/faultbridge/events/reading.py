@@ -51,7 +51,7 @@ def read_envelope(event: Mapping[str, Any]) -> Event:
 def upcast(detail: Detail, upcasters: Mapping[tuple[str, str], Upcaster] = UPCASTERS) -> Detail:
     """Convert the detail of an event to the newest version.
 
-    Raises `ValueError` if an upcaster does not lead to a later version.
+    Raises `ValueError` if an upcaster does not raise the version.
     """
     while upcaster := upcasters.get(_version_key(detail)):
         event_type, version = _version_key(detail)

@@ -45,7 +45,7 @@ def model_of(event_type: str) -> type[Event] | None:
 def schema_name(metadata: Mapping[str, object]) -> str | None:
     """Return the schema name for the metadata of an event; None if the event type is unknown.
 
-    All stubs have one schema name of their own, whatever their event type is.
+    A stub of any event type has the schema name `event-stub`.
     """
     truncated = metadata.get("truncated")
     if isinstance(truncated, list) and ALL_DATA in truncated:

@@ -68,7 +68,7 @@ def _with_shortened_evidence(detail: dict[str, Any], evidence: str) -> str | Non
 
 
 def _shorten(text: str, max_bytes: int) -> str:
-    """Return the longest start of a text that takes at most `max_bytes` inside a JSON string."""
+    """Return the longest prefix of a text that takes at most `max_bytes` bytes inside a JSON string."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2

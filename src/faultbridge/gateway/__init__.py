@@ -1,7 +1,8 @@
 """The gateway: accepts records of senders that cannot write to the queue, and puts them on the queue.
 
 Webhooks arrive through API Gateway, batches of log lines through a CloudWatch Logs subscription. The gateway checks the
-sender and the size. It does not decode or change the body. Read in this order:
+size of the body and, for a webhook, the identity of the sender. It does not read the faults in the body; ingest does
+this later. Read in this order:
 
 - `webhooks`: accepts posts of configured senders: Alertmanager, Grafana, gpud and others.
 - `senders`: which senders may post, and how each sender proves its identity.

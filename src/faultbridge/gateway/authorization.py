@@ -1,4 +1,4 @@
-"""Checks the header `Authorization` of senders that cannot sign: Alertmanager, and Grafana without a signature."""
+"""Checks the header `Authorization` of senders that cannot sign, such as Alertmanager."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from faultbridge.gateway.senders import Proof, WebhookSender
 def check_authorization(header: str, sender: WebhookSender) -> None:
     """Raise `Rejected` (`unauthorised`) unless the header contains a secret of the sender.
 
-    The header is `Bearer SECRET`, or `Basic` with the sender's name as the user and a secret as the password.
+    The header is `Bearer SECRET`, or `Basic` with the sender's name as the user and a secret as the password. The
+    sender must be configured for this kind of header (`WebhookSender.proof`).
     """
     scheme, _, given = header.strip().partition(" ")
     if scheme.lower() == "basic":

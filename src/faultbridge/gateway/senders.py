@@ -71,7 +71,10 @@ def senders_of(document: bytes) -> dict[str, WebhookSender]:
 
 
 def with_sender(document: bytes, sender: WebhookSender) -> bytes:
-    """Return the senders' document with a sender added or replaced; `Misconfigured` if it becomes invalid."""
+    """Return the senders' document with a sender added or replaced.
+
+    Raises `Misconfigured` if the document is not valid before or after the change.
+    """
     written = {
         "cluster": sender.cluster,
         "sources": sorted(sender.sources),
@@ -84,7 +87,10 @@ def with_sender(document: bytes, sender: WebhookSender) -> bytes:
 
 
 def without_sender(document: bytes, name: str) -> bytes:
-    """Return the senders' document without one sender."""
+    """Return the senders' document without the sender of this name, if it contains one.
+
+    Raises `Misconfigured` if the document is not valid.
+    """
     return json.dumps({other: one for other, one in _readable(document).items() if other != name}).encode()
 
 

@@ -29,7 +29,7 @@ def body_content(timestamp: str, body: bytes) -> bytes:
 
 
 def sign(content: bytes, secret: bytes) -> str:
-    """Return the HMAC-SHA256 signature of signed content, in hexadecimal digits."""
+    """Return the HMAC-SHA256 signature of the content, in hexadecimal digits."""
     return hmac.new(secret, content, "sha256").hexdigest()
 
 
@@ -48,7 +48,7 @@ def signed_time(timestamp: str, now: datetime) -> datetime:
 
 
 def check_signature(signature: str, content: bytes, secrets: Sequence[bytes]) -> None:
-    """Raise `Rejected` (`unauthorised`) unless one of the secrets made the signature.
+    """Raise `Rejected` (`unauthorised`) unless the signature was made with one of the secrets.
 
     Several secrets are valid at once, so that a secret can be rotated without lost posts.
     """

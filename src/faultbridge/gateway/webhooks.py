@@ -1,4 +1,4 @@
-"""Webhooks: accepts posts of configured senders: Alertmanager, Grafana, gpud and other senders."""
+"""Webhooks: accepts posts of configured senders, such as Alertmanager, Grafana and gpud."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class WebhookRequest:
         return bool(self.signature or self.timestamp or not self.authorization)
 
     def signed_content(self, sender: WebhookSender) -> bytes:
-        """Return the bytes that the sender must have signed."""
+        """Return the bytes that a valid signature covers, in the format of the sender's kind of signature."""
         if sender.proof is Proof.BODY_SIGNATURE:
             return body_content(self.timestamp, self.body)
         return request_content(self.timestamp, self.method, f"/intake/{self.sender}/{self.source}", self.body)
@@ -99,10 +99,10 @@ class Webhooks:
         return self._forward_unsigned(sender, post, now)
 
     def _prove(self, post: WebhookRequest, now: datetime) -> WebhookSender:
-        """Return the sender of a post that proves its identity by a signature or a secret; else raise `Rejected`.
+        """Return the sender of a post that proves its identity by a signature or a secret.
 
-        Before the post is refused, the senders are read again if they were read more than 30 seconds ago, because they
-        may have changed.
+        Raises `Rejected` for any other post. Before that, the configured senders are read again if they were read more
+        than 30 seconds ago, because they may have changed.
         """
         try:
             return _proven(self._senders_read_within(SENDERS_TTL, now), post, now)

@@ -6,7 +6,7 @@ Read in this order:
 - `ingest`: processes a batch of deliveries.
 - `record_reader`: decodes a message into observations.
 - `node_lookup`: finds the node of a record and checks its sender.
-- `node_batch`: the records of one node for one commit, and groups of commits.
+- `node_batch`: the records of one node that one commit processes.
 - `node_commits`: commits the records of a batch, node by node or in groups.
 - `caches`: nodes and items that a warm process keeps.
 - `counter_store`: last counters of each component, to compare the next sample with.
@@ -16,7 +16,7 @@ Read in this order:
 - `missing_heartbeat`: the fault of a missing heartbeat, and what the provider reports about the instance.
 - `poison_messages`: detects messages that stop their worker.
 - `outcomes`: the outcome of each record, why messages go back to the queue, and the receipt lines about both.
-- `release`: sets how soon SQS delivers a message again that ingest returned to the queue.
+- `release`: sets the pause before SQS delivers a returned message again.
 - `rejects`: stores rejected records and retries them.
 - `redrive`: moves dead letters back to the queue.
 - `mappings`: customer mappings from alert names and log texts to fault codes.

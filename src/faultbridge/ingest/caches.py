@@ -24,16 +24,16 @@ MAX_CACHED_NODES = 5_000
 MAX_CACHED_ITEMS = 50_000
 MAX_BATCH_READ = 100
 MAX_REFRESHED = 2
-"""Limit of expiring items that a read of nodes refreshes. A separate read of more items costs less."""
+"""A read of nodes also refreshes the items that expire soon, if they are at most this many."""
 ALIAS_TTL = timedelta(minutes=10)
 DEFAULT_TTL = timedelta(seconds=15)
 CACHED_WHEN_MISSING = frozenset({keys.CURRENT_POLICY, keys.CURRENT_MAPPING})
-"""Keys of optional items: the cache also remembers that they do not exist."""
+"""Keys of items that often do not exist. The cache also stores that such an item is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedNode:
-    """A node as the table stores it, and its current state with the changes that are not yet written."""
+    """A node as the table stores it (`stored`), and with the changes not yet written (`current`)."""
 
     stored: NodeState
     current: NodeState
@@ -41,9 +41,10 @@ class CachedNode:
 
 @dataclass(frozen=True, slots=True)
 class NodesRead:
-    """Nodes and further items that one call read; an item that does not exist is None.
+    """The nodes and further items that one call read. An item that does not exist is None.
 
-    `unread` are the nodes that were not read because of `error`. If all were read, `error` is None.
+    `error` is None if everything was read. Otherwise, `unread` are the nodes that were not read, and items that were
+    not read are missing from `items`.
     """
 
     nodes: Mapping[NodeKey, CachedNode]
@@ -68,8 +69,8 @@ class ItemCache:
     def get_many(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
         """Return the items that exist, from the cache if possible.
 
-        One call reads the items that are not cached. A second, consistent call reads the items that the first did not
-        find, except optional items (`CACHED_WHEN_MISSING`).
+        One call reads the items that are not cached. A second, consistent call reads the items that the first call did
+        not find, except those in `CACHED_WHEN_MISSING`.
         """
         now = self.clock.now()
         wanted = list(dict.fromkeys(wanted))
@@ -84,16 +85,20 @@ class ItemCache:
         return {key: item for key, (_, item) in cached.items() if item is not None}
 
     def _read(self, missing: Sequence[Key]) -> Mapping[Key, Item]:
-        """Read items from the table. Items that are not found are read again consistently, unless they are optional."""
+        """Return the items that exist, read from the table.
+
+        An item that is not found is read again consistently, unless it is in `CACHED_WHEN_MISSING`.
+        """
         found = self.table.get_many(missing, consistent=False)
         unfound = [key for key in missing if key not in found and key not in CACHED_WHEN_MISSING]
         return found | (self.table.get_many(unfound) if unfound else {})
 
     def read_fresh(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
-        """Read items from the table, refresh a few cached items with the same call, and return the items that exist.
+        """Read items from the table, never from the cache, and return those that exist.
 
-        Cached items that expire soon are refreshed. If one of them cannot be read, the cached item is kept. Raises
-        UnprocessedKeys if one of the `wanted` items was not read.
+        The same call also reads up to two cached items that expire soon, renews them in the cache, and returns them
+        too. If such an item cannot be read, the cached item is kept. Raises UnprocessedKeys if one of the `wanted`
+        items was not read.
         """
         wanted, now = list(dict.fromkeys(wanted)), self.clock.now()
         expiring = sorted(self._expiring.difference(wanted))
@@ -155,7 +160,7 @@ class NodeCache:
             self._unwritten[node.stored.key] = node
 
     def unwritten_snapshots(self, node: NodeKey) -> Mapping[str, datetime]:
-        """Return the times of a node's last health snapshots that are only in memory, by reporter."""
+        """Return, by reporter, the times of health snapshots that the node's stored state lacks."""
         cached = self._unwritten.get(node)
         current, stored = (cached.current.snapshots, cached.stored.snapshots) if cached is not None else ({}, {})
         return {key: at for key, at in current.items() if at != stored.get(key)}

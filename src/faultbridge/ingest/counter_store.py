@@ -1,12 +1,10 @@
 """Counter store: keeps the last counters of each component, for comparison with the next sample.
 
 - Samples that cause a fault are written with that fault. Other samples are written alone, at most every five minutes.
-- Samples whose values equal the stored ones are written only every two hours, if the agent states when it last sent
-  these values. The stated time then replaces the time of the stored samples in the next comparison.
+- Samples equal to the stored ones are written only every two hours, if the agent states when it last sent the values.
 - If a comparison with samples that were read together with the node finds a fault, the samples are read and compared
   again, because another writer may have committed the fault since then.
-- Counters of an earlier instance or boot are never compared.
-- Counters of a component that was not reported for a day are removed.
+- Counters of an earlier instance or boot are not compared. Counters of a component not reported for a day are removed.
 - For each source of a node, at most 150 KB are kept: the counters that were reported last.
 """
 
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
 FORGET_AFTER = timedelta(days=1)
 CLAIMED = "#claimed"
 """Added to the source of claimed samples, whose sender did not prove to be the node."""
-
 
 ValuesByRecord = Mapping[str, SentValues | None]
 """What the senders of the records state about their values, by record id."""
@@ -81,9 +78,9 @@ class CounterStore:
     ) -> ComparedSamples:
         """Compare new counter samples with the stored ones, oldest first.
 
-        Samples no newer than the stored ones are skipped. `values` maps the id of a record to what the agent states in
-        it: the digest of its values, and when the agent last sent other values, by their digest. `read` are the stored
-        samples that the caller has read together with the node's state. If some are missing, all are read here.
+        Samples no newer than the stored ones are skipped. `values` maps the id of each record to what its sender states
+        about its values (`SentValues`). `read` are the stored samples that the caller has read together with the node's
+        state. If some are missing, all are read here.
         """
         by_source: dict[str, list[Arrival]] = {}
         for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
@@ -124,9 +121,10 @@ class CounterStore:
 
 
 def series(sample: CounterSample, *, claimed: bool) -> str:
-    """Return the name of a sample's series: the samples of a node that are compared with each other.
+    """Return the name of the series to which a counter sample belongs.
 
-    Each source has a series. Claimed samples, whose sender did not prove to be the node, have a separate one.
+    A sample is compared only with samples of its series. Each source of a node has a series, and a separate series for
+    claimed samples, whose sender did not prove to be the node.
     """
     return f"{sample.source}{CLAIMED}" if claimed else sample.source
 
@@ -166,7 +164,10 @@ def _compare_source(
 def _compare_with(
     ports: dict[str, LastSample], arrivals: Iterable[Arrival], limits: Thresholds
 ) -> tuple[list[Arrival], dict[str, str]]:
-    """Compare new samples with `ports`, then update `ports`; return faults, and record ids by component."""
+    """Compare new samples with the last sample of each component (`ports`), then update `ports`.
+
+    Returns the faults, and for each component with a new sample the id of the record that contains it.
+    """
     faults: list[Arrival] = []
     records: dict[str, str] = {}
     for arrival in arrivals:
@@ -190,13 +191,12 @@ def _seen_again(
 ) -> SampleSet | None:
     """Return the stored samples, with a later time if the agent has sent the same values again since.
 
-    Equal values are rarely stored again. Instead, records state when the agent last sent them (`SentValues.last_sent`).
-    The latest stated time before the first new sample becomes the time of the stored samples, unless it is less than
-    `SAMPLE_INTERVAL` after their present time.
+    Equal values are rarely stored again. Later records only state when the agent last sent them. The latest stated time
+    before the first new sample becomes the time of the stored samples, if it is at least `SAMPLE_INTERVAL` later.
 
-    - `times` are the times of the arrived samples, oldest first. `stated` is what the record of each sample states.
-    - An arrived sample is new if it is later than the stored ones, and does not repeat them. It repeats them if it has
-      their digest and is earlier than the latest stated time. If no sample is new, the first one counts as new.
+    `times` are the times of the arrived samples, oldest first, and `stated` is what the record of each sample states.
+    An arrived sample is new if it is later than the stored samples, unless it has their digest and is earlier than the
+    latest stated time. If no sample is new, the first one counts as new.
     """
     if stored is None or stored.digest is None:
         return stored
@@ -223,10 +223,10 @@ def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values:
 
 
 def _need_not_be_stored(after: SampleSet, stored: SampleSet | None, digests: Collection[str | None]) -> bool:
-    """Return whether the samples `after` need no write, because the same samples or equal values are stored.
+    """Return whether the samples `after` need no write.
 
-    Values are equal if `after` and all new records (`digests`) have the digest of the stored samples. Equal values need
-    a write only after two hours. Until then, later records state when the agent last sent these values.
+    The result is True if they are stored already, or if samples with equal values are stored and are less than two
+    hours older. Values are equal if `after` and all new records (`digests`) have the digest of the stored samples.
     """
     if stored is None or after == stored:
         return after == stored
@@ -240,7 +240,7 @@ def _without_old(ports: Mapping[str, LastSample]) -> dict[str, LastSample]:
 
 
 def _read_samples(found: Item | None, state: NodeState) -> SampleSet | None:
-    """Return the stored samples, or None if they belong to an earlier instance or boot."""
+    """Return the stored samples; None if there are none, or if they are of another instance or boot."""
     samples = None if found is None else read_samples(found)
     return samples if samples is not None and (samples.instance, samples.boot) == _incarnation(state) else None
 

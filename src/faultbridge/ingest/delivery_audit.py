@@ -21,8 +21,8 @@ from faultbridge.ports import Receipts
 class DeliveryAudit:
     """The result of an audit: records sent since a time, their outcomes, and records without an outcome.
 
-    `others` counts records with an outcome whose sender wrote no receipt. `stale` lists the records that changed
-    nothing, because newer reports about the node were already stored.
+    `others` is the number of records that have an outcome but no receipt of a sender. `stale` lists the records that
+    changed nothing, because newer reports about the node were already stored.
     """
 
     since: datetime

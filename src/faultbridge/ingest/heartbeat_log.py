@@ -1,8 +1,7 @@
 """Heartbeat log: writes the heartbeats of each batch, and keeps the last heartbeat of each node.
 
-- Ingest skips a heartbeat if its process has just written one of the same node. It writes the heartbeat together
-  with the times of the node's health snapshots that are only in memory.
-- If heartbeats or snapshots cannot be stored or read, their records go back to the queue.
+- Ingest skips a heartbeat if the same process has just written a heartbeat of the node. Each written heartbeat includes
+  the times of the node's health snapshots that are only in memory.
 - Each sweep reads the stored last heartbeats, and the batches that were written since then. It stores the result only
   every five minutes, or when a node becomes silent or returns.
 """
@@ -61,13 +60,13 @@ class ClusterHeartbeats:
     stored: tuple[LastHeartbeats, ...] = ()
 
     def overdue(self, timeout: timedelta) -> dict[NodeKey, datetime]:
-        """Return the nodes that are not silent and whose last heartbeat is older than 1.2 timeouts (`WRITE_AFTER`)."""
+        """Return the nodes that are not silent and whose last heartbeat is older than 1.2 timeouts."""
         latest = self.read_at - timeout * (1 + WRITE_AFTER)
         watched = ((node, at) for node, at in self.last.items() if node not in self.silent)
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
 
     def to_check_again(self, number: int) -> dict[NodeKey, datetime]:
-        """Return up to `number` silent nodes to check for a return to service; each minute selects others."""
+        """Return up to `number` silent nodes with their last heartbeats, in turns if there are more."""
         silent = sorted(self.silent & self.last.keys())
         turns = max(-(-len(silent) // number), 1)
         mine = silent[int(self.read_at.timestamp()) // 60 % turns :: turns]
@@ -75,11 +74,11 @@ class ClusterHeartbeats:
 
     @property
     def newest(self) -> datetime | None:
-        """Return when the queue received the latest heartbeat of any node; None if there is none."""
+        """Return when the queue received the cluster's latest heartbeat; None if there is none."""
         return max(self.last.values(), default=None)
 
     def before_return(self, nodes: Collection[str]) -> ClusterHeartbeats:
-        """Return a copy in which these nodes are silent again, each with its last heartbeat before it returned.
+        """Return a copy in which these nodes are silent again, each with its stored last heartbeat.
 
         If the copy is stored, the next sweep tries again to end their faults. Nodes not stored as silent do not change.
         """
@@ -115,7 +114,7 @@ class HeartbeatLog:
             self._remember((NodeKey(cluster, node), at) for node, at in some.items())
 
     def snapshots_since(self, cluster: str, at: datetime) -> Mapping[str, SnapshotTimes]:
-        """Return, by node, the times of a cluster's health snapshots stored with heartbeats since a time."""
+        """Return, by node, the latest times of snapshots that were stored with heartbeats since a time."""
         since = max(self.clock.now() - stored.KEEP_BATCHES, at - OVERLAP)
         last: dict[str, dict[str, datetime]] = {}
         partition = stored.partition(cluster)
@@ -140,9 +139,9 @@ class HeartbeatLog:
         return ClusterHeartbeats(config, now, last, frozenset(silent_since) - set(returned), returned, shards)
 
     def store(self, read: ClusterHeartbeats, silent: Collection[str] = ()) -> None:
-        """Store the last heartbeats of each shard whose silent nodes changed, or that was not stored for five minutes.
+        """Store the last heartbeats of each shard that is new, has other silent nodes, or is five minutes old.
 
-        `silent` are further nodes whose missing heartbeats were reported since the read.
+        `silent` are further nodes to store as silent. The stored heartbeats of shards that no longer exist are deleted.
         """
         all_silent = read.silent.union(silent)
         kept = {
@@ -170,7 +169,7 @@ class HeartbeatLog:
             log_cause("last_heartbeats_not_stored", reason=reason, cluster=cluster, error=str(conflict))
 
     def must_write(self, node: NodeKey, at: datetime) -> bool:
-        """Return whether to write a heartbeat of time `at`: the last written one is over 0.2 timeouts older."""
+        """Return True if this process wrote no heartbeat of the node in the 0.2 timeouts before `at`."""
         before = self._written.get(node)
         timeout = rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
         return before is None or at - before > timeout * WRITE_AFTER
@@ -197,7 +196,7 @@ def _by_shard(nodes: Iterable[str], shards: int) -> Mapping[int, Sequence[str]]:
 
 
 def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
-    """Return whether a shard must be stored: it is new, its silent nodes changed, or its last write is old."""
+    """Return whether to store a shard: it is new, has other silent nodes, or is five minutes old."""
     if before is None:
         return bool(after.last)
     return after.silent != before.silent or after.read_to - before.read_to >= STORE_LAST_AFTER
@@ -206,7 +205,7 @@ def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
 def record_heartbeats(
     log: HeartbeatLog, node_cache: NodeCache, heartbeats: Sequence[tuple[NodeKey, RecordPart]], result: IngestResult
 ) -> None:
-    """Store heartbeats, each with the times of its node's health snapshots that are only in memory."""
+    """Store heartbeats, with snapshot times that are only in memory; failed records go back to the queue."""
 
     def store(some: Sequence[tuple[NodeKey, RecordPart]]) -> Iterable[None]:
         snapshots = {node: node_cache.unwritten_snapshots(node) for node, _ in some}
@@ -226,9 +225,10 @@ def read_snapshots(
     deliveries: Mapping[NodeKey, Sequence[Delivery]],
     result: IngestResult,
 ) -> Mapping[NodeKey, SnapshotTimes]:
-    """Return, by node, the times of health snapshots stored with heartbeats since its cluster's first time in `oldest`.
+    """Return, by node, the times of health snapshots that were stored with heartbeats.
 
-    A node whose snapshots cannot be read is not included in the result; its `deliveries` go back to the queue.
+    `oldest` has one time for each node. In each cluster, the snapshots since the first time of its nodes are read. A
+    node whose snapshots cannot be read is not included in the result; its `deliveries` go back to the queue.
     """
 
     def read(nodes: Sequence[NodeKey]) -> Iterator[tuple[NodeKey, SnapshotTimes]]:

@@ -1,6 +1,6 @@
 """Heartbeat monitor: records the fault `host.silent` for a node whose heartbeats stopped.
 
-The sweep records the fault in the same way as every other fault. The next heartbeat clears it.
+The fault is recorded by `observe`, which also processes all other faults. The node's next heartbeat clears it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Probe = Callable[[NodeState], ProbedInstance]
 
 
 def unprobed(_: NodeState) -> ProbedInstance:
-    """Return an unknown state for an instance, without a call to the provider."""
+    """Return a result in which everything is unknown, without a call to the provider."""
     return ProbedInstance()
 
 
@@ -151,7 +151,7 @@ def _watched_since(state: NodeState, last: datetime) -> datetime:
 
 
 def _is_recorded(state: NodeState, due: datetime) -> bool:
-    """Return whether `host.silent` is already active for the heartbeat due at `due`; no probe is needed then."""
+    """Return whether `host.silent` is active and was already reported for the timeout that ended at `due`."""
     return any(condition.code == SILENT and condition.last_at >= due for condition in state.active())
 
 

@@ -1,9 +1,9 @@
 """Ingest: turns a batch of raw records into conditions, cases and entries, node by node.
 
-A message contains one record or several of one sender. Each record gets exactly one outcome. A record that cannot be
-read, or whose node is not registered, is rejected at once. A message goes back to the queue only if a dependency
-failed, other writers were always first, or an unexpected error occurred. Such an error affects only its record or node.
-A record that fails unexpectedly even when it is processed alone is rejected.
+A message contains one record or several of one sender. A record is rejected at once if it cannot be read, or if its
+node is unknown. An AWS event about an unknown instance is ignored instead. `GiveBackReason` lists why a message goes
+back to the queue. An error affects only its record or node. A record that fails unexpectedly even when it is processed
+alone is rejected. Each record that does not go back gets exactly one outcome.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ StoreWhole = Callable[[RawRecord], Outcome]
 class Ingest:
     """Processes messages of the queue of raw records.
 
-    `reject` stores a rejected record, `canary` records a canary (a test record), and `job_report` the report of a job.
+    `reject` stores a rejected record, `canary` records a canary (a test record), and `job_report` records a job report.
     """
 
     node_cache: NodeCache
@@ -76,14 +76,14 @@ class Ingest:
         for record in inline:
             if record.receives >= ALONE_FROM_RECEIVES:
                 result.merge(self._process_alone(record))
-        # The oldest first, so that each has its turn.
+        # Those delivered most often first, so that each has its turn.
         pointing = sorted((record for record in records if record.is_pointing), key=lambda one: -one.receives)
         self._process_pointing(pointing, result)
         result.failed = {one.message_id: result.failed[one.id] for one in reversed(records) if one.id in result.failed}
         return result
 
     def _process_pointing(self, deliveries: Iterable[Delivery], result: IngestResult) -> None:
-        """Process records with bodies in the object store up to a byte budget; return the rest to the queue."""
+        """Process records with bodies in S3 up to a byte budget; return the remaining records to the queue."""
         budget = BodyBudget()
         for record in deliveries:
             if budget.is_used_up:
@@ -116,7 +116,7 @@ class Ingest:
         return result
 
     def _reject_failed(self, delivery: Delivery, result: IngestResult) -> None:
-        """Reject a message that failed unexpectedly although it was processed alone.
+        """Reject a record that failed unexpectedly although it was processed alone.
 
         After a fix, `faultbridge reject retry` sends it again.
         """
@@ -146,16 +146,16 @@ class Ingest:
         return result
 
     def _will_be_written(self, node: NodeKey, part: RecordPart) -> bool:
-        """Return whether this heartbeat will be written, together with the node's snapshot times in memory."""
+        """Return whether this heartbeat will be stored; the node's snapshot times are stored with it."""
         try:
             return self.heartbeats.must_write(node, part.record.received_at)
         except Exception:  # noqa: BLE001 - it concerns one cluster, and `record_heartbeats` gives its heartbeats back
             return False
 
     def _read(self, delivery: Delivery, result: IngestResult, budget: BodyBudget | None) -> Iterable[RecordPart]:
-        """Return a record's parts, one per node; empty for canaries (test records) and job reports.
+        """Return the parts of a record, one for each node that it names.
 
-        Canaries and job reports are recorded by this method.
+        The result is empty for a canary (a test record) or a job report, which this method records, and after an error.
         """
         unavailable = GiveBackReason.INPUT_UNAVAILABLE
         try:
@@ -207,7 +207,7 @@ class Ingest:
     def _read_nodes(
         self, by_node: PartsByNode, result: IngestResult
     ) -> tuple[dict[NodeKey, CachedNode], dict[Key, Item | None]]:
-        """Read the nodes of a batch together with their stored counter samples.
+        """Return the nodes of a batch and their stored counter samples, read together.
 
         The records of a node that cannot be read go back to the queue. Samples that were not read are not included.
         They are read when their node is committed, so that an error affects only this node.

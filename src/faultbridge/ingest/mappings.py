@@ -35,14 +35,14 @@ class MappingStore:
     clock: Clock
 
     def put(self, version: str, mappings: MappingsByName) -> None:
-        """Store valid mappings, and make them the current version; `version` is the hash of their content."""
+        """Store validated mappings, and make them the current version; `version` is their content hash."""
         now = self.clock.now()
         stored = items.item(keys.mapping(version), now, {"mappings": dict(mappings)})
         pointer = items.item(keys.CURRENT_MAPPING, now, {"version": version})
         self.table.transact([Put(stored), Put(pointer)])
 
     def current(self) -> tuple[str | None, MappingsByName]:
-        """Return the current version and its mappings. Before the first `put`, there are none."""
+        """Return the current version and its mappings; None and no mappings before the first `put`."""
         pointer = self.table.get(keys.CURRENT_MAPPING)
         if pointer is None:
             return None, NO_MAPPINGS
@@ -61,7 +61,7 @@ class MappingStore:
 class CustomerMappings:
     """Returns the customer's current mappings to decoders.
 
-    Each version is read once. `table` caches the pointer to the current version.
+    A process reads each version once. `table` caches the pointer to the current version.
     """
 
     table: ItemReader

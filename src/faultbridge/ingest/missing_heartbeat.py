@@ -15,7 +15,7 @@ from faultbridge.ports import CheckResult, InstanceChecks, Presence
 
 
 class Answer(StrEnum):
-    """What is known about the instance of a node without heartbeats, most severe first."""
+    """What is known about the instance of a node without heartbeats. Earlier members take precedence."""
 
     GONE = "gone"
     HOST_IMPAIRED = "host_impaired"
@@ -40,7 +40,7 @@ _TEXTS = {
 class ProbedInstance:
     """What the provider reports about an instance: whether it exists, and its status checks.
 
-    `orchestrator` is whether the orchestrator reports the node as ready. It does not change the answer.
+    `orchestrator` states whether the orchestrator reports the node as ready; `answer` ignores it.
     """
 
     presence: Presence = Presence.UNKNOWN
@@ -49,7 +49,7 @@ class ProbedInstance:
 
     @property
     def answer(self) -> Answer:
-        """Return the most severe answer that the provider's report supports.
+        """Return the first member of `Answer` that the provider's report supports.
 
         A failed status check therefore takes precedence over a connected SSM agent. The answer is UNKNOWN if nothing is
         known.
@@ -67,7 +67,7 @@ class ProbedInstance:
 
 
 def missing_heartbeat_fault(last: datetime, timeout: timedelta, due: datetime, probed: ProbedInstance) -> Fault:
-    """Return the fault `host.silent` for a node whose last heartbeat, at `last`, is older than the timeout.
+    """Return the fault `host.silent` for a node whose last heartbeat (`last`) is older than the timeout.
 
     `due` is the time at which the timeout ended; the fault starts then. `probed` is what the provider reports about the
     instance. The message and the attributes of the fault contain this report.

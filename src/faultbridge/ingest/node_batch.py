@@ -1,7 +1,7 @@
-"""Node batches: the records of one node for one commit, and groups of commits for one transaction.
+"""Node batches: the records of one node that one commit processes, and how they are prepared for it.
 
-In a group, each node's writes have their own write condition. If one condition fails, ingest commits the nodes one by
-one.
+Several nodes can share a transaction, in which each node's writes have their own condition. If one condition fails,
+ingest commits the nodes one by one.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ ResolvedParts = Sequence[tuple[RecordPart, AliasRow]]
 
 @dataclass(frozen=True, slots=True)
 class BatchReads:
-    """What was read of the nodes of a batch, with one call for all nodes, before their commits.
+    """What ingest reads about the nodes of a batch before it commits them.
 
     `samples` are the stored counter samples by key. `snapshots` are, by node, the times of health snapshots that were
-    stored with heartbeats. `logged` are the nodes with a heartbeat in this batch that will be stored, together with the
-    times of the node's latest snapshots.
+    stored with heartbeats. `logged` are the nodes whose heartbeat in this batch will be stored; the times of their
+    latest snapshots are stored with it.
     """
 
     nodes: Mapping[NodeKey, CachedNode]
@@ -57,14 +57,13 @@ class BatchReads:
 
 @dataclass(slots=True)
 class NodeBatch:
-    """The records of one node for one commit. `Append` calls the batch to get the transition, again after a conflict.
+    """The records of one node for one commit. `Append` calls the batch to compute the node's transition.
 
-    - `cached` is the node before the batch. `unwritten` is the node after a call whose changes need no write, else
-      None.
-    - `remaining` are the observations that did not fit into the commit. `rest` returns another batch for them, whose
-      `continued` contains these observations, and the writes of counter samples that belong to the last commit.
+    - `cached` is the node before the batch. `unwritten` is the changed node if its changes need no write, else None.
+    - `remaining` are the observations that did not fit into the commit. `rest` returns a batch for them. Its
+      `continued` contains them, and the writes of counter samples that belong to the last commit.
     - `read` are the stored samples that were read with the node. Only the first call uses them; they may change later.
-    - `later_snapshots` are its times in `BatchReads.snapshots`. `logged` is True if it is in `BatchReads.logged`.
+    - `later_snapshots` are the node's times in `BatchReads.snapshots`. `logged`: `BatchReads.logged` contains the node.
     """
 
     parts: ResolvedParts
@@ -111,7 +110,7 @@ class NodeBatch:
         return Transition(state)
 
     def rest(self, cached: CachedNode) -> list[NodeBatch]:
-        """Return a batch of the observations that did not fit into a commit; empty if none remain."""
+        """Return a list with one batch of the observations that did not fit; an empty list if all did."""
         if not self.remaining:
             return []
         records = {arrival.record_id for arrival in self.remaining}
@@ -127,7 +126,7 @@ class NodeBatch:
         return [replace(self, parts=parts, cached=cached, remaining=(), continued=continued)]
 
     def single_records(self) -> list[NodeBatch]:
-        """Return a batch for each record; empty for a single record, and for a batch that `rest` returned."""
+        """Return one batch per record; an empty list for one record, or for a batch that `rest` returned."""
         if len(self.parts) == 1 or self.continued is not None:
             return []
         return [replace(self, parts=[part], read=NOT_READ) for part in self.parts]
@@ -157,10 +156,10 @@ class DraftedBatch(NodeDraft):
 
 
 def first_new_fault(state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]) -> datetime | None:
-    """Return the time of the first health snapshot in a node's records that may show a new fault; None without one.
+    """Return the time of the first health snapshot that may show a new fault; None if there is none.
 
-    Complete snapshots of a source that already reports a fault do not count, because their times are always stored with
-    the node. Snapshots older than the stored one have no effect and do not count either.
+    A snapshot counts only if it contains a fault and is newer than the stored snapshot of its reporter. If its source
+    has only one check and already reports a fault, it does not count: its time is always stored with the node.
     """
     reporting = {source for condition in state.conditions.values() for source in condition.reporters}
     return min(
@@ -198,7 +197,7 @@ def current_heartbeats(
 
 
 def prepare_records(parts: ResolvedParts, state: NodeState, catalog: Catalog) -> ResolvedParts:
-    """Return a node's records, checked against its instance type, each with a limited number of faults."""
+    """Return a node's records with at most `MAX_FAULTS` faults each, and the checks of its instance type."""
     return [(_with_instance_type_checks(_limited(part, catalog), state), row) for part, row in parts]
 
 
@@ -232,7 +231,7 @@ def _corrected(part: RecordPart, slow: timedelta) -> RecordPart:
 
 
 def _with_snapshots(state: NodeState, later: SnapshotTimes) -> NodeState:
-    """Return the node with the times of newer health snapshots (`later`), which were stored with heartbeats."""
+    """Return the node with newer health snapshot times: those that were stored with heartbeats (`later`)."""
     newer = {key: at for key, at in later.items() if key in state.snapshots and at > state.snapshots[key]}
     return copied(state, snapshots={**state.snapshots, **newer}) if newer else state
 

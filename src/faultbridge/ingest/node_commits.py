@@ -1,8 +1,8 @@
-"""Node commits: commits the records of a batch node by node, in as few transactions as possible.
+"""Node commits: commits the records of a batch; several nodes can share one transaction.
 
 A conflict or an error of one node affects no other node: if a transaction fails, each of its nodes is committed
-separately. After an unexpected error, the records of a node are committed one by one, so that one record does not delay
-the others of its node.
+separately. After an unexpected error, the records of a node are committed one by one, so that one bad record does not
+stop the other records of its node.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PartsByNode = Mapping[NodeKey, tuple[ClusterConfig, Sequence[tuple[RecordPart, A
 class NodeCommits:
     """Commits the records of one batch and adds their outcomes to `result`.
 
-    `reads` is what was read of the nodes before the commits.
+    `reads` is the data about the nodes that was read before the commits.
     """
 
     append: Append

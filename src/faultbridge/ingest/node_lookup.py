@@ -24,7 +24,7 @@ FoundNode = tuple[ClusterConfig, AliasRow]
 
 @dataclass(frozen=True, slots=True)
 class NodeLookup:
-    """Finds the nodes of many records with one read of aliases and registrations."""
+    """Finds the nodes of many records. Their aliases and registrations are read together."""
 
     item_cache: ItemCache
     rulebook: Rulebook
@@ -50,8 +50,8 @@ class NodeLookup:
         """Return the registration and the alias row of the node that a part of a record is about.
 
         The node of a record without a cluster is searched in all clusters, by its instance. Returns Rejected if the
-        cluster or node is unknown, or if the sender may not report about the node. Returns None if the part is ignored,
-        as `__call__` explains.
+        cluster or node is unknown, or if the sender may not report about the node. Returns None for a part with neither
+        cluster nor observations, and for an unknown instance that a source of a whole AWS account reports.
         """
         cluster, any_cluster = part.record.cluster, part.record.cluster == keys.NO_CLUSTER
         if any_cluster and not part.observations:
@@ -79,7 +79,7 @@ class NodeLookup:
         candidates: Sequence[Alias],
         rows: Mapping[Alias, AliasRow],
     ) -> RecordPart:
-        """Return a part of a record, with `claimed` set in its record if the sender did not prove to be the node.
+        """Return a part of a record, with `claimed` set if the sender did not prove to be the node.
 
         `Trust.is_claim` decides this. A part contains what the record reports about one node.
         """

@@ -40,7 +40,7 @@ IDS_PER_LINE = 1000
 class GiveBackReason(StrEnum):
     """The reason why a message goes back to the queue.
 
-    It is the `reason` of the log line and of the metric `RecordsGivenBack`.
+    It is the `reason` in the log line `record_given_back`, and a dimension of the metric `RecordsGivenBack`.
     """
 
     CONFLICT = "conflict"
@@ -86,7 +86,7 @@ class IngestResult:
     unparsed: int = 0
 
     def add_unparsed(self, record_id: str, source: str, unparsed: int) -> None:
-        """Count the lines of a record that look like faults but match no pattern, and log the record id."""
+        """Count the lines of a record that look like faults but match no pattern, and log their number."""
         if unparsed:
             self.unparsed += unparsed
             log_cause(
@@ -103,9 +103,9 @@ class IngestResult:
     ) -> None:
         """Mark a message to go back to the queue, and log the reason and the error, once per message.
 
-        For a Transient error, the reason is the value of `unavailable`: it names the dependency that did not respond.
-        Conflicts and all other errors have a reason of their own. If `node` is None, the log line names the node that
-        the message states.
+        Conflicts have a reason of their own. For any other Transient error, the reason is `unavailable`, which names
+        the dependency that did not respond. All other errors have their own reasons too. If `node` is None, the log
+        line names the node that the message states.
         """
         if delivery.id in self.failed:
             return
@@ -142,7 +142,7 @@ def _reason(error: Exception, unavailable: GiveBackReason) -> GiveBackReason:
 
 
 def sent_lines(sender: str, records: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    """Yield receipt lines with the ids of records that a sender put on the queue, 1,000 per line."""
+    """Yield receipt lines with the ids of records that a sender put on the queue, at most 1,000 per line."""
     ids = iter(records)
     while selected := list(islice(ids, IDS_PER_LINE)):
         yield {"kind": SENT, "sender": sender, "records": selected}
@@ -157,14 +157,14 @@ def outcome_line(outcomes: Mapping[str, Outcome]) -> Mapping[str, Any]:
 
 
 def outcome_lines(outcomes: Mapping[str, Outcome]) -> Iterator[Mapping[str, Any]]:
-    """Yield receipt lines with the outcomes of the records of a batch, 1,000 per line."""
+    """Yield receipt lines with the outcomes of the records of a batch, at most 1,000 per line."""
     remaining = iter(outcomes.items())
     while selected := dict(islice(remaining, IDS_PER_LINE)):
         yield outcome_line(selected)
 
 
 def outcomes_in(line: Mapping[str, Any]) -> Iterator[tuple[str, Outcome]]:
-    """Yield the records of a receipt line with their outcomes. Other log lines contain none."""
+    """Yield each record id in a receipt line with its outcome. A line of another kind yields nothing."""
     records = line["records"] if line.get("kind") in {OUTCOMES, OUTCOME} else {}
     for name, value in records.items():
         if line["kind"] == OUTCOME:

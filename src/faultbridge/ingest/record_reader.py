@@ -51,8 +51,8 @@ class RecordIds:
 class Delivery:
     """One message as the queue delivered it, or one record of a message that contains several.
 
-    `received_at` is when the queue first accepted the message. `receives` counts its deliveries, including this one.
-    For one of several records, `shared_message` is the id of their message, and `records_in_message` their number.
+    `received_at` is when the queue first accepted the message. `receives` counts its deliveries, including this one. If
+    the message contains several records, `shared_message` is its id, and `records_in_message` is their number.
     Otherwise, `shared_message` is None, because `id` is the id of the message.
     """
 
@@ -97,14 +97,14 @@ class Delivery:
 
     @property
     def is_pointing(self) -> bool:
-        """Return whether the message contains the key of a body in the object store, which can be large."""
+        """Return whether the body of the message, which can be large, is in the object store."""
         return isinstance(self._decoded, Message) and self._decoded.pointer is not None
 
     def unmasked(self, body: bytes) -> bytes:
-        """Return the body of a record unpacked, so that secrets in it can be masked.
+        """Return the body of a record, unpacked so that its secrets can be masked afterwards.
 
-        A body that is not packed is unchanged. Each record of a message has an equal share of the unpacked size that
-        one message may have. A record that is larger or cannot be unpacked raises Rejected.
+        A body that is not packed is returned unchanged. Each record of a message may use an equal share of the unpacked
+        size that one message may have. A record that is larger or cannot be unpacked raises Rejected.
         """
         return unpacked(body, MAX_UNPACKED_BYTES // self.records_in_message)
 
@@ -120,9 +120,9 @@ class Delivery:
 class RecordPart:
     """The observations of one record about one node.
 
-    `named` is the node name found in the body of the record. It is None if there is none, or if the message states its
-    node or instance. `unparsed` is the number of lines or documents of the record that look like faults but match no
-    known pattern. It is 0 in every part but the first.
+    `named` is the node name found in the body of the record. It is None if the body names no node, or if the message or
+    its sender already states the node or instance. `unparsed` is the number of lines or documents of the record that
+    look like faults but match no known pattern. It is 0 in every part but the first.
     """
 
     delivery: Delivery
@@ -161,8 +161,8 @@ class RecordReader:
         """Return the parts of a record, one for each node that it names.
 
         The sender is checked before the body is fetched, masked and decoded. If `budget` is given, the size of a body
-        from the object store is subtracted from it. Raises Rejected if the message is invalid or its sender untrusted,
-        and Transient if its body cannot be read now.
+        from the object store is subtracted from it. Raises Rejected if the record cannot be used, for example because
+        its sender is not trusted, and Transient if a dependency does not respond.
         """
         message = delivery.message()
         self._check_sender(delivery, message)
@@ -184,7 +184,7 @@ class RecordReader:
         return (replace(parts[0], unparsed=found.unparsed), *parts[1:])
 
     def _check_sender(self, delivery: Delivery, message: Message) -> None:
-        """Raise Rejected if the sender may not report about any node of the cluster."""
+        """Raise Rejected if the sender may not send this record, whatever its body contains."""
         if not self.trust.required:
             return
         sender = self.trust.sender(delivery.sender, message.sender)
@@ -199,7 +199,7 @@ class RecordReader:
             raise Rejected("untrusted", refusal)
 
     def _with_full_record(self, record: RawRecord, observations: tuple[Observation, ...]) -> tuple[Observation, ...]:
-        """Return the observations of a record; each fault whose evidence was cut gets the S3 key of the full record.
+        """Return the observations, adding the S3 key of the full record to each fault with cut evidence.
 
         The full record is stored only if evidence of a fault was cut. The key contains a hash of the content, so a
         repetition stores the same object.
@@ -211,7 +211,7 @@ class RecordReader:
         return add_evidence_object(observations, key)
 
     def _record(self, delivery: Delivery, message: Message, budget: BodyBudget | None) -> RawRecord:
-        """Return the raw record of a message, with the body from the object store if it is there."""
+        """Return the raw record of a message; a body that is missing, too large or replaced raises Rejected."""
         body = message.body
         if message.pointer is not None:
             body = self.objects.get(message.pointer)

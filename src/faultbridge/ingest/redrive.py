@@ -1,6 +1,7 @@
 """Redrive: moves dead letters back to the queue and keeps the time at which each record first arrived.
 
-Each record of a message becomes a separate message, so that one record does not stop the others again.
+Each record of a message becomes a separate message. A record that fails again then does not return the other records of
+the message to the dead-letter queue.
 
 A redrive in the AWS console gives a record a new arrival time, and ingest would treat an old fault as a new one. This
 redrive writes the original arrival time into the record. Messages of the queue for EventBridge events contain their own

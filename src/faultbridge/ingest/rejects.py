@@ -26,7 +26,7 @@ from faultbridge.storage.wire.message import Message, encode_message, fits, is_b
 from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Key, Put, Update
 
 MAX_PER_HOUR = 100
-"""Rejects stored per hour for each sender and reason; more are only counted."""
+"""Maximum number of rejects of one counter that are stored in an hour; more are only counted."""
 
 COUNTED_BY_SENDER = frozenset({"untrusted", "unknown_cluster", "unknown_source"})
 """Reasons for which the hourly limit counts all rejects of a sender together, even of a collector."""
@@ -50,8 +50,8 @@ class Rejects:
     def __call__(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> None:
         """Store a rejected record with its reason.
 
-        A second call for the same record replaces the stored reject. At most 100 records an hour are stored for each
-        sender and reason. A collector sends for many nodes, so its records have this limit for each node, source and
+        A second call for the same record replaces the stored reject. In an hour, at most 100 records are stored for
+        each instance and reason. A collector sends for many nodes, so its limit applies to each node, source and
         reason, except for the reasons in `COUNTED_BY_SENDER`. Further records are only counted.
         """
         reject, raw = self._describe(delivery, record, error)
@@ -70,7 +70,7 @@ class Rejects:
             _log(reject, "reject_not_stored", "newer_reject_stored", error=str(conflict))
 
     def list(self, cluster: str) -> Iterator[Reject]:
-        """Yield the rejected records of a cluster, oldest first; `-` means all unregistered clusters."""
+        """Yield the rejected records of a cluster, oldest first; `-` means records of no known cluster."""
         from faultbridge.ledger.queries import query_all  # ingest stores rejects and never lists them
 
         yield from map(rejects.read, query_all(self.table, keys.reject_partition(cluster), up_to=rejects.COUNTERS))
@@ -83,7 +83,7 @@ class Rejects:
         return sum(int(str(item.get("dropped", 0))) for item in counters)
 
     def find(self, record_id: str, cluster: str) -> Reject | None:
-        """Return the stored reject of the record with this id in a cluster, or None if no such reject is stored."""
+        """Return the stored reject of the record with this id in a cluster, or None if there is none."""
         return next((one for one in self.list(cluster) if one.record_id == record_id), None)
 
     def raw(self, reject: Reject) -> bytes | None:
@@ -95,7 +95,7 @@ class Rejects:
 
         A repeated call is harmless, because the pipeline applies the effects of a record only once. If the record is
         rejected again before the deletion, the newer reject is kept. Raises Rejected if the bytes of the record no
-        longer exist, and Transient if the queue refuses the record.
+        longer exist or were replaced, and Transient if the queue refuses the record.
         """
         group, text = self._message(reject)
         if self.queue.send([(group, text)]):
@@ -106,9 +106,10 @@ class Rejects:
             _log(reject, "retried_reject_not_deleted", "rejected_again", error=str(conflict))
 
     def retry_at(self, key: Key) -> bool:
-        """Retry the rejected record with this table key, whose timer is due.
+        """Retry the rejected record with this table key, whose timer is due; returns whether it was sent.
 
-        Returns False if the reject or the bytes of its record no longer exist. Its automatic retries then stop.
+        Returns False if the reject or the bytes of its record no longer exist, or if these bytes were replaced. The
+        automatic retries of the record then stop.
         """
         found = self.table.get(key)
         if found is None:
@@ -177,10 +178,11 @@ class Rejects:
 
 
 def _is_counted_by_sender(reject: Reject) -> bool:
-    """Return whether the hourly limit counts all rejects of a sender together, instead of by node and source.
+    """Return whether the hourly limit counts all rejects of a sender together.
 
-    The result is True for a sender that is an instance, and for reasons in `COUNTED_BY_SENDER`. Limits by node would
-    not stop such a sender, because its records can name any number of nodes and clusters.
+    Otherwise, it counts them by node and source. The result is True for a sender that is an instance, and for reasons
+    in `COUNTED_BY_SENDER`. Limits by node would not stop such a sender, because its records can name any number of
+    nodes and clusters.
     """
     return reject.reason in COUNTED_BY_SENDER or instance_of(reject.sender) is not None
 

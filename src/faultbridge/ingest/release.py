@@ -1,6 +1,7 @@
-"""Release: sets how soon SQS delivers a message again that ingest returned to the queue.
+"""Release: sets the pause before SQS delivers a returned message again.
 
-The pause before the next delivery doubles with each delivery, up to five minutes.
+Ingest returns messages to the queue that it cannot process yet. The pause doubles with each delivery of a message, up
+to five minutes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ MAX_SECONDS = 300
 def release(queue: RecordQueue, records: Collection[Mapping[str, Any]], failed: Collection[str]) -> None:
     """Let SQS deliver the `failed` messages of a Lambda batch again after a short pause.
 
-    If that fails, it is only logged. SQS then delivers the messages again after the visibility timeout of the queue.
+    If this call fails, the failure is only logged. SQS then delivers the messages again after the visibility timeout of
+    the queue.
     """
     pauses = {
         record["receiptHandle"]: pause_after(int(record["attributes"].get("ApproximateReceiveCount", 1)))

@@ -49,7 +49,7 @@ def excess_fault(arrival: Arrival, excess: int) -> Arrival:
 
 
 def log_excess(state: NodeState, faults: Iterable[Arrival]) -> None:
-    """Log, for each fault that `excess_fault` created, how many components have counters that are not stored."""
+    """Log, for each fault from `excess_fault`, the number of components whose counters are not stored."""
     for fault in (arrival.observation for arrival in faults):
         if isinstance(fault, Fault) and fault.code == _EXCESS:
             log_cause(

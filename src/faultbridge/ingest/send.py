@@ -48,7 +48,7 @@ def _no_progress(_count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Puts raw inputs on the queue; `new_id` creates record ids, `sender` names the sender in receipts."""
+    """Puts raw inputs on the queue; `new_id` creates record ids, and `sender` is the name in receipts."""
 
     queue: RecordQueue
     objects: ObjectStore
@@ -85,7 +85,7 @@ class Send:
             yield message if fits(message) else self.store_body(message)
 
     def store_body(self, message: Message) -> Message:
-        """Store a message's body, with secrets masked; return the message with the body's S3 key instead."""
+        """Store a message's body with secrets masked; return the message with its S3 key, without the body."""
         body = mask(message.body or b"")
         key = raw_key(message.cluster, message.sent_at, body)
         self.objects.put(key, body)
@@ -103,7 +103,7 @@ class Send:
 
 
 def split_body(source: str, body: bytes) -> Iterator[bytes]:
-    """Split a log at line ends into pieces of at most 180 KB; longer lines and documents are not split."""
+    """Split a log at line ends into pieces of at most 180 KB. Longer lines and other bodies are not split."""
     if source not in LINE_SOURCES or len(body) <= MAX_PIECE_BYTES:
         yield body
         return
@@ -118,7 +118,7 @@ def split_body(source: str, body: bytes) -> Iterator[bytes]:
 
 
 def _batches(messages: Iterable[Message]) -> Iterator[list[tuple[Message, str]]]:
-    """Yield messages, each with its text as encoded for the queue, in batches that one call to the queue can take."""
+    """Yield messages with their encoded texts, in batches that one call to the queue accepts."""
     batch: list[tuple[Message, str]] = []
     for message in messages:
         batch.append((message, encode_message(message)))

@@ -1,22 +1,22 @@
 """Jobs: records which training jobs run on which nodes, and which faults affected them.
 
-The start and end of a job, and each fault of its nodes in between, are entries of the cluster's own stream. Read in
-this order:
+The start and end of a job, and the faults that affect it, are entries of the cluster's own stream. Read in this order:
 
 - `jobs`: records the start and end of jobs, the faults that affect them, and that they may resume.
 - `reports`: validates and records the JSON documents in which schedulers report a start, an end or a training step.
 - `report_records`: accepts the same documents as raw records, from the event bus and from collectors.
 - `placement`: finds the nodes of a job by their names, and the ranks on each node.
 - `job_nodes`: stores the ids of running jobs in the states of their nodes, so that events of a node name its jobs.
-- `job_impact`: finds the worst active fault of a node and records it on the jobs that run there.
+- `job_impact`: records the harmful conditions of a node on the jobs that run there or ended recently.
 - `progress`: stores heartbeats of jobs, and records stalls and abnormal loss values.
-- `resume`: finds the failed jobs whose faulty nodes are back, replaced or retired.
+- `resume`: records that an ended job may resume, after its faulty nodes returned, were replaced or were retired.
 - `callbacks`: notifies webhooks and schedulers that a job may resume.
 - `verdicts`: records why a job died and whether it may restart.
 - `job_writer`: stores a job together with the entry of its change.
 - `changes`: the changes of a job, and the data of their entries.
 
-How jobs are stored is in `storage.jobs`; `faultbridge job` records them from a scheduler's hooks.
+`storage.jobs` defines the items in which jobs are stored. The command `faultbridge job` records jobs from a scheduler's
+hooks.
 
 Tests: tests/jobs.
 """

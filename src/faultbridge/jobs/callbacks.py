@@ -32,8 +32,9 @@ LEASE = timedelta(seconds=55)
 class DeliverCallbacks:
     """Delivers the waiting callbacks of a cluster, in the order in which its jobs became resumable.
 
-    A callback is a notification that a job may resume. It is delivered at least once, always with the same event. Its
-    result is recorded once. A job that has started again has no waiting callbacks.
+    A callback is a notification that a job may resume. It can be delivered more than once, always with the same event.
+    Its result is recorded once, also if the delivery failed or was refused. A job that has started again has no waiting
+    callbacks.
     """
 
     jobs: Jobs
@@ -42,16 +43,17 @@ class DeliverCallbacks:
     def has_waiting(self, cluster: str) -> bool:
         """Return whether any job of a cluster has callbacks that are not delivered yet.
 
-        The index rows of the jobs show this. The sweep has already cached these rows for its other steps, so this
-        method causes no further read.
+        The index rows of the jobs show this. Within a sweep, these rows are usually cached, so that no further read is
+        needed.
         """
         return any(one.callbacks for one in self.jobs.rows(cluster))
 
     def __call__(self, cluster: str, until: datetime | None = None) -> None:
         """Deliver the waiting callbacks of a cluster. At the time `until`, leave the rest to the next sweep.
 
-        Nothing is delivered while another sweep delivers callbacks of the cluster. If a receiver requires callbacks in
-        order (`JobCallback.ordered`) and one of its callbacks fails, its callbacks of later jobs wait too.
+        Nothing is delivered while another sweep delivers callbacks of the cluster. A receiver can require callbacks in
+        order (`JobCallback.ordered`). If a delivery to such a receiver must be tried again, its callbacks of later jobs
+        wait too.
         """
         waiting = [one for one in self.jobs.rows(cluster) if one.callbacks]
         found = self.jobs.table.get(keys.cluster_config(cluster)) if waiting else None
@@ -67,7 +69,7 @@ class DeliverCallbacks:
                     held.add(name)
 
     def _lease(self, cluster: str) -> bool:
-        """Reserve the callbacks of the cluster for 55 seconds; return False if another sweep has done so."""
+        """Reserve the callbacks of the cluster for 55 seconds; return False if another sweep reserved them."""
         key, now = Key(keys.cluster_partition(cluster), "CALLBACKS"), self.jobs.clock.now()
         found = self.jobs.table.get(key)
         if found is not None and now < from_text(str(found["until"])):

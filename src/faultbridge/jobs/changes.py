@@ -34,7 +34,7 @@ class Impact:
 
     @property
     def key(self) -> str:
-        """Return the same key for each report of one impact, so that a job records the impact only once."""
+        """Return a key that is equal for all reports of one impact, so that a job records the impact once."""
         one = self.condition
         return f"{self.node} {condition_key(one.code, one.component)} {to_text(one.since)}"
 
@@ -61,8 +61,8 @@ class RankMove:
 class Resume:
     """The reason why a job may resume: its affected nodes returned, were replaced or were retired.
 
-    `cause` is the event id of the last of these changes. `moves` has one item for each replaced or retired node. All
-    other ranks keep their node and instance.
+    `cause` is the event id of the last status change of one node: the node whose case closed last. `moves` has one item
+    for each replaced or retired node. All other ranks keep their node and instance.
     """
 
     returned: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class Resume:
 class CallbackResult:
     """The result of one callback, which is a notification that a job may resume.
 
-    `cause` is the id of the event that the callback delivers.
+    `cause` is the id of the event that the callback delivers, or None if the event is no longer in the table.
     """
 
     name: str
@@ -95,7 +95,8 @@ class CallbackResult:
 class JobChange:
     """A change of a job that is recorded as an entry: its name and reason.
 
-    `impact`, `resume` and `callback` have the details of a change of this kind, and are None for other changes.
+    Only three changes have details. `impact` is set if a fault affects the job, `resume` if the job may resume, and
+    `callback` if the result of a callback is recorded.
     """
 
     name: str

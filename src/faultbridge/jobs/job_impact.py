@@ -1,4 +1,4 @@
-"""Job impact: records a node's worst fault on every job that runs there."""
+"""Job impact: records the harmful conditions of a node on the jobs that run there or ended recently."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MISSED_WITHIN = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class JobImpact:
-    """Records the harmful conditions of a node on the jobs that run there.
+    """Records the harmful conditions of a node on its followed jobs, which run or ended recently.
 
     These are the node's worst condition, if its severity is `error` or `fatal`, and the conditions of severity
     `warning` or worse that a job's own log reports, such as a loss that is not a number.

@@ -1,7 +1,7 @@
 """Job nodes: stores the ids of running jobs in the states of their nodes.
 
-An event of a node can therefore name the node's jobs without reading them. The nodes of a job are updated after the
-job's start or end is recorded. The sweep completes an interrupted update.
+An event of a node can therefore name the jobs on the node, although no job is read for it. The nodes of a job are
+updated after the job's start or end is recorded. The sweep completes an interrupted update.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ class MarkNodes:
         return self.writer.store(job, replace(job, to_mark=()))
 
     def _mark_group(self, job: Job, nodes: Sequence[str]) -> None:
-        """Update some nodes in one transaction. Raises Conflict if the job or a node changed meanwhile."""
+        """Add or remove the job's id in the states of `nodes`, in one transaction.
+
+        Raises Conflict if the job or a node changed meanwhile.
+        """
         now = truncate(self.append.clock.now())
         writes: list[Write] = []
         for before in self.append.read_many(NodeKey(job.cluster, node) for node in nodes):
@@ -81,7 +84,7 @@ class MarkNodes:
 def jobs_after(state: NodeState, job: Job) -> tuple[str, ...]:
     """Return the ids of a node's jobs after `job` started or ended.
 
-    At most 16 ids are kept, those of the jobs that started first.
+    A node has at most 16 ids. The id of a further job is not added.
     """
     if not job.runs or state.key.node not in job.nodes:
         return tuple(one for one in state.jobs if one != job.id)

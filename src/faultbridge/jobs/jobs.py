@@ -1,7 +1,7 @@
 """Jobs: records which jobs run on which nodes, so that a fault can name the jobs that it affects.
 
-The start and end of a job, and the faults of its nodes in between, are entries of the cluster's own stream. One item
-stores the job. Another item lists the nodes of the job, as long as the sweep must check the job.
+The start and end of a job, and the faults that affect it, are entries of the cluster's own stream. One item stores the
+job. Another item lists the nodes of the job, as long as the sweep must check the job.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class Jobs:
     ) -> Job:
         """Record that a job starts on nodes, which are given by node name, other alias or instance id.
 
-        `ranks` maps these names to global ranks, such as `0-7`. `at` is the start; None means now. If the job already
-        runs on these nodes, and `at` is its start or None, only the given name, ranks and stall limit are stored. If it
-        runs on other nodes and `again` is True, that run is ended first. Any other job that runs raises `job_runs`. An
-        ended job starts again if `at` is None or later than its last start; otherwise nothing changes. Also raises the
-        Rejected errors of `resolved_nodes` (nodes) and `ranks_by_node` (ranks).
+        `ranks` maps these names to global ranks, such as `0-7`. `at` is the start; None means now. An ended job starts
+        again if `at` is None or later than its last start; otherwise nothing changes. If the job already runs on these
+        nodes since `at` (or `at` is None), only the given name, ranks and stall limit are stored. If it runs on other
+        nodes and `again` is True, that run is ended first. Otherwise, a job that already runs raises Rejected
+        `job_runs`. Also raises the Rejected errors of `resolved_nodes` and `ranks_by_node`, and `bad_job`.
         """
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
@@ -185,8 +185,8 @@ class Jobs:
     def rows(self, cluster: str) -> tuple[FollowedJob, ...]:
         """Return the followed jobs of a cluster: those that run, and those that ended recently.
 
-        The jobs are read from their index rows. The sweep has already cached these rows for its other steps, so this
-        method causes no further read.
+        The jobs are read from their index rows. Within a sweep, these rows are usually cached, so that no further read
+        is needed.
         """
         found = query_all(self.table, jobs.followed_partition(cluster), prefix=jobs.FOLLOWED)
         return tuple(map(jobs.read_followed, found))

@@ -15,10 +15,10 @@ MAX_NODES = 5000
 
 
 def resolved_nodes(table: Table, cluster: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the node name for each name, other alias or instance id that a scheduler gives.
+    """Return a mapping from each name that a scheduler gave for a node to the name of the node.
 
-    Raises Rejected `unknown_cluster`, `unknown_node` for a name without a node in the cluster, and `bad_nodes` if there
-    are no names or more than 5,000.
+    A given name is the node name, another alias or an instance id. Raises Rejected `unknown_cluster`, `unknown_node`
+    for a name without a node in the cluster, and `bad_nodes` if there are no names or more than 5,000.
     """
     cluster_config(table, cluster)  # rejects an unregistered cluster
     if not 0 < len(names) <= MAX_NODES:
@@ -38,8 +38,9 @@ def resolved_nodes(table: Table, cluster: str, names: Sequence[str]) -> dict[str
 def ranks_by_node(names: Mapping[str, str], ranks: Mapping[str, str]) -> dict[str, str]:
     """Return the ranks of each node as text, such as `0-7`.
 
-    `names` maps the names that the scheduler gave to nodes. `ranks` maps the same names to ranks. Raises Rejected
-    `bad_ranks` if a rank is malformed or on two nodes, if a name is no node of the job, or if there are too many ranks.
+    `names` maps each name that a scheduler gave for a node to the name of the node. `ranks` maps the given names to
+    ranks. Raises Rejected `bad_ranks` if a rank is malformed or on two nodes, if a name is no node of the job, or if
+    there are too many ranks.
     """
     try:
         listed = [(names[name], rank) for name, text in ranks.items() for rank in ranks_of(text)]

@@ -83,7 +83,7 @@ class JobProgress:
             log_cause("job_timer_kept", reason=str(conflict), cluster=cluster, job_id=job_id)
 
     def _record_stall(self, job: Job, progress: Progress) -> None:
-        """Record that a job is stalled, unless a heartbeat has arrived meanwhile."""
+        """Record that a job is stalled, unless its step has advanced meanwhile."""
 
         def update(before: Job | None, now: datetime) -> Job | None:
             current = _of_run(self._stored(job.cluster, job.id), before)

@@ -15,7 +15,7 @@ from faultbridge.jobs.reports import MAX_REPORT, RecordReport, read_report
 from faultbridge.storage.wire.decode_message import is_cloud_event
 
 WAIT_FOR_START = timedelta(minutes=2)
-"""How long the end of an unknown job is retried: queues deliver in any order."""
+"""How long a report about an unknown job is retried, because queues deliver in any order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ Read = Callable[[Any], Any]
 class RecordReport:
     """Records job reports of schedulers.
 
-    The sweep adds the id of a job to the states of its nodes within a minute.
+    `jobs` determines when the states of the nodes get the id of a started job: at once, or by the next sweep.
     """
 
     jobs: Jobs

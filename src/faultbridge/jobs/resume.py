@@ -23,10 +23,10 @@ MAX_RANK_TEXT = 256
 class ResumeJobs:
     """Records which ended jobs of a cluster may resume, for up to seven days after the end of each.
 
-    An affected node is one whose fault is recorded on the job. A job may resume when each affected node is retired, or
-    is in service without a case and without a fault of severity `error` or worse. A job without affected nodes is not
-    recorded, because its nodes did not end it. A job whose recorded verdict is STOP is not recorded either, because a
-    restart would fail in the same way.
+    Only jobs that failed, or whose outcome is not reported, may resume. An affected node is one whose fault is recorded
+    on the job. A job may resume when each affected node is retired, or is in service without a case and without a fault
+    of severity `error` or worse. A job without affected nodes is not recorded, because its nodes did not end it. A job
+    whose recorded verdict is STOP is not recorded either, because a restart would fail in the same way.
     """
 
     append: Append
@@ -39,7 +39,8 @@ class ResumeJobs:
         - A job without affected nodes, or one that ended more than seven days ago, is then removed from the list of
           jobs that the sweep reads.
         - A job with waiting callbacks is skipped, because it was already recorded as resumable.
-        - If the update of the states of a job's nodes was interrupted, this run only completes the update.
+        - If the update of the states of a job's nodes was interrupted, the update is completed, and the next run checks
+          the job.
         """
         now, waiting = self.append.clock.now(), []
         for one in self.jobs.rows(cluster):

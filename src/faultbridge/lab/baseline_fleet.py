@@ -26,9 +26,10 @@ RETRY = 10 * MINUTE
 
 @dataclass(slots=True)
 class _Repair:
-    """A node under repair: its kind of fault, and the repair action, which is None until the action starts.
+    """A node under repair. `kind` is the kind of its reported fault.
 
-    `number` identifies the repair, so that events of an earlier repair of the node are ignored.
+    `action` is the repair action, which is None until it starts. `number` identifies the repair, so that events of an
+    earlier repair of the node are ignored.
     """
 
     kind: str
@@ -108,7 +109,7 @@ class BaselineFleet:
 
         - `clear`: a false alarm ended. The repair ends too if its action has not started and the host has no fault.
         - `repair`: start the repair action, or try again to start it.
-        - `done`: the repair action ended. Apply its effect to the host, and end the repair.
+        - `done`: the repair action ended. A reset or reboot takes effect on the host now. End the repair.
         - `operator`: an operator has repaired the node. End the fault and the repair.
         """
         node, at, repair = event.node, event.at, self._repairs[event.node]
@@ -127,9 +128,10 @@ class BaselineFleet:
             self._finish(node, at)
 
     def _begin(self, node: int, at: float, repair: _Repair) -> None:
-        """Start the repair action of a node.
+        """Start the repair action of a node, or call an operator if the rules choose no action.
 
-        While too many nodes are faulty or the pool has no host, the start is tried again every ten minutes.
+        While too many nodes have a reported fault, or the pool has no host for a replacement, the start is tried again
+        every ten minutes.
         """
         unhealthy = len(self._repairs)
         if unhealthy > self._rules.min_unhealthy and unhealthy * 100 > self._rules.percent * self._scenario.nodes:

@@ -18,16 +18,17 @@ class Baseline:
 
     - `wait`: seconds from the report of a fault to its repair. `soft_wait` is used instead for network faults, missing
       heartbeats, and nodes that are not ready or not reachable.
-    - `percent`, `min_unhealthy`: no repair starts while more than this share of the nodes, and more than this number of
-      nodes, have a reported fault.
+    - `percent`, `min_unhealthy`: no repair starts while more than `percent` percent of the nodes have a reported fault,
+      if these are also more than `min_unhealthy` nodes.
     - `action`: the repair action. If it is None, an operator repairs every fault.
     - `by_code`: the repair action is the catalog's action for the fault instead of `action`, or a reboot if the catalog
       names `verify`. If the catalog names no repair action, an operator repairs the fault.
-    - `removals`: a host is replaced once it has had this number of faults within `window` seconds. Before that, its
-      repair action is `action`. 0: not used.
-    - `half_life`: for `removals`, the faults of all time count, and the weight of each fault halves after this many
-      seconds. 0: not used.
-    - `give_up`: a host with more than this number of faults within `window` is repaired by an operator. 0: not used.
+    - `removals`: a host is replaced once it has had this number of reported faults within `window` seconds. Before
+      that, its repair action is `action`. 0: not used.
+    - `half_life`: all reported faults of a host count for `removals`, and the weight of each fault halves after this
+      many seconds. 0: not used.
+    - `give_up`: a host with more than this number of reported faults within `window` seconds is repaired by an
+      operator. 0: not used.
     - `evicts_at_once`: a node stops serving as soon as its fault is reported. If False, a node with a false alarm
       serves until its repair starts.
     """

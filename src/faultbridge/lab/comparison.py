@@ -118,9 +118,10 @@ def _report(progress: Progress, done: int, total: int, share: float) -> None:
 
 
 def paired_saving(better: Compared, other: Compared) -> Interval:
-    """Return the share of the lost GPU-hours of `other` that `better` saves, as a mean over scenarios.
+    """Return the share of the lost GPU-hours of `other` that `better` saves: the mean over the scenarios.
 
-    In a scenario in which `other` loses nothing, the saving is -1 if `better` loses anything, else 0.
+    The result also has the confidence interval. In a scenario in which `other` loses nothing, the saving is -1 if
+    `better` loses anything, else 0.
     """
     pairs = zip(better.results, other.results, strict=True)
     return interval([_share_saved(one.lost_gpu_hours, two.lost_gpu_hours) for one, two in pairs])
@@ -131,7 +132,7 @@ def _share_saved(lost: float, of: float) -> float:
 
 
 def best_baseline(compared: Iterable[Compared], names: Iterable[str]) -> Compared:
-    """Return the baseline that loses the fewest GPU-hours on average."""
+    """Return the result of the baseline, one of `names`, that loses the fewest GPU-hours on average."""
     wanted = set(names)
     found = [one for one in compared if one.name in wanted]
     return min(found, key=lambda one: one.interval("lost_gpu_hours").mean)
@@ -140,10 +141,11 @@ def best_baseline(compared: Iterable[Compared], names: Iterable[str]) -> Compare
 def savings_of(
     compared: Sequence[Compared], policies: Iterable[str], baselines: Iterable[str]
 ) -> dict[str, dict[str, object]]:
-    """Return the saving of each policy: the share of the best baseline's lost GPU-hours that it avoids.
+    """Return, by policy, the share of the best baseline's lost GPU-hours that the policy saves.
 
-    A policy meets the goal if its whole confidence interval is at least `GOAL`, and if it causes on average no more
-    needless evictions than the baseline. A single scenario has no confidence interval, so it never meets the goal.
+    Each result also states whether the policy meets the goal: its whole confidence interval is at least `GOAL`, and it
+    causes on average no more needless evictions than the baseline. A single scenario has no confidence interval, so it
+    never meets the goal.
     """
     best = best_baseline(compared, baselines)
     wanted, found = set(policies), {}
@@ -165,7 +167,8 @@ def documents_of(
 ) -> list[dict[str, object]]:
     """Return the results as plain data for JSON.
 
-    If `baselines` is not empty, each policy's result also contains its saving against the best baseline.
+    If `baselines` is not empty, each policy's result also contains its saving against the best baseline. For a
+    baseline, this saving is None.
     """
     names = tuple(baselines)
     savings = savings_of(compared, policies, names) if names else {}

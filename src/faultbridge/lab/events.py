@@ -28,12 +28,12 @@ class EventKind(StrEnum):
 class Event:
     """One event: its time in seconds since the start of the scenario, and its kind.
 
-    - `host` is the number of the host of a fault (kinds `fault` and `reappear`). Other events have the number of a
-      `node` instead.
-    - `kind_text` is the trace's name of a fault, or the kind of a false alarm.
-    - `length` is the duration of a false alarm in seconds, or the number of a baseline's repair.
-    - `case` is the id of the escalated case that an operator repairs, or the step of a baseline's repair.
-    - `fault` is the fault that starts; it is None for other kinds of events.
+    - `host` is the number of the host that has the fault, for the kinds `fault` and `reappear`. For all other kinds,
+      `host` is None, and `node` is the number of the node.
+    - `kind_text` is the name of a fault in the trace, or the kind of a false alarm.
+    - `length` is the duration of a false alarm in seconds. For `action`, it is the number of the repair.
+    - `case` is the id of the escalated case that an operator repairs. For `action`, it is the step of the repair.
+    - `fault` is the fault that starts. It is None for all kinds except `fault`.
     """
 
     at: float

@@ -44,10 +44,11 @@ def statistics(names: Sequence[object], faults: Sequence[_Fault], hosts: int, se
 
 
 def compare(trace: Trace, hosts: int, seeds: Sequence[int]) -> dict[str, Mapping[str, float]]:
-    """Return each statistic for the trace and for generated faults, and the ratio of the generated to the trace value.
+    """Compare the statistics of generated faults with those of their trace.
 
-    For each seed, the faults of `hosts` hosts are generated for the duration of the trace. The generated value is the
-    mean over the seeds.
+    Returns for each statistic the value of the trace, the generated value, and the ratio of the generated value to that
+    of the trace. For each seed, the faults of `hosts` hosts are generated for the duration of the trace. The generated
+    value is the mean over the seeds.
     """
     ours = statistics([fault.server for fault in trace.faults], trace.faults, trace.servers, trace.seconds)
     generated = []

@@ -54,7 +54,7 @@ class Hosts:
         return serving
 
     def reappear(self, host: int) -> bool:
-        """Make the hidden fault of a host visible; returns False if the host has no hidden fault any more."""
+        """Make the hidden fault of a host visible; returns False if the host has no hidden fault."""
         known = self.active.get(host)
         if known is None or not known.hidden:
             return False
@@ -108,10 +108,10 @@ class Hosts:
         return known.hidden and self._draw(host).random() >= self.scenario.physics.detection
 
     def release(self, host: int, at: float) -> None:
-        """Take a host out of the fleet for repair; the repaired host joins the pool.
+        """Take a host out of the fleet for repair. The host joins the pool when the repair ends.
 
-        The repair takes the repair time of the host's fault in the trace, but at least `Physics.inspection`. A host
-        without a fault is only inspected.
+        The repair takes the repair time of the host's fault, but at least `Physics.inspection`. A host without a fault
+        is only inspected.
         """
         known = self.active.pop(host, None)
         away = known.fault.repair if known else 0.0
@@ -124,10 +124,10 @@ class Hosts:
         return len(self._free)
 
     def take(self, at: float) -> int | None:
-        """Take the host that has waited longest from the pool; returns its number, None if the pool is empty.
+        """Remove the host that joined the pool first, and return its number; None if the pool is empty.
 
-        A fault may have started on the host while it was in the pool. This fault has ended if its repair time
-        has passed since it started. Otherwise the host still has the fault, which becomes visible later.
+        A fault may have started on the host while it was in the pool. This fault has ended if its repair time has
+        passed since it started. Otherwise the host still has the fault, which becomes visible later.
         """
         if not self.free(at):
             return None
@@ -140,7 +140,7 @@ class Hosts:
         return host
 
     def repair_left(self, host: int, at: float) -> float:
-        """Return the seconds that an operator needs to repair a host in place."""
+        """Return the seconds that an operator needs to repair a host, at least `Physics.operator`."""
         known = self.active.get(host)
         left = known.fault.start + known.fault.repair - at if known else 0.0
         return max(left, self.scenario.physics.operator)

@@ -37,7 +37,7 @@ class JobMix:
 class _Job:
     """One job: the number of nodes that it needs, and the nodes that it has.
 
-    `runs_since` is None while the job waits. `waits_since` is the start of its current or last wait.
+    `runs_since` is None while the job waits. `waits_since` is the time up to which the losses of a wait are counted.
     """
 
     size: int

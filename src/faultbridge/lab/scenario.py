@@ -25,7 +25,8 @@ class Physics:
 
     - `soft_repair`: a reboot fixes a fault whose repair in the trace took at most this time. A reset of the GPUs fixes
       such a fault only if it is a fault of a GPU. A restart that does not fix a fault hides it for a time that is drawn
-      from the trace. Only a repair of the host fixes a fault with a longer repair time; it takes this time.
+      from the trace. Only a repair of the host fixes a fault with a longer repair time; such a repair takes this longer
+      time.
     - `detection`: the probability that a verification detects a hidden fault.
     - `false_alarms`: the number of false alarms per 1,000 node-days. Each lasts from 10 seconds to `longest_alarm`
       (log-uniform).
@@ -66,7 +67,7 @@ ALARM_KINDS = ("alarm: heartbeat", "alarm: link", "alarm: not ready")
 class Scenario:
     """A fleet of `nodes` nodes with a pool of `pool` hosts, for a time of `seconds`.
 
-    The same trace and seed give the same faults and false alarms.
+    Two scenarios with equal fields have the same faults and false alarms.
     """
 
     trace: Trace

@@ -1,4 +1,7 @@
-"""Traces: reads published lists of all faults of a group of servers, in the format of the InfiniteHBD paper."""
+"""Traces: reads published lists of the faults of a group of servers.
+
+The format is that of the InfiniteHBD paper.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +70,7 @@ class Trace:
     def return_gaps(self, within: float) -> list[float]:
         """Return the times between the end of a fault and the next fault of the same server, in seconds.
 
-        The gaps are sorted. Gaps longer than `within` are omitted, and so is a fault that starts before the previous
-        fault has ended, or exactly when it ends.
+        The gaps are sorted. Only gaps that are greater than 0 and at most `within` are returned.
         """
         gaps = (
             later.start - earlier.start - earlier.repair
@@ -103,7 +105,8 @@ def read_part(text: str, servers: int | None, part: str | None) -> Trace:
     """Parse a trace and return one part of it, or the whole trace if `part` is None.
 
     `part` is a text such as `2/4`: the second of four parts of equal duration. A part that does not exist raises
-    `Rejected` (`no_such_part`). `servers` is the number of servers that were observed, as in `read_trace`.
+    `Rejected` (`no_such_part`). `servers` is the number of servers that were observed; by default, the number of
+    servers with a fault.
     """
     trace = read_trace(text, servers)
     if part is None:
@@ -118,7 +121,7 @@ def _pair_events(events: Iterable[Mapping[str, Any]], last: float) -> tuple[Trac
     """Match each start event with the next end event of the same fault on the same server.
 
     `last` is the time of the last event in seconds. A fault without an end event lasts until `last`. An end event
-    without a start event raises `Rejected` (`bad_trace`).
+    without a start event, or an event of another type, raises `Rejected` (`bad_trace`).
     """
     waiting: dict[tuple[str, str], list[float]] = defaultdict(list)
     faults: list[TraceFault] = []

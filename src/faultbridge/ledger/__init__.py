@@ -2,7 +2,7 @@
 
 An entry is one immutable line of a stream. Every node and every cluster has one stream. Read in this order:
 
-- `append`: the only writer of nodes. One transaction commits a node's state and its entries.
+- `append`: writes nodes. One transaction commits a node's state and its entries.
 - `transition_guard`: refuses a status change that no entry records, or that is not a legal transition.
 - `cluster_stream`: writes a cluster's own state and entries.
 - `publish`: sends entries to the event bus, at least once each.
@@ -11,10 +11,10 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `streams`: lists the streams of a cluster, their last entries, and the entries of one stream.
 - `timeline`: the entries of a node, cluster, case, device or job, in pages.
 - `job_timeline`: the entries of a job and of the nodes whose faults affected it.
-- `follow`: the entries of a timeline, and each new one after it was recorded.
+- `follow`: the entries of a timeline, and each new entry after it was recorded.
 - `history`: what happened to one device or one node over time, and which devices or slots have repeated faults.
 - `causes`: the chain of one entry: what caused it, and what it caused.
-- `page_tokens`: the opaque text that contains the position at which the next page starts.
+- `page_tokens`: opaque text that contains the position of the last entry of a page.
 - `entry_text`: one line of text for an event: what happened, and why.
 - `entry_attributes`: recomputes the attributes of a stored entry from its body.
 - `hash_chain`: checks the entries of one stream one by one: sequence, hash, identity and attributes.

@@ -1,8 +1,9 @@
-"""Append: the only writer of nodes. It reads a node, computes its transition and commits it.
+"""Append: writes the state of nodes together with the timeline entries that record each change.
 
-The transition guard checks each transition. The commit is one transaction, conditional on the node's version.
-After a conflict the whole sequence runs again. The rows derived from a node (case, queue, unhealthy nodes, repair
-slot) are part of the same transaction, so they always agree with the node.
+Every change of a node passes through this module. A try reads the node, calls a function that computes its transition,
+checks the transition (`transition_guard`) and commits it. The commit is conditional on the node's version. After a
+conflict, another try follows. The rows derived from a node (case, queue, unhealthy nodes, repair slot) are part of the
+same transaction, so they always agree with the node.
 """
 
 from __future__ import annotations
@@ -100,9 +101,9 @@ class Append:
     ) -> Appended:
         """Commit a transition of one node, and retry after conflicts with other writers.
 
-        `revise` computes the transition from the node's state, again for each try. `current` is the state of the node
-        if the caller has just read it: the first try then uses it instead of a read. All other tries read the node from
-        the table. Raises IllegalTransition if the transition is not allowed, and Conflict after 20 conflicts.
+        Each try calls `revise`, which computes the transition from the node's state. If the caller has just read the
+        node, it passes the state as `current`, and the first try does not read the node again. Raises
+        IllegalTransition if the transition is not allowed, and Conflict after 20 conflicts.
         """
         for attempt in range(MAX_TRIES):
             before = current if current is not None and attempt == 0 else self.read(key)
@@ -173,9 +174,9 @@ class Append:
 
 
 def group_commits(drafts: Iterable[D]) -> Iterator[list[D]]:
-    """Group drafts into transactions: the drafts of a group never write the same item, and fit into one transaction.
+    """Yield groups of drafts, each for one transaction: no two drafts of a group write the same item.
 
-    A draft with one write is a group of its own, because the same write costs twice as much in a transaction.
+    A draft with fewer than two writes is a group of its own, because a transaction doubles the cost of a write.
     """
     group: list[D] = []
     written: set[Key] = set()
@@ -211,7 +212,7 @@ def transaction_token(writes: Sequence[Write]) -> str:
 
 
 def _log_conflict(conflict: Conflict, key: NodeKey, actor: Actor, attempt: int) -> None:
-    """Log why a commit is retried, to make frequently written nodes visible in the log."""
+    """Log that a commit failed because another writer changed an item, and which node was to be written."""
     log_cause(
         "commit_conflict",
         reason=str(conflict),

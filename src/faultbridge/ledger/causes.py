@@ -3,9 +3,9 @@
 Each entry contains the id of its cause, so causes are read one by one back to the start of the chain. Effects are read
 step by step through an index on the cause.
 
-If an incident caused an entry of a case, the entry has two predecessors in the chain: the event of the incident, which
-the entry names as its cause, and the previous entry of the case. The search for causes continues at the previous entry
-of the case, because the chain of the case leads to its first fault.
+If an incident caused an entry of a case, the entry has two predecessors in the chain: its recorded cause, which is an
+event of the incident, and the previous entry of the case. The search for causes continues at the previous entry of the
+case, because the entries of the case lead to the fault that opened it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Relation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One entry of a chain of causes. `distance` is its number of steps from the requested event."""
+    """One entry of a chain of causes. `distance` is 0 for the requested event and grows along the chain."""
 
     line: Line
     relation: Relation
@@ -50,9 +50,9 @@ class Link:
 class Chain:
     """The causes of an event, the event and its effects, in the order of recording.
 
-    `record` is the id of the raw record that started the chain. It is None if the first entry has no cause, or if the
-    chain has more than `MAX_LINKS` causes. `complete` is False if there are more than `MAX_LINKS` causes or effects.
-    The chain then contains the nearest ones.
+    - `record` is the id of the raw record that started the chain, or None. It is None if the first entry has no cause,
+      or if the chain has more than `MAX_LINKS` causes.
+    - `complete` is False if there are more than `MAX_LINKS` causes or effects. The chain then contains the nearest.
     """
 
     links: tuple[Link, ...]
@@ -100,7 +100,7 @@ def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
 def _effects(table: Table, event_id: str, item: Item | None) -> Iterator[Link]:
     """Yield the effects of an event, nearest first, until there are more than `MAX_LINKS`.
 
-    All effects at the same distance are yielded together, so the last ones may exceed the limit. `item` is the entry of
+    All effects at the same distance are yielded together, so their number may exceed the limit. `item` is the entry of
     the event, or None if `event_id` is the id of a raw record.
     """
     seen, distance = {event_id}, 0
@@ -116,9 +116,9 @@ def _effects(table: Table, event_id: str, item: Item | None) -> Iterator[Link]:
 def _effects_of(table: Table, event_id: str, item: Item | None) -> Iterator[Item]:
     """Yield the entries that an event caused.
 
-    These are the entries that name the event as their cause. If an incident caused the next entry of the event's case,
-    that entry names the incident instead. It continues the chain of the case, so it is yielded too. `item` is the entry
-    of the event, or None if `event_id` is the id of a raw record.
+    These are the entries that name the event as their cause. The next entry of the event's case is yielded too if its
+    recorded cause is an incident, because it continues the chain of the case. `item` is the entry of the event, or None
+    if `event_id` is the id of a raw record.
     """
     named = list(_entries(table, EFFECTS, keys.effects_of(event_id)))
     yield from named
@@ -143,7 +143,7 @@ def _neighbor(table: Table, item: Item, step: int) -> Item | None:
 
 
 def _is_of_case(one: Item, item: Item) -> bool:
-    """Return whether `one` belongs to the case and stream of `item` and is not about a fault."""
+    """Return whether entry `one` is in the same stream and case as entry `item`, and is not about a fault."""
     same = one["pk"] == item["pk"] and one.get("case_id") == item.get("case_id") is not None
     return same and one.get("type") not in FAULT_TYPES
 
@@ -158,7 +158,7 @@ def _event(item: Item) -> dict[str, Any]:
 
 
 def _entries(table: Table, index: Index, partition: str) -> Iterator[Item]:
-    """Read the complete entries for the keys that an index lists."""
+    """Return the complete entries whose keys are listed in one partition of an index."""
     listed = [Key(str(row["pk"]), str(row["sk"])) for row in query_all(table, partition, index=index)]
     entries = table.get_many(listed) if listed else {}
     return (entries[key] for key in listed if key in entries)

@@ -1,13 +1,14 @@
 """Cluster reads: reads the configuration, controls and work rows of a cluster once for many services.
 
-Within `once`, services share the reads of some items of the cluster (`_shared`) and of its rows of waiting work:
+While `ClusterReads.once` runs, services share the reads of some items of the cluster (`_shared`), such as its
+configuration, and of its work rows, such as queued cases:
 
 - Shared items and rows are at most five seconds old.
 - After a write of a shared item, the next read of this item reads all items and rows again.
 - After a write of a row, the rows of its shard are read again.
-- Rows are always read after the items, so they are never older than the version of an item that was read.
-- A service must make the write of its decision conditional on this version, or call `forget` before it decides.
-  Otherwise, a decision could be based on items that have changed since the read.
+- Rows are always read after the items, so no row is older than an item.
+- A service makes the write of its decision conditional on the version of the item that it read, or calls `forget`
+  before it decides. Otherwise, the decision could be based on an item that has changed since.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ MAX_AGE = timedelta(seconds=5)
 
 @dataclass(slots=True)
 class _Held:
-    """The items and rows of one cluster that were read, and when the items were read.
+    """The items and work rows of one cluster that were read, and when the items were read.
 
-    `shared` are the keys of the items, which one call reads together. The partition key of each shard of the cluster
-    starts with `shards`. `rows` maps the partition key of a shard to the rows that were read there. These rows are
-    grouped by the prefix of their sort keys; the empty prefix means all rows.
+    `shared` are the keys of the items, which are read together. The partition key of each shard of the cluster starts
+    with `shards`. `rows` maps this partition key to the work rows of the shard, by the prefix of their sort keys. The
+    empty prefix means all rows.
     """
 
     shared: frozenset[Key]
@@ -53,10 +54,10 @@ class _Held:
 
 @dataclass(slots=True)
 class ClusterReads:
-    """A `Table` that reads the items of one cluster once for all calls in a context of `once`.
+    """A `Table` that reads some items and rows of a cluster once for all calls in a context of `once`.
 
-    The items are kept for at most five seconds (`MAX_AGE`). Calls outside of such a context, and calls for other items,
-    go to `table` directly.
+    What was read is used for at most five seconds (`MAX_AGE`). Calls outside of such a context, and calls for other
+    items or rows, go to `table` directly.
     """
 
     table: Table
@@ -69,7 +70,7 @@ class ClusterReads:
 
         The registration, controls and state of the cluster are read together. If `policy` is True, the current policy
         and the counter baselines of detectors are read with them. A context within another context makes its own reads.
-        When it ends, the outer context continues with its earlier reads.
+        When the inner context ends, the outer context continues with its earlier reads.
         """
         outer, self._held = self._held, _Held(_shared(cluster, policy=policy), f"{keys.cluster_partition(cluster)}#")
         try:
@@ -86,14 +87,14 @@ class ClusterReads:
             self._held.forget()
 
     def get(self, key: Key) -> Item | None:
-        """Return one table item, from the shared reads if possible; see `Table`."""
+        """Return one table item, from the shared reads if possible, or None if it does not exist."""
         held = self._held
         if held is None or key not in held.shared:
             return self.table.get(key)
         return self._items(held, frozenset((key,)))[key]
 
     def get_many(self, wanted: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
-        """Return table items, from the shared reads if possible; see `Table`."""
+        """Return those of the wanted table items that exist, by key, from the shared reads if possible."""
         held, wanted = self._held, tuple(wanted)
         if held is None or not held.shared.issuperset(wanted):
             return self.table.get_many(wanted, consistent=consistent)
@@ -112,10 +113,10 @@ class ClusterReads:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page of a partition; see `Table`.
+        """Return one page of a partition. The parameters are those of `Table.query`.
 
-        Within `once`, the first query for one kind of waiting work (`WORK_ROWS`, such as unhealthy nodes) reads the
-        rows of all kinds in the shard. Later queries use these rows. All other queries read the table.
+        Within `once`, the first query of a shard for one kind of waiting work (`WORK_ROWS`, such as unhealthy nodes)
+        reads the rows of all kinds. Later queries use these rows. All other queries read the table.
         """
         held = self._held
         is_part = after or up_to or limit or start or index or newest_first
@@ -133,19 +134,20 @@ class ClusterReads:
         return self._rows(held, pk, prefix)
 
     def write(self, write: Write) -> None:
-        """Make one conditional write, and discard the shared reads that it may change; see `Table`."""
+        """Make one conditional write, and discard the shared items and rows that it may change."""
         self._drop((write,))
         self.table.write(write)
 
     def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
-        """Make several writes, all or none, and discard the shared reads that they may change; see `Table`."""
+        """Make several writes, all or none, and discard the shared items and rows that they may change."""
         self._drop(writes)
         self.table.transact(writes, token)
 
     def _items(self, held: _Held, wanted: frozenset[Key] = frozenset()) -> Mapping[Key, Item | None]:
         """Return the shared items of a cluster.
 
-        All of them are read again if they are older than `MAX_AGE`, or if a write discarded an item in `wanted`.
+        All shared items are read again if they are older than `MAX_AGE`, or if an item in `wanted` was discarded after
+        a write.
         """
         now = self.clock.now()
         if held.read_at is None or now - held.read_at > MAX_AGE or not held.items.keys() >= wanted:
@@ -164,7 +166,7 @@ class ClusterReads:
         return pages[prefix]
 
     def _drop(self, writes: Sequence[Write]) -> None:
-        """Discard the shared reads that these writes may change, even if the writes fail."""
+        """Discard the shared items and rows that these writes may change, even if the writes fail."""
         if (held := self._held) is None:
             return
         for write in writes:

@@ -55,7 +55,7 @@ def cluster_writes(
 ) -> tuple[ClusterState, list[Write]]:
     """Return a cluster's next state, and the writes that store it with the entries made from `drafts`.
 
-    `severity` is stored in each entry, unless it is None. The writes fail if the cluster's version changed.
+    `severity` is the severity of each entry, or None. The writes fail if the stored version is not that of `before`.
     """
     head = replace(before.head, version=before.head.version + 1)
     stream = stack.stream(before.cluster)

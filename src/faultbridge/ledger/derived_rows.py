@@ -1,6 +1,7 @@
-"""Derived rows: recomputes the items that follow from a stream and its state, and finds differences.
+"""Derived rows: recomputes the items that follow from a stream, and finds stored items that differ.
 
-`StreamFacts` collects what the entries of one stream determine. `differences` compares one item.
+`StreamFacts` collects what the entries of one stream determine. `differences` compares one stored item with the item
+that is expected.
 """
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ Difference = tuple[Key, str]
 class StreamFacts:
     """What the entries of one stream determine about the other items of the table.
 
-    `status` is the last status, and `status_event` the id of the entry that recorded it. `cases` maps the id of a case
-    to its last status and resolution. `links` contains the index rows of jobs and devices by key. `serials` contains,
-    for each row that maps a device's UUID to its serial number, the serial numbers that were reported for that UUID.
+    - `status` is the last status of the node or cluster, and `status_event` the id of the entry that recorded it.
+    - `cases` maps the id of a case to its last status and resolution.
+    - `links` contains the index rows of jobs and devices by key.
+    - A table row maps the UUID of a device to its serial number. `serials` maps the key of this row to all serial
+      numbers that entries state for the UUID.
     """
 
     status: str | None = None
@@ -129,7 +132,7 @@ def _case_differences(table: Table, state: NodeState, facts: StreamFacts) -> Ite
 
 
 def unexpected_row(row: Item, state: NodeState) -> bool:
-    """Return whether an unhealthy-node or queue row is one that its node's state does not require."""
+    """Return True if a node's state does not require this row, such as a queue row or unhealthy-node row."""
     return _key(row) not in {_key(one) for one in projections.derived_rows(state, _ANY_TIME)}
 
 
@@ -138,9 +141,10 @@ def _key(row: Item) -> Key:
 
 
 def differences(key: Key, stored: Mapping[str, Any] | None, expected: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield each difference of a stored item from the expected item: the missing item, or each different attribute.
+    """Yield the differences of a stored item from the expected item.
 
-    An attribute that the entries and the state do not determine is not compared.
+    A difference is a missing item, a schema version that no release writes, or an attribute with another value. An
+    attribute that the entries and the state do not determine is not compared.
     """
     if stored is None:
         yield key, "the item is missing"

@@ -1,6 +1,6 @@
 """Entry attributes: recomputes a stored entry's attributes from its hashed body and compares them.
 
-An attribute that the body does not determine is listed in `faultbridge.storage.item_kinds`.
+`faultbridge.storage.item_kinds` lists the attributes that the body does not determine as unproven.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _ENTRY = "entry"
 
 
 def table_form(shard: int) -> StoredForm:
-    """Return the function that computes the attributes that an entry has in the table.
+    """Return a function that computes an entry's attributes in the table from its body.
 
-    `shard` is the part of the cluster's index that contains the entry's node.
+    `shard` is the part of the cluster's index that contains the entry's node, or 0 for an entry of a cluster.
     """
 
     def build(entry: Entry, stored: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -46,7 +46,7 @@ def archive_form(entry: Entry, _stored: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ParsedEntry:
-    """A stored timeline entry as its body describes it, with the metadata and data of the body."""
+    """A timeline entry that was recomputed from its stored body, with the metadata and data of the body."""
 
     entry: Entry
     metadata: Mapping[str, Any]
@@ -54,7 +54,7 @@ class ParsedEntry:
 
 
 def parse_entry(stream: Stream, position: tuple[int, int], stored: Mapping[str, Any]) -> ParsedEntry:
-    """Return the entry that a stored body describes; a body that is not an event raises ValueError."""
+    """Return the entry as its stored body describes it; a body that is not an event raises ValueError."""
     try:
         body = json.loads(stored["body"])
         metadata, data = dict(body["metadata"]), dict(body["data"])
@@ -81,7 +81,7 @@ def parse_entry(stream: Stream, position: tuple[int, int], stored: Mapping[str, 
 
 
 def misplaced(parsed: ParsedEntry) -> list[str]:
-    """Return the names of the metadata fields in the body that contradict the entry's stream or its position there."""
+    """Return the names of the metadata fields in the body that contradict the entry's stream or position."""
     entry, stream = parsed.entry, parsed.entry.stream
     expected = {
         "epoch": entry.epoch,
@@ -95,7 +95,10 @@ def misplaced(parsed: ParsedEntry) -> list[str]:
 
 
 def altered_attributes(parsed: ParsedEntry, stored: Mapping[str, Any], form: StoredForm) -> list[str]:
-    """Return the names of the stored attributes that differ from what the entry's body determines."""
+    """Return the names of the attributes whose stored values contradict the entry's body.
+
+    If no release writes the schema version of the entry, the result is only `schema`.
+    """
     try:
         current = items.upcast(stored)
     except (KeyError, TypeError, ValueError, Misconfigured):
@@ -117,8 +120,8 @@ _MISSING = object()
 def _unproven(name: str, stored: Mapping[str, Any]) -> bool:
     """Return whether a difference in a stored attribute is ignored, because it does not prove an alteration.
 
-    This applies to each attribute that the entry's body does not determine. It also applies to the index keys `gsi4pk`
-    and `gsi4sk` if they are missing, because publishing an entry removes them.
+    The result is True for each attribute that the entry's body does not determine. It is also True for the index keys
+    `gsi4pk` and `gsi4sk` if they are missing, because publishing an entry removes them.
     """
     if name in {"gsi4pk", "gsi4sk"}:
         return name not in stored

@@ -21,7 +21,7 @@ class EntryText:
 
 
 def entry_text(event: Mapping[str, Any]) -> EntryText:
-    """Return the one-line text of an event. An unknown type, or missing data, gives the type as text."""
+    """Return the text of an event. If its type is unknown or its data is missing, the text is the type."""
     metadata, data = event["metadata"], event.get("data") or {}
     build = _TEXTS.get(str(metadata["event_type"]))
     if build is None or not data:
@@ -30,7 +30,7 @@ def entry_text(event: Mapping[str, Any]) -> EntryText:
 
 
 def component_text(component: Data | None) -> str:
-    """Return a component's type and its most precise name, such as `gpu 0000:c1:00`."""
+    """Return a component's type, most precise name and link, such as `gpu 0000:c1:00`; empty for None."""
     if not component:
         return ""
     component_type = str(component.get("type") or "")
@@ -46,7 +46,7 @@ def component_text(component: Data | None) -> str:
 
 
 def condition_text(condition: Data) -> str:
-    """Return a provider's condition of a cluster or group as text: `no capacity in group a: message`."""
+    """Return a condition that a provider reports as text, such as `no capacity in group a: message`."""
     group = f" in group {condition['group']}" if condition.get("group") else ""
     return f"{str(condition['kind']).replace('_', ' ')}{group}: {condition['message']}"
 
@@ -57,10 +57,10 @@ def nodes_text(registered: int, target: int) -> str:
 
 
 def source_answers(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the answers of capacity sources from the latest entry that has any; empty if none has.
+    """Return what the capacity sources answered, from the latest of the entries that contain answers.
 
     A capacity source is a place where EC2 capacity for a successor may come from. The answers are in the order in which
-    the sources were queried.
+    the sources were queried. The result is empty if no entry contains answers.
     """
     found = [one for one in entries if ((one.get("data") or {}).get("facts") or {}).get("capacity_sources")]
     latest = max(found, key=lambda one: str(one["metadata"]["occurred_at"]), default=None)
@@ -90,7 +90,7 @@ def duration_text(milliseconds: int) -> str:
 
 
 def in_phase_order(phases: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Return the durations of a case in the order of its phases; stored JSON has them in the order of their names."""
+    """Return a case's durations in the order of its phases. Stored JSON has them in alphabetical order."""
     return tuple(sorted(phases.items(), key=lambda phase: (_PHASES.get(phase[0], len(_PHASES)), phase[0])))
 
 

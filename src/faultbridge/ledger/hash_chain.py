@@ -32,7 +32,7 @@ class Break:
     """A defect of a stream, and its reason.
 
     `epoch` and `sequence` name the first entry that is missing or cannot be trusted. Both are 0 if the defect concerns
-    no entry. `object` is the key of the archive object or table item with the defect, if it is one of these.
+    no entry. `object` is the key of the archive object or table item that has the defect, or None for an entry.
     """
 
     stream: str
@@ -46,7 +46,7 @@ class Break:
 class KnownHash(NamedTuple):
     """The hash of one entry as an anchor or a sealed manifest recorded it.
 
-    An anchor is a locked record of where every stream ends. `anchor` names the anchor or manifest.
+    An anchor is a locked record of where every stream ends. `anchor` is the name of this anchor or manifest.
     """
 
     hash: str
@@ -60,8 +60,8 @@ class ChainScan:
     """Checks the entries of one stream in their order.
 
     - `form` computes the attributes of an entry as the table or the archive stores it.
-    - `start` is a trusted position, after which the scan starts. None means the start of the stream.
-    - `seal` states which entries may have expired. They may be missing.
+    - `start` is a trusted entry; the scan starts after it. None means the start of the stream.
+    - `seal` states which entries may have expired. These entries may be missing.
     - `known` contains hashes of entries from anchors and sealed manifests.
     - `recovered` are the epochs that `faultbridge recover` started. The epoch before such an epoch may lack entries
       at its end, because the backup did not contain them.
@@ -115,7 +115,10 @@ class ChainScan:
         return [*breaks, *self._check_known_hash(*position)]
 
     def _check_link(self, position: Position, stored: Mapping[str, Any]) -> list[Break]:
-        """Check that the entry follows the previous entry, unless the previous entry may have expired."""
+        """Check that an entry's sequence number and hash follow from the previous entry.
+
+        If the previous entry may have expired, it need not exist.
+        """
         epoch, sequence = position
         expected, before = self._sequence + 1, (epoch, sequence - 1)
         previous = self._hash or self._stream.genesis(epoch)
@@ -132,7 +135,7 @@ class ChainScan:
         return []
 
     def _check_content(self, position: Position, stored: Mapping[str, Any]) -> list[Break]:
-        """Check that an entry's body states the entry's position and stream, and that its attributes match the body.
+        """Check that an entry's body matches the entry's position, stream and attributes.
 
         An entry that `seal` does not allow to expire must have no expiry time.
         """
@@ -153,7 +156,7 @@ class ChainScan:
         return breaks
 
     def has_reached(self, head: Head) -> bool:
-        """Return whether the scan has checked the entry that `head` names."""
+        """Return whether the scan has reached or passed the entry that `head` names."""
         return self.position >= (head.epoch, head.sequence)
 
     def check_head(self, head: Head) -> list[Break]:
@@ -172,9 +175,9 @@ class ChainScan:
         return []
 
     def check_known(self) -> list[Break]:
-        """Check that each entry of the current epoch with a known hash exists; report the first missing entry.
+        """Return a defect if entries with a known hash are missing in the current epoch.
 
-        An entry that may have expired is not missing.
+        A missing entry that may have expired is no defect.
         """
         epoch, reached = self._first_epoch(), max(self.position, self._seal.missing_to)
         missing = [position for position in self._known if position[0] == epoch and position > reached]
@@ -209,7 +212,7 @@ class ChainScan:
 
 
 def _position(stored: Mapping[str, Any]) -> Position | None:
-    """Return the epoch and sequence in an entry's sort key, or the position of an archive line."""
+    """Return the epoch and sequence of a table item or archive line; None if the item is no entry."""
     if "sk" in stored:
         return entry_position(str(stored["sk"]))
     return stored["epoch"], stored["sequence"]

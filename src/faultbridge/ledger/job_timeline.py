@@ -23,12 +23,13 @@ BEFORE_START = timedelta(minutes=5)
 def job_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Found:
     """Return the entries of a job and of the nodes whose faults affected it, with their positions.
 
-    The entries of an affected node start five minutes before the start of the job's latest run. They end
+    The entries of an affected node are included from five minutes before the start of the job's latest run until five
+    minutes after one of these times:
 
-    - when it was recorded that the ended job may resume,
-    - or, if this was never recorded, a week after the end of the job.
+    - the time at which it was recorded that the ended job may resume,
+    - or, if this was never recorded, the end of a week after the end of the job.
 
-    While the job runs, they have no end.
+    While the job runs, all later entries of the node are included.
     """
     own = own_entries(table, cluster, job_id, order)
     job = find_job(table, cluster, job_id)
@@ -48,7 +49,7 @@ def own_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Fo
 
 
 def _of_node(table: Table, job: Job, node: str, order: ReadOrder) -> Found:
-    """Return one affected node's entries in the time that `job_entries` describes."""
+    """Return the entries of one affected node that belong to the timeline of a job, with their positions."""
     key = NodeKey(job.cluster, node)
     partition, since = keys.node_partition(key), job.started_at - BEFORE_START
     if order.after is not None:

@@ -20,7 +20,7 @@ def make_token(position: str) -> str:
 
 
 def read_token(token: str) -> str:
-    """Return the timeline position in an unsigned token; any other text raises Rejected `bad_token`."""
+    """Return the position in an unsigned token; text that cannot be decoded raises Rejected `bad_token`."""
     try:
         return _decode(token).decode()
     except ValueError:
@@ -31,7 +31,7 @@ def read_token(token: str) -> str:
 class Tokens:
     """Signs page tokens and checks their signatures.
 
-    `secret` returns the key of the signatures. It is called whenever a token is signed or read.
+    `secret` is a function that returns the key of the signatures, called whenever a token is signed or read.
     """
 
     secret: Callable[[], bytes]
@@ -47,7 +47,7 @@ class Tokens:
     def read(self, scope: str, token: str) -> str:
         """Return the position in a signed token.
 
-        A forged token, or a token of another scope, raises Rejected `bad_token`.
+        A forged or too long token, or a token of another scope, raises Rejected `bad_token`.
         """
         try:
             raw = _decode(token)

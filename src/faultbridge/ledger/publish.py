@@ -40,7 +40,7 @@ class Publish:
     mirrored: frozenset[str] = frozenset()
 
     def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
-        """Publish entry items and return their number; raises Transient if any must be published again."""
+        """Publish entry items and return their number; raises Transient if at least one was not published."""
         pending = {str(entry["event_id"]): entry for entry in entries}
         refused = self._put(pending, stub=False)
         permanent = {refusal.event_id: pending[refusal.event_id] for refusal in refused if refusal.permanent}
@@ -63,7 +63,7 @@ class Publish:
         return len(pending)
 
     def from_table(self, entry_keys: Iterable[Key]) -> int:
-        """Publish the entries with these keys that are not published yet, and return their number."""
+        """Publish those entries with the given keys that are not published yet, and return their number."""
         items = self.table.get_many(entry_keys)
         pending = [item for item in items.values() if "gsi4pk" in item]
         return self(pending) if pending else 0
@@ -72,7 +72,7 @@ class Publish:
         """Put the events of entries on the bus; return the entries that failed.
 
         With `stub`, the events are sent without their data, because the bus permanently refused the complete events. A
-        damaged entry fails without affecting the others.
+        damaged entry fails, and all other entries are sent.
         """
         events, failed = [], []
         for event_id, entry in entries.items():
@@ -83,7 +83,7 @@ class Publish:
         return [*(self.bus.put(events) if events else ()), *failed]
 
     def _mirror(self, entries: Mapping[str, Mapping[str, Any]]) -> list[FailedEvent]:
-        """Send entries of mirrored clusters also as HyperPod events; return the copies to send again.
+        """Send copies of mirrored clusters' entries as HyperPod events; return the copies to send again.
 
         A copy that the bus permanently refuses is not sent again, because the original event is published.
         """

@@ -45,7 +45,7 @@ Span = tuple[datetime | None, datetime | None]
 
 
 def cluster_config(table: Table, cluster: str) -> ClusterConfig:
-    """Return the configuration of a cluster; an unregistered one raises Rejected `unknown_cluster`."""
+    """Return the configuration of a cluster; an unregistered cluster raises Rejected `unknown_cluster`."""
     found = table.get(keys.cluster_config(cluster))
     if found is None:
         raise UnknownName("cluster", cluster)
@@ -72,7 +72,7 @@ def node_names(table: Table, config: ClusterConfig) -> Iterator[str]:
 
 
 def nodes_in_use(table: Table, config: ClusterConfig) -> Iterator[Item]:
-    """Yield the roster row of each registered node of a cluster, except retired nodes."""
+    """Yield the row in the node list for each registered node of a cluster that is not retired."""
     return (row for row in shard_rows(table, config, keys.NODE_ROW) if not row.get("retired"))
 
 
@@ -136,10 +136,10 @@ def query_all(
 
 
 def newest_in_window(table: Table, pk: str, head: Head, window: Span, limit: int) -> tuple[tuple[Item, ...], bool]:
-    """Return the newest entry items of a stream in a time window, oldest first.
+    """Return the newest entry items of a stream in a time window, at most `limit`, oldest first.
 
     The second value is True if the window contains more entries. `window` is the start and the end; None leaves the
-    window open on that side. Both ends are found by binary search over the sequence numbers.
+    window open on that side. Both are located by binary search over the sequence numbers.
     """
     since, until = window
     after = last_before(table, pk, head, since - SKEW) if since else None
@@ -160,19 +160,20 @@ def _within(found: Iterator[Item], window: Span) -> Iterator[Item]:
 
 
 def end_before(table: Table, pk: str, head: Head, until: datetime) -> str | None:
-    """Return a sort key at or after the last entry that was recorded before a time, as an upper bound of a query.
+    """Return the sort key up to which a query must read to get all entries recorded before a time.
 
     If all entries of the current epoch are later, the key is the end of the earlier epochs. If there is no earlier
-    epoch either, the result is None.
+    epoch, the result is None, because no entry was recorded before the time.
     """
     found = last_before(table, pk, head, until)
     return keys.entry(pk, head.epoch, 0).sk if found is None and head.epoch > 1 else found
 
 
 def last_before(table: Table, pk: str, head: Head, since: datetime) -> str | None:
-    """Return the sort key of the current epoch's last entry before a time, or None, by binary search.
+    """Return the sort key of the last entry that was recorded before a time, by binary search.
 
-    An entry that is missing, because it expired, counts as earlier.
+    Only the current epoch is searched. The result is None if all its entries are later. An expired entry, which is
+    missing in the table, counts as earlier.
     """
     low, high, instant = 0, head.sequence, to_text(since)
     while low < high:

@@ -1,8 +1,8 @@
 """Recover: starts a new epoch in every stream after the table was restored from a backup.
 
-Entries that were recorded after the backup are missing in the table, but consumers have received them. A new epoch
-prevents their sequence numbers and event ids from being used again. A recovery claims an epoch number by an object in
-the vault (a locked S3 bucket), because a restored backup does not change the vault.
+Entries that were recorded after the backup are missing in the table, but consumers have received them. In a new epoch,
+new entries do not get the sequence numbers and event ids of missing entries. A recovery claims an epoch number by an
+object in the vault (a locked S3 bucket), because a restored backup does not change the vault.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ TEXT = "restored from a backup: entries after epoch {epoch}, entry {sequence} ar
 class RecoveredTable:
     """The result of a recovery: the new epoch, and the names of the clusters in the table.
 
-    `streams` counts the streams in which this run started the epoch. `already` counts those that had it before, from an
-    interrupted run.
+    `streams` is the number of streams in which this run started the epoch. `already` is the number of streams in which
+    an interrupted run had started it before.
     """
 
     epoch: int
@@ -93,7 +93,7 @@ class RecoverTable:
         return epoch
 
     def _begin_in_cluster(self, config: ClusterConfig, epoch: int, by: str | None) -> Iterator[bool]:
-        """Start the epoch in every stream of a cluster; yield True for each, or False if the stream has it already."""
+        """Start the epoch in each stream of a cluster; yield True, or False if the stream has it already."""
         yield self._begin_cluster_stream(config.cluster, epoch, by)
         for name in node_names(self.table, config):
             yield self._begin_node_stream(NodeKey(config.cluster, name), epoch, by)

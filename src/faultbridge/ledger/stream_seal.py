@@ -26,7 +26,7 @@ _UNSEALED = Head(epoch=0)
 
 @dataclass(frozen=True, slots=True)
 class StreamSeal:
-    """The last sealed entry of a stream (`head`), and the last position that may have an expiry time (`expires_to`).
+    """The last sealed entry of a stream, `head`, and the last position that may expire, `expires_to`.
 
     When a day is sealed, `expires_to` is stored first. Then the entries of the day get their expiry times, and `head`
     is stored last. Between the first and the last write, `expires_to` is ahead of `head`.
@@ -56,7 +56,7 @@ def entry_position(sort_key: str) -> Position | None:
 
 
 def place_text(position: Position) -> str:
-    """Return a position (epoch and sequence) as text that sorts like the position."""
+    """Return a position (epoch and sequence) as text; texts sort in the order of their positions."""
     return f"{position[0]:04d}#{position[1]:012d}"
 
 
@@ -74,7 +74,7 @@ def seal_item(partition: str, seal: StreamSeal, day: str, now: datetime) -> Item
 
 
 def read_seal(found: Mapping[str, Any] | None) -> StreamSeal:
-    """Return the seal that an item stores, or a seal at position 0 if there is no item.
+    """Return the seal in a table item. Without an item, no entry is sealed, and the position is 0.
 
     A damaged item raises Rejected `bad_seal`.
     """

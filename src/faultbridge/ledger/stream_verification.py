@@ -103,7 +103,7 @@ class StreamVerification:
     def _check_state(self, scan: ChainScan) -> list[Break]:
         """Check the stored state of a node or cluster, and the rows derived from it, against the entries.
 
-        The check is repeated if the stream grows while it runs.
+        If a row differs and the state changed during the check, the check is repeated.
         """
         key, late = _state_key(self.stream), list[Break]()
         while True:
@@ -120,7 +120,7 @@ class StreamVerification:
                 return [*late, *scan.check_head(head), *scan.check_known(), *rows]
 
     def _scan(self, scan: ChainScan, up_to: Head | None) -> list[Break]:
-        """Check the entries after the last one that was read, up to the entry `up_to` if given."""
+        """Check the entries that were not read yet, only to the entry `up_to` if given; return their defects."""
         found: list[Break] = []
         for item in query_all(self.table, partition(self.stream), prefix=keys.ENTRY, after=self._read_to):
             self.entries += 1
@@ -131,7 +131,7 @@ class StreamVerification:
         return found
 
     def _row_breaks(self, stored: Item) -> list[Break]:
-        """Return each difference of the stored state or derived rows from the entries, as a defect."""
+        """Return a defect for each attribute of the state or of a derived row that contradicts the entries."""
         if self.stream.node is None:
             cluster = items.read_cluster(self.stream.cluster, stored)
             found = cluster_differences(self.table, stored, cluster, self._facts)
@@ -158,7 +158,7 @@ class StreamVerification:
         return self._node(stored).head
 
     def _node(self, stored: Item | None) -> NodeState:
-        """Return the node of the stream; an unregistered one raises Rejected `unknown_node`."""
+        """Return the state of the stream's node; an unregistered node raises Rejected `unknown_node`."""
         return registered(items.read_state(NodeKey(self.stream.cluster, str(self.stream.node)), stored))
 
 
@@ -169,7 +169,7 @@ def _state_key(stream: Stream) -> Key:
 
 
 def _check_seal(stream: Stream, start: Head, sealed: KnownHashes) -> list[Break]:
-    """Compare the table's record of the last sealed entry with the vault, because the table may be forged."""
+    """Return a defect unless a sealed manifest in the vault confirms the table's last sealed entry."""
     known = sealed.get((start.epoch, start.sequence))
     if known is not None and known.hash == start.hash:
         return []

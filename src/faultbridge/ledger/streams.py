@@ -1,4 +1,4 @@
-"""Streams: lists the entry streams of a cluster, their ends, and the entries of one stream."""
+"""Streams: lists the entry streams of a cluster, the end of each, and the entries of one stream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def streams_of(table: Table, stack: Stack, config: ClusterConfig) -> Iterator[St
 
 
 def heads_of(table: Table, stack: Stack, config: ClusterConfig) -> dict[str, Head]:
-    """Return the last position of every stream of a cluster, by the stream's name."""
+    """Return the end (last epoch, sequence and hash) of every stream of a cluster, by the stream's name."""
     cluster = items.read_cluster(config.cluster, table.get(keys.cluster_state(config.cluster)))
     heads = {stack.stream(config.cluster).name: cluster.head}
     nodes = [NodeKey(config.cluster, name) for name in node_names(table, config)]

@@ -1,7 +1,8 @@
 """Timeline: the entries of a cluster, node, case, device or job, in the order of recording.
 
 A page token is the position of the last entry that was read, so no entry is read twice. An entry recorded long after
-it happened is late (`is_late`). The cost of a page depends on its size, not on the length of the history.
+it happened is late (`is_late`). The cost of a page depends on its size, and for a job also on the number of entries of
+the affected nodes.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ MIN_PAGE_SIZE = 8
 
 @dataclass(frozen=True, slots=True)
 class TimelineQuery:
-    """Selects the timeline of a case, device, job, node, or cluster with all its nodes, and filters its entries.
+    """Selects the timeline of a case, device, job, node or whole cluster, and filters its entries.
 
     - The first of `job`, `case`, `device`, `node` and `cluster` that is set, in this order, selects the timeline. A job
       or a node requires its `cluster` too.
@@ -85,9 +86,9 @@ class TimelineQuery:
     def _is_of_device(self, item: Mapping[str, Any], device: str) -> bool:
         """Return whether an entry is about the device with this serial number or UUID.
 
-        - An entry that names a UUID is compared with the device.
-        - Any other entry of a job or case is compared by serial number.
-        - Any other entry of a device's timeline counts as about the device: the index selected it by serial number.
+        - An entry that names a UUID is about the device if its UUID or serial number is `device`.
+        - Any other entry of a job or case is about the device if the entry is indexed under `device`.
+        - Any other entry of a device's timeline is about the device, because the index selected it.
         """
         data = entry_data(item)
         named = component_of(data).get("uuid") is not None or not (self.job or self.case)
@@ -108,7 +109,7 @@ class Line:
 
     @property
     def event(self) -> dict[str, Any]:
-        """Return the body of the entry as the published event, without evidence."""
+        """Return the parsed body of the entry, which is the published event without evidence."""
         event: dict[str, Any] = json.loads(self.body)
         return event
 
@@ -128,8 +129,8 @@ class Timeline:
     def page(self, query: TimelineQuery, limit: int, token: str | None = None) -> tuple[tuple[Line, ...], str | None]:
         """Read one page of entries and the token of the next page, which is None on the last page.
 
-        The same token returns the same entries, even if entries are added in between. A page can be short and still
-        have a token, if few entries match the filters or the entries are large.
+        A token continues after the last entry that was read, even if entries were added since. If few entries match
+        the filters or the entries are large, a page with a token can have fewer entries than `limit`.
         """
         lines: list[Line] = []
         read = size = 0
@@ -144,7 +145,7 @@ class Timeline:
         return tuple(lines), None
 
     def newest(self, query: TimelineQuery, limit: int) -> tuple[tuple[Line, ...], bool]:
-        """Read the newest matching entries, oldest first, and whether older entries match too."""
+        """Read the newest matching entries, oldest first; the second value: whether older entries match."""
         found = self._find(query, ReadOrder(page_size=limit + 1, newest_first=True))
         matching = (
             Line(str(item["body"]), str(item["hash"]), position) for item, position in found if query.covers(item)
@@ -153,13 +154,13 @@ class Timeline:
         return lines[:limit][::-1], len(lines) > limit
 
     def stream(self, cluster: str, node: str | None, after: tuple[int, int], limit: int) -> tuple[Line, ...]:
-        """Read one entry stream after an epoch and sequence; without a node, the cluster's own stream."""
+        """Read a stream's entries after an epoch and sequence; the cluster's own stream if `node` is None."""
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
         found = query_all(self.table, pk, prefix=keys.ENTRY, after=keys.entry(pk, *after).sk, page_size=limit)
         return tuple(Line(str(item["body"]), str(item["hash"]), str(item["sk"])) for item in islice(found, limit))
 
     def of_job(self, cluster: str, job_id: str, limit: int) -> tuple[tuple[Line, ...], bool]:
-        """Read the newest entries about a job itself, oldest first, and whether there are older ones."""
+        """Read the newest entries about a job itself, oldest first; the second value: whether older ones exist."""
         found = own_entries(self.table, cluster, job_id, ReadOrder(page_size=limit + 1, newest_first=True))
         newest = [Line(str(item["body"]), str(item["hash"]), at) for item, at in islice(found, limit + 1)]
         return tuple(newest[:limit][::-1]), len(newest) > limit
@@ -167,10 +168,10 @@ class Timeline:
     def window(
         self, cluster: str, node: str | None, head: Head, span: tuple[datetime | None, datetime | None], limit: int
     ) -> tuple[tuple[Line, ...], bool]:
-        """Read a stream's newest entries in a time window, oldest first, and whether there are more.
+        """Read a stream's newest entries in a time window, oldest first.
 
-        Without a node, it reads the cluster's own stream. `span` is the start and the end of the window; None leaves
-        the window open on that side. `head` is the end of the stream.
+        The second value is True if the window has more entries. If `node` is None, the cluster's own stream is read.
+        `span` is the start and the end of the window; None means no limit on that side. `head` is the stream's end.
         """
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
         found, older = newest_in_window(self.table, pk, head, span, limit)

@@ -15,8 +15,8 @@ from faultbridge.log import log_cause
 def check_moves(before: NodeState, after: NodeState, drafts: Iterable[Draft], actor: Actor) -> None:
     """Raise IllegalTransition unless the entries record how the status of the node and of its case changed.
 
-    The recorded changes must lead from the status before to the status after, and each must be a legal transition for
-    the actor (see `domain/edges.py`).
+    The recorded changes must lead from the status in `before` to the status in `after`. Each change must be a legal
+    transition for the actor (`domain/edges.py`).
     """
     drafts = tuple(drafts)
     case_before = before.live_case.status if before.live_case else None

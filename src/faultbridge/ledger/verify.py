@@ -1,7 +1,7 @@
 """Verify: detects missing, added and changed timeline entries, and changed rows that follow from them.
 
 The table alone proves only the absence of accidental damage: a principal that can write the table can also write a
-consistent chain. An anchor is an hourly record of where every stream ends, which such a principal cannot change.
+consistent chain. An anchor is an hourly record of where every stream ends, which this principal cannot change.
 Comparison with the hashes in anchors (`AnchoredHashes`) therefore also detects a forged chain, up to the latest anchor.
 """
 
@@ -67,7 +67,8 @@ class Verify:
     ) -> Iterator[str]:
         """Verify each stream, add its result to `verified`, and yield the name of the finished stream.
 
-        The other arguments are those of `__call__`.
+        If `node` is None, all streams of the cluster are verified. `anchored` are the hashes in the vault, or None if
+        only the table is checked. Raises Rejected `unknown_cluster`, and `unknown_node` for an unregistered `node`.
         """
         key = keys.cluster_config(cluster)
         stored = self.table.get(key)
@@ -106,7 +107,7 @@ class Verify:
         verified.entries += one.entries
 
     def _unexpected_rows(self, config: ClusterConfig) -> Iterator[Break]:
-        """Yield a defect for each row that contradicts its key or does not follow from its node's state.
+        """Yield a defect for each row of a shard that contradicts its key or the state of its node.
 
         The rows of jobs belong to no node and are skipped.
         """
@@ -121,7 +122,8 @@ class Verify:
     def _is_unexpected(self, key: Key, row: Item, node: NodeKey) -> bool:
         """Return whether a row does not follow from the state of its node.
 
-        The reads are repeated until the state did not change between them, so that a concurrent commit is not reported.
+        If the state changes during the check, the check is repeated, so that a concurrent commit is not reported. A
+        state that cannot be read requires no row.
         """
         while True:
             stored = self.table.get(keys.node_state(node))

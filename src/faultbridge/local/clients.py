@@ -25,7 +25,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def client(service: str, environment: Mapping[str, str]) -> Any:  # noqa: ANN401 - boto3 makes its classes at run time
     """Return a boto3 client for the embedded stack whose endpoints `environment` contains.
 
-    The AWS variables of the current process are not used.
+    The Region and the credentials also come from `environment`, not from the current process.
     """
     import boto3
     from botocore.config import Config
@@ -85,7 +85,7 @@ def ensure_topic(state: StackState, name: str) -> str:
 
 
 def json_attribute(text: str) -> dict[str, Any]:
-    """Parse an AWS attribute whose text is a JSON object; an empty text gives an empty dictionary."""
+    """Parse an AWS attribute whose text is a JSON object; any other text gives an empty dictionary."""
     parsed = json.loads(text) if text else {}
     return parsed if isinstance(parsed, dict) else {}
 

@@ -38,7 +38,7 @@ def create_fleet(
 ) -> list[str]:
     """Create an Auto Scaling group of `size` GPU instances, and return the instance ids in launch order.
 
-    - An existing group is not changed.
+    - A group that already has instances is not changed.
     - A new group gets a tag that permits the stack `stack` to repair its instances, and the given `tags`.
     - `environment` contains the endpoints of the stack, as in `StackInfo.environment`. By default, it contains those of
       the running stack with the name `stack`; the call raises `Misconfigured` if that stack is not running.
@@ -85,8 +85,8 @@ def set_command_output(
 ) -> None:
     """Set the result of all later commands on an instance, except restarts and uploads of log bundles.
 
-    `endpoint` is the URL of the compute plane. `heal_instance` removes the injected result. The restart (`reset` or
-    `reboot`) in `until` removes it too; if `until` is None, no restart does.
+    `endpoint` is the URL of the compute plane. The result applies until `heal_instance` removes it. If `until` is
+    `reset` or `reboot`, the next such restart of the instance also removes it.
     """
     body = {"instance_id": instance_id, "exit_code": exit_code, "stdout": stdout, "until": until}
     http_call(f"{endpoint}/faultbridge/command-output", body)
@@ -95,8 +95,8 @@ def set_command_output(
 def break_diagnostics(endpoint: str, instance_id: str, *, until: str | None = None) -> None:
     """Make all later diagnostics of an instance fail.
 
-    `heal_instance` makes them pass again. The restart (`reset` or `reboot`) in `until` does so too; if `until` is None,
-    no restart does.
+    They pass again after `heal_instance`. If `until` is `reset` or `reboot`, they also pass again after the next such
+    restart of the instance.
     """
     set_command_output(endpoint, instance_id, exit_code=DIAGNOSTICS_FAILED, stdout=failed_diagnostics(), until=until)
 
@@ -123,7 +123,8 @@ def set_capacity(endpoint: str, instance_type: str, *, available: bool, zone: st
 def set_reservations(endpoint: str, reservations: Sequence[Mapping[str, Any]]) -> None:
     """Set the capacity reservations that `DescribeCapacityReservations` lists.
 
-    Each reservation has the form in which this call returns it. Launches do not use the reservations.
+    Each reservation has the form in which `DescribeCapacityReservations` returns it. Launches do not use the
+    reservations.
     """
     http_call(f"{endpoint}/faultbridge/capacity-reservations", {"reservations": [dict(one) for one in reservations]})
 

@@ -1,7 +1,7 @@
 """Ports and environment variables of the emulators, SAM CLI and AWS clients of an embedded stack.
 
-The emulators get a new, minimal environment, because Lambda workers inherit all of it. The user's AWS profile, proxy
-and `PYTHONPATH` must not reach them.
+The emulators get a new, minimal environment, because their Lambda workers inherit all of it. The user's AWS profile,
+proxy and `PYTHONPATH` must not reach the workers.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ DEFAULT_PORTS = Ports(event_plane=4566, compute_plane=5000)
 
 
 def is_free(port: int) -> bool:
-    """Return whether no process listens on the loopback port."""
+    """Return whether a loopback port is free: no process listens on it, and it can be bound."""
     with socket.socket() as probe:
         if probe.connect_ex((LOOPBACK, port)) == 0:
             return False

@@ -25,7 +25,7 @@ MAX_NODES_SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class StoredDetails:
-    """The stored case, node and cluster registration of an event; None for each that is not stored."""
+    """The case, node and cluster registration of an event, as the table has them; None if not stored."""
 
     case: Case | None = None
     node: NodeState | None = None
@@ -80,9 +80,10 @@ def _scalars(data: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:
-    """Return the name of the runbook for the reason why a repair failed.
+    """Return the name of the runbook that a page links to.
 
-    If the reason has no runbook, or the page is of another kind, return the runbook of the rule.
+    For a page about an escalated case, this is the runbook for the reason why the repair failed. If the page has
+    another kind, or the reason has no runbook, this is the runbook of the rule.
     """
     reason = str(data.get("reason") or "").partition(":")[0]
     has_runbook = rule.kind == ESCALATED and reason in ProviderFailure.__members__
@@ -90,7 +91,7 @@ def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:
 
 
 def _isolation_texts(config: ClusterConfig | None) -> dict[str, str]:
-    """Return the texts about isolation, by the placeholder that they replace in the texts of a rule.
+    """Return the texts about isolation; each key is the placeholder that its text replaces.
 
     In a cluster without an orchestrator, the texts state that the node is not isolated.
     """
@@ -122,7 +123,7 @@ class _TextValues(dict[str, str | None]):
 
 
 def _nodes_text(nodes: Mapping[str, Any] | None) -> str:
-    """Return the first 12 names of a list of nodes, and how many more there are."""
+    """Return the first 12 names of a list of nodes, and how many more there are; `none` without nodes."""
     if not nodes:
         return "none"
     shown = list(nodes["listed"])[:MAX_NODES_SHOWN]

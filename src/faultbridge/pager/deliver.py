@@ -99,10 +99,11 @@ class Paging:
         return OpenPages(self.table, self.clock, self.settings.max_per_hour)
 
     def _complete(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the event; if it is a stub, return it with the data of its entry, in which long texts are shortened.
+        """Return the event with its data; the data of a stub is read from the table.
 
-        The rules cannot match a stub, so without its data a page would be missing. A stub without an entry raises
-        Misconfigured, so that the event reaches the dead-letter queue, which has an alarm.
+        Long texts in this data are shortened. The rules cannot match a stub, so without its data a page would be
+        missing. A stub without an entry raises Misconfigured, so that the event reaches the dead-letter queue, which
+        has an alarm.
         """
         metadata = event["metadata"]
         if not is_stub(metadata):

@@ -28,12 +28,13 @@ MAX_TRIES = 5
 class OpenPage:
     """A page that is triggered and not resolved.
 
-    - `individual` is True if the page was sent by itself, and False if only summaries list it or it is postponed.
+    - `individual` is True if the page was sent as a message of its own. It is False if the page is postponed, or if
+      only summaries list the page.
     - `possibly_sent` is True if an earlier try to send the page was interrupted, so that a recipient may have it. The
       page that resolves this page is then sent in any case, even if only summaries list this page.
     - `postponed` is True if the page waits for the end of the maintenance of its cluster.
-    - `last_sent_at` and `sent_count` are the last time and the number of times that the page was sent by itself or
-      listed in a summary.
+    - `last_sent_at` and `sent_count` are the last time and the number of times that the page was sent, in a message of
+      its own or in a summary.
     - `failed_at` is the time of the last try to send a reminder, if it failed; None after a reminder that was sent.
     """
 
@@ -104,13 +105,16 @@ class OpenPages:
     def delete(self, page: Page, *, if_unsent: bool = False) -> Write:
         """Return the write that removes a page from the open pages.
 
-        With `if_unsent`, the write fails with Conflict if the page was possibly sent by itself.
+        With `if_unsent`, the write fails with Conflict if the page was, or may have been, sent as a message of its own.
         """
         unsent = AnyOf((Absent(), Equals("sent", 0)))
         return Delete(keys.live_page(page.location.cluster, page.urgency, page.key), when=unsent if if_unsent else None)
 
     def update(self, opened: OpenPage) -> bool:
-        """Store an open page that changed. Returns False if it was resolved in the meantime; nothing is then stored."""
+        """Store an open page that changed.
+
+        Returns False, and stores nothing, if the page was resolved in the meantime.
+        """
         try:
             self.table.write(Put(self._row(opened), when=Present()))
         except Conflict:

@@ -51,9 +51,10 @@ class PageOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SendStart:
-    """The result of starting to send a page. `outcome` is set if the page must not be sent.
+    """The result of `NotificationLog.start`: whether a page must be sent.
 
-    `possibly_sent` is True if an earlier try was interrupted, so that a recipient may have received the page.
+    `outcome` is None if the page must be sent, else the reason not to send it. `possibly_sent` is True if an earlier
+    try was interrupted, so that a recipient may have received the page.
     """
 
     outcome: PageOutcome | None = None
@@ -68,9 +69,10 @@ class NotificationLog:
     clock: Clock
 
     def start(self, event: Mapping[str, Any], rule: PageRule) -> SendStart:
-        """Record that a page is being sent. If it must not be sent, the result's `outcome` is the reason, else None.
+        """Record that a page is being sent, and return whether it must be sent.
 
-        After five conflicts with other writers, the page is sent without a record.
+        If the page must not be sent, `outcome` in the result is the reason, else None. After five conflicts with other
+        writers, the page is sent without a record.
         """
         key, position = _record_key(rule.key(event)), _position(event["metadata"])
         for _ in range(MAX_TRIES):
@@ -108,9 +110,10 @@ class NotificationLog:
         self.table.transact([update, *other_writes])
 
     def was_sent(self, page_key: str) -> bool:
-        """Return whether the latest recorded page with this key, a trigger or a resolve, was sent by itself.
+        """Return whether the last event that was recorded for this page key caused a message of its own.
 
-        The result is False if the page was only listed in a summary, or was postponed.
+        The result is False if the page was only listed in a summary, was postponed, or already had the state that the
+        event requires.
         """
         record = self.table.get(_record_key(page_key))
         return record is not None and bool(record.get("message_id"))
@@ -152,7 +155,7 @@ def _is_new(record: Item | None, state: PageState) -> bool:
 
 
 def _possibly_sent(record: Item | None, state: PageState) -> bool:
-    """Return whether the last send for this page key was interrupted, so that recipients may have the page.
+    """Return whether recipients may have the page, because the last send for its key was interrupted.
 
     A trigger and its resolve have the same key. For a resolve, the result is also True if the send of its trigger was
     interrupted.

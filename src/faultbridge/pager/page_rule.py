@@ -32,10 +32,10 @@ class PageRule:
     - `when` maps fields of `data` in the event to the allowed values.
     - If `by_operator` is True, the rule applies only to events that an operator's order caused. If it is False, the
       rule applies only to other events, and if it is None, to all.
-    - If `postponed` is True, a page that is triggered while the cluster is under maintenance is sent afterwards, or
-      at once if an earlier page of the kind `replaces` about the same incident was sent.
-    - Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), and the name of each scalar field of
-      `data` and of its `facts`.
+    - If `postponed` is True, a page that is triggered while the cluster is under maintenance is sent afterwards, or at
+      once if an earlier page of the kind `replaces` about the same incident was sent.
+    - Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), the name of each scalar field of
+      `data` and of its `facts`, and the placeholders that `compose.write_page` adds.
     """
 
     kind: str
@@ -87,10 +87,10 @@ class PageRule:
 
 @dataclass(frozen=True, slots=True)
 class PageKind:
-    """What all rules of one kind of page share: name, event type, commands, runbook and urgency.
+    """The data shared by all rules of one kind of page, such as name, event type, commands and runbook.
 
-    Pages with `postponed` are not sent during a maintenance of the cluster, but after its end. A page that replaces a
-    sent page of the kind `replaces` is sent at once.
+    If `postponed` is True, a page that is triggered during a maintenance of the cluster is sent after its end. However,
+    a page that replaces a sent page of the kind `replaces` is sent at once.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Each minute, sends summaries of withheld pages, reminders of unresolved urgent pages, and postponed pages.
+"""Each minute, sends summaries of withheld pages, reminders of urgent pages, and postponed pages.
 
 A page is withheld if it was above the hourly page limit. It is postponed while its cluster is under maintenance.
 """
@@ -24,7 +24,7 @@ from faultbridge.storage import items, keys
 
 SUMMARY_INTERVAL = timedelta(minutes=5)
 RETRY_INTERVAL = timedelta(hours=1)
-"""Time until a reminder is sent again that a wrong setting prevented, also on channels that accepted it."""
+"""Pause after a wrong setting prevented a reminder; channels that accepted the reminder then receive it again."""
 
 MAX_MEMBERS = 100
 """Pages listed in one summary: its bodies for all protocols stay far below the 256 KB limit of SNS."""
@@ -35,7 +35,7 @@ MAX_NODE_LENGTH = 63
 
 @dataclass(slots=True)
 class Reminded:
-    """How many postponed pages (`sent`), summaries and reminders one run sent, and how many pages are open (`live`)."""
+    """The numbers of one run: sent postponed pages (`sent`), summaries and reminders; open pages (`live`)."""
 
     sent: int = 0
     summaries: int = 0
@@ -45,10 +45,11 @@ class Reminded:
 
 @dataclass(frozen=True, slots=True)
 class Remind:
-    """Each minute, sends reminders of unresolved urgent pages, summaries of withheld pages, and postponed pages.
+    """Each minute, sends reminders of urgent pages, summaries of withheld pages, and postponed pages.
 
-    A page is withheld if it was above the hourly page limit, and postponed while its cluster is under maintenance.
-    After an interrupted run, the next run sends the remaining pages under the same keys.
+    A reminder repeats an urgent page that is not resolved. A page is withheld if it was above the hourly page limit,
+    and postponed while its cluster is under maintenance. After an interrupted run, the next run sends the remaining
+    pages under the same keys.
     """
 
     table: Table
@@ -57,7 +58,7 @@ class Remind:
     settings: PagerSettings = field(default_factory=PagerSettings)
 
     def __call__(self) -> Reminded:
-        """Send the pages, summaries and reminders that are due in every cluster, and return how many were sent.
+        """Send the pages, summaries and reminders that are due in every cluster, and return their numbers.
 
         If one of them fails, or the pages of one cluster cannot be read, the others are still sent. The first error is
         then raised at the end.
@@ -96,7 +97,7 @@ class Remind:
         return stored is not None and items.read_config(stored).is_maintained(self.clock.now())
 
     def _send_postponed(self, opened: OpenPage) -> bool:
-        """Send a page for the first time after the maintenance of its cluster. Returns whether the page was sent.
+        """Send a postponed page after the maintenance of its cluster. Returns whether the page was sent.
 
         Two kinds of pages are not sent:
 
@@ -118,9 +119,11 @@ class Remind:
     def _remind(self, opened: OpenPage) -> bool:
         """Send an open page again if its reminder is due and the hourly limit permits it.
 
-        The next run repeats a reminder that failed, but after `Misconfigured` only when `RETRY_INTERVAL` has passed.
-        Until then Misconfigured is raised, so that the runs fail and the rules' dead-letter queue raises its alarm.
         Returns whether the page was sent. If a resolve of the page was already sent, the open page is deleted instead.
+
+        - After a Transient error, the next run sends the reminder again.
+        - After Misconfigured, the reminder is sent again when `RETRY_INTERVAL` has passed. Until then, each run raises
+          Misconfigured, so that the dead-letter queue of the rules raises its alarm.
         """
         now, page = self.clock.now(), opened.page
         if opened.last_sent_at is None or now - opened.last_sent_at < self.settings.remind_after:
@@ -186,7 +189,7 @@ class Remind:
 def summary_page(
     cluster: str, urgency: PageUrgency, members: Sequence[OpenPage], open_count: int, now: datetime, links: Links
 ) -> Page:
-    """Return the summary that lists `members`, the pages that were not sent by themselves.
+    """Return the summary that lists `members`, which are pages above the hourly page limit.
 
     `open_count` is the number of all withheld pages that are still open.
     """

@@ -1,11 +1,11 @@
 """All rules that decide which event triggers or resolves which page.
 
-This module has the rules about cases. Those about operators' orders are in `operator_rules`, those about clusters in
-`cluster_rules`.
+The rules about cases are in this module. The rules about operators' orders are in `operator_rules`, and the rules about
+clusters are in `cluster_rules`.
 
-- A fault that Faultbridge repairs by itself sends only a notice.
+- A fatal fault that Faultbridge can repair sends only a notice.
 - A fault that needs an operator sends an urgent page.
-- A case has one open page at a time.
+- A case has at most one open page about its status. Pages about its approval and isolation may be open too.
 - A failed node has no page of its own, because its case has one.
 """
 
@@ -138,7 +138,8 @@ EVENT_TYPES = tuple(dict.fromkeys(rule.event_type for rule in RULES))
 def rules_for(event: Mapping[str, Any]) -> Iterator[PageRule]:
     """Return the rules that apply to an event; those that resolve a page precede those that trigger one.
 
-    An event can resolve one page of a case and trigger another. In this order, only one page is open at a time.
+    An event can resolve one page of a case and trigger another. In this order, the first page is resolved before the
+    second page is triggered.
     """
     found = (rule for rule in RULES if rule.applies_to(event))
     return iter(sorted(found, key=lambda rule: rule.state is PageState.TRIGGERED))

@@ -79,7 +79,10 @@ def alarm(page: Page) -> dict[str, Any]:
 
 
 def pagerduty(page: Page) -> dict[str, Any]:
-    """Return a page as an event of PagerDuty's Events API v2. The sender adds the routing key."""
+    """Return a page as an event of PagerDuty's Events API v2, without the routing key.
+
+    The channel that sends the event to PagerDuty adds the routing key.
+    """
     event: dict[str, Any] = {"event_action": "trigger", "dedup_key": page.key[:MAX_DEDUP_KEY], "client": "Faultbridge"}
     if page.state is PageState.RESOLVED:
         return event | {"event_action": "resolve"}

@@ -1,6 +1,6 @@
 """Reads the complete event of a stub from the table.
 
-The bus receives a stub, an event without data, in place of an event that is too large for it.
+If an event is too large for the bus, the bus receives a stub instead: the event without its data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def is_stub(metadata: Mapping[str, Any]) -> bool:
 
 
 def stored_data(table: Table, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data that a stub lacks, from the entry at its position in the stream.
+    """Return the data that a stub lacks, from the stored entry with its epoch and sequence number.
 
     The data does not contain the evidence, and its texts have at most 1,000 characters. Raises Misconfigured if the
     table has no such entry.

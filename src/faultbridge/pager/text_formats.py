@@ -46,7 +46,8 @@ def subject(page: Page) -> str:
 def sms(page: Page) -> str:
     """Return the SMS of a page, at most 140 ASCII characters.
 
-    It has urgency, cluster and node, fault code and headline, and a command if there is space for it.
+    It contains the urgency (or that the page is resolved), cluster and node, fault code and headline, and a command if
+    there is space for it.
     """
     command = page.commands[-1] if page.commands else ""
     place = f"{place_text(page)} {page.code}" if page.code else place_text(page)

@@ -55,7 +55,10 @@ def placement_data(placement: Placement) -> dict[str, Any]:
 
 
 def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy) -> Draft:
-    """Draft the entry of a change; a note if it has no condition. `catalog` is the catalog's version."""
+    """Draft the entry of a change: a fault entry, or a note if the change has no condition.
+
+    `catalog` is the version of the fault catalog.
+    """
     if change.condition is None:
         return note(
             kind=_NOTE_KINDS[change.kind],
@@ -104,7 +107,7 @@ def _condition_data(condition: Condition, state: NodeState, policy: Policy) -> d
 
 
 def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: str, case_id: str | None = None) -> Draft:
-    """Draft the timeline entry that records a node's new status; `case_id` is by default that of its live case."""
+    """Draft the entry that records a node's new status. `case_id` defaults to the node's live case."""
     return Draft(
         type=EntryType.NODE_STATUS,
         occurred_at=at,
@@ -164,7 +167,7 @@ def case_change(
 
 
 def _cause_data(case: Case, state: NodeState | None) -> dict[str, Any]:
-    """Return the fault of a case as JSON event data; `message` is None once the condition has ended."""
+    """Return a case's fault as JSON event data; `message` is None without `state` or an active condition."""
     condition = state.conditions.get(condition_key(case.code, case.component)) if state else None
     return {
         "code": case.code,

@@ -1,12 +1,12 @@
-"""The stages that change the state of one node, in order, after new observations and after time has passed.
+"""The stages that change the state of one node, in order, after new observations or with time.
 
 `observe` applies new observations:
 
 1. end the conditions that a reboot ends, if the node was rebooted,
-2. record the devices in health snapshots,
+2. record the devices that health snapshots show for the first time,
 3. fold: apply the observations to the node's conditions,
 4. decide: open, change or close the node's case by the rules of the policy,
-5. shadow: note if a second policy without effect would decide differently.
+5. shadow: add a note if a second policy, which has no effect, would decide differently.
 
 `tick` ends conditions that were quiet for long enough, decides, and escalates a case whose approval was not answered.
 """

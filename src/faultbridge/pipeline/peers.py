@@ -1,7 +1,7 @@
 """Peers: compare the counters of a node with those of the other nodes of its group.
 
-The median and the median absolute deviation do not change when a few nodes are bad, so bad nodes cannot hide
-themselves. The stage is pure; `faultbridge.findings` applies it.
+The median and the median absolute deviation change little if a few nodes are bad, so a bad node stays visible. The
+stage is pure; `faultbridge.findings` applies it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ class Outlier:
 
 
 def rise_per_hour(before: Baseline | None, after: Baseline) -> int | None:
-    """Return how much a counter total rises per hour; None if the two samples cannot be compared."""
+    """Return how much a counter total rises per hour, or None if the two samples cannot be compared.
+
+    This is so without an earlier sample, after a change of instance or boot, after a reset of the counter, and for
+    samples less than 30 minutes apart.
+    """
     if before is None or before.incarnation != after.incarnation or after.total < before.total:
         return None
     elapsed = after.at - before.at
@@ -46,7 +50,7 @@ def rise_per_hour(before: Baseline | None, after: Baseline) -> int | None:
 def main_part(before: Baseline | None, after: Baseline) -> str | None:
     """Return the component that caused more than half of the rise of a counter total, or None.
 
-    Returns None if no component did, or if `before` has no totals of components.
+    The result is also None if `before` has no totals of components.
     """
     if before is None or not before.parts:
         return None
@@ -55,11 +59,12 @@ def main_part(before: Baseline | None, after: Baseline) -> str | None:
 
 
 def find_outliers(detector: Detector, rises: Mapping[str, int]) -> dict[str, Outlier]:
-    """Return the nodes of one group whose counters rise much faster than the median; empty if the group is too small.
+    """Return the nodes of a group whose counters rise much faster than the median of the group.
 
-    `rises` has the rise per hour of each node. A node is an outlier if its rise exceeds the median by the detector's
-    `score` in robust standard deviations. This deviation comes from the median absolute deviation. It has a lower
-    bound, so that an outlier also exceeds the median by at least the detector's `floor`.
+    `rises` contains the rise per hour of each node. A node is an outlier if its rise exceeds the median by the
+    detector's `score` in robust standard deviations. This deviation comes from the median absolute deviation. It has a
+    lower bound, so that an outlier also exceeds the median by at least the detector's `floor`. The result is empty if
+    a node has fewer than `min_peers` other nodes in its group.
     """
     if len(rises) <= detector.min_peers:
         return {}

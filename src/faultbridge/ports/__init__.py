@@ -17,11 +17,11 @@ Read in this order:
 - `diagnostics`: verify instances and collect their logs
 - `paging`: notify operators
 - `callbacks`: notify the owner or the scheduler of a job that may resume
-- `extension`: what Faultbridge passes to an adapter from another Python package
+- `extension`: the data that Faultbridge passes to an adapter from another Python package
 - `installation`: all ports of one installation
 
-A name is imported from its module at first use. Most Lambda functions need only two of these modules, and the import of
-the others would delay the start of the function.
+A name is imported from its module at first use. Most Lambda functions need only a few of these modules, and the import
+of all would delay the start of the function.
 """
 
 from __future__ import annotations

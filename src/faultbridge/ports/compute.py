@@ -14,7 +14,7 @@ from faultbridge.domain.names import NODE_NAME, short_name
 
 
 class ProviderFailure(StrEnum):
-    """The failure code of a call that acts on instances or cordons nodes, such as `THROTTLED`."""
+    """The failure code of a call to a provider, an orchestrator or another system, such as `THROTTLED`."""
 
     CAPACITY = "CAPACITY"
     THROTTLED = "THROTTLED"
@@ -90,7 +90,7 @@ class CheckResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InstanceChecks:
-    """The checks of an instance: of its host (`system`), its operating system (`instance`), its SSM agent (`agent`)."""
+    """The checks of an instance: its host (`system`), its OS (`instance`) and its SSM agent (`agent`)."""
 
     system: CheckResult = CheckResult.UNKNOWN
     instance: CheckResult = CheckResult.UNKNOWN
@@ -101,7 +101,7 @@ class CapacityEvidence(StrEnum):
     """Evidence that capacity for a successor exists before an instance is released, strongest first.
 
     - `spare`: a verified spare is ready.
-    - `reservation`: another reservation than that of the instance has free instances.
+    - `reservation`: a reservation other than that of the instance has free instances.
     - `own_reservation`: the instance runs in a reservation, to which its release returns capacity.
     - `launch_first`: the successor is launched before the instance is released.
     - `none`: only a launch can show whether the source has capacity.
@@ -135,8 +135,8 @@ class Capacity:
 class LaunchedInstance:
     """A launched instance that may become a successor or a spare and is not in the inventory yet.
 
-    `launched_at` shows whether it is a successor: launched after the decision to replace. `running` is False while it
-    starts. `slot` is the provider's permanent id of the node that the instance backs, or None.
+    A successor has a `launched_at` after the decision to replace. `running` is False while the instance starts. `slot`
+    is the provider's permanent id of the node that the instance backs, or None.
     """
 
     instance_id: str
@@ -156,10 +156,10 @@ class LaunchedInstance:
 
 
 class Provider(Protocol):
-    """Replaces instances. Callers pass the instance id of the recorded decision, because host names can be reused."""
+    """Replaces instances. Callers pass the instance id of the decision, because host names can be reused."""
 
     def replace(self, instance_id: str, token: str) -> CallResult:
-        """Terminate the instance; its group, or else a `Launcher`, launches a successor. A call may be repeated."""
+        """Terminate the instance. Its group or a `Launcher` launches a successor. A call may be repeated."""
 
     def probe(self, instance_id: str) -> Presence:
         """Return whether the instance still exists at the provider."""
@@ -168,7 +168,7 @@ class Provider(Protocol):
         """Return the status checks of an instance. A check that cannot be read is UNKNOWN."""
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
-        """Return what one capacity source reports for a successor; `ABSENT` if there is no such source."""
+        """Return the capacity of one source for the instance's successor; `ABSENT` without such a source."""
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return the running instances of the group that were launched since a time, oldest first."""
@@ -198,11 +198,11 @@ class Launcher(Protocol):
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
         """Return the live instances that were launched for the request's case, and its `spare`, oldest first.
 
-        `instead_of` is not included. An instance may not be running yet, or be missing if launched a moment ago.
+        `instead_of` is not included. Instances may not run yet. An instance that was just launched may be missing.
         """
 
     def launched_in(self, cluster: ClusterConfig) -> tuple[LaunchedInstance, ...]:
-        """Return a cluster's live instances that were launched for cases or as spares (see `LaunchedInstance.case`)."""
+        """Return a cluster's live instances that Faultbridge launched for cases or for the spare pool."""
 
     def launch(self, launch_request: LaunchRequest) -> CallResult:
         """Launch an instance tagged with its case. A repeated call with the same token is harmless.
@@ -239,10 +239,10 @@ class Restart:
 
 
 class Restarter(Protocol):
-    """Resets the GPUs of an instance or reboots it; the token of an attempt's intent starts at most one restart."""
+    """Resets the GPUs of an instance or reboots it. The token of an intent starts at most one restart."""
 
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
         """Start a restart. Returns NOT_FOUND if the instance cannot be reached."""
 
     def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
-        """Return the status of the restart with this token; `done` once the instance responds again."""
+        """Return the status of the restart with this token: `done` when the instance responds again."""

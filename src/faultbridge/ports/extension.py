@@ -1,4 +1,4 @@
-"""Extension: another Python package with a function that builds an adapter, and what Faultbridge passes to it."""
+"""Extension: the data that Faultbridge passes to an adapter from another Python package."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from faultbridge.ports.table import Clock
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What Faultbridge passes to the function that builds the adapter of an extension.
+    """What Faultbridge passes to the function with which an extension builds its adapter.
 
-    The entry point of the extension names this function. The extension reads its own settings from the environment.
-    `role` is the IAM role for a cluster in another AWS account, or None for a cluster in the account of the stack.
+    An extension is another Python package, whose entry point names this function. The extension reads its own settings
+    from the environment. `role` is the IAM role for a cluster in another AWS account, or None for a cluster in the
+    account of the stack.
     """
 
     clock: Clock

@@ -70,7 +70,7 @@ class RecordQueue(Protocol):
         """Delete a received message from the queue."""
 
     def release(self, pauses: Mapping[str, int]) -> None:
-        """Deliver received messages again after a pause; `pauses` maps a message's receipt handle to the seconds.
+        """Deliver received messages again after a pause; `pauses` maps receipt handles to seconds.
 
         Without this call, a message that is not deleted stays invisible for the whole visibility timeout of the queue.
         """

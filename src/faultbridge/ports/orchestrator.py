@@ -19,8 +19,8 @@ class ClusterNode:
 
     - `host_names` are the names of the current instance. A successor has other host names.
     - `aliases` are permanent names of the node. They stay when a successor replaces the instance.
-    - `keeps_name` is True if the name `node` stays too. If it is False, `node` is the host name or id of an
-      instance, which may be a former one.
+    - `keeps_name` is True if the name `node` also stays when a successor replaces the instance. If it is False, `node`
+      is the host name or id of an instance, which may be a former one.
     - `case` is the id of the node's live case, or None.
     """
 
@@ -58,8 +58,8 @@ class ClusterNode:
 class Orchestrator(Protocol):
     """Cordons and drains the nodes of a cluster.
 
-    If the orchestrator does not have the node (yet), cordon and uncordon return `NOT_FOUND`. Drain then succeeds,
-    because nothing runs there.
+    For a node that the orchestrator does not have, cordon and uncordon return `NOT_FOUND`. Drain succeeds, because no
+    work runs there.
     """
 
     @property
@@ -73,7 +73,7 @@ class Orchestrator(Protocol):
         """Allow work on the node again. A repeated call is harmless."""
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Start to evict the work of a node, without waiting; the result is ok only if no work runs on the node.
+        """Start to evict the work of a node, without waiting; the result is ok only if no work runs there.
 
         While work runs, the result is TIMEOUT, and the caller repeats the call. No eviction starts after the deadline.
         """

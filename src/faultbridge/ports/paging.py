@@ -58,4 +58,4 @@ class Pager(Protocol):
     """Sends pages (alerts) to operators."""
 
     def send(self, page: PageMessage) -> str:
-        """Send a page and return the message id that the paging service gave it."""
+        """Send a page and return the id of the sent message."""

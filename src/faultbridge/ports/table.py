@@ -56,7 +56,7 @@ class Table(Protocol):
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page of a partition in sort-key order.
+        """Return one page of a partition in the order of the sort key; `newest_first` reverses the order.
 
         A read of the table is consistent; a read of an index is eventually consistent. `prefix`, `after` (exclusive)
         and `up_to` (inclusive) together limit the sort key. `start` is the `next` of an earlier page. A page without

@@ -6,13 +6,13 @@ This package reads no table and writes no HTML. Read in this order:
 - `entry_rows`: one timeline entry as a row, with its JSON and its position in the hash chain
 - `lanes`: bars on a common time axis (swim lanes, Gantt), and the ticks of the axis
 - `history`: bars from the entries of a node or a case
-- `areas`: the number of nodes by status over time, and the growth of an incident
+- `areas`: the nodes of a cluster by status over time, and the affected nodes of an incident over time
 - `grid`: the nodes of a cluster by group and failure domain, and the share of GPUs in service
 - `wording`: names in recorded data as words for readers
-- `breakers`: when an open circuit breaker closes, or what closes it
+- `breakers`: what closes an open circuit breaker, and when
 - `cases`: the page of a case, with its questions and answers, phases, attempts and waits
-- `job_rows`: jobs in a list and as lanes, and `job_advice`: the questions of a job
-- `node_answers`: the questions of a node
+- `job_rows`: jobs in a list and as lanes
+- `job_advice`, `node_answers`: the questions and answers about a job, and about a node
 - `node_page`, `cluster_page`, `fleet_page`, `incident_page`, `job_page`: one page each
 - `downloads`: the entries of a page as CSV
 

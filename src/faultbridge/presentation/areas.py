@@ -1,4 +1,4 @@
-"""Areas: stacked area charts of the nodes of a cluster by status, and of the nodes of an incident."""
+"""Areas: stacked area charts of a cluster's nodes by status, and of an incident's affected nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Breakers: the limit of a circuit breaker, and when or by what an open breaker closes, as sentences."""
+"""Breakers: the limit of a circuit breaker, and sentences about what closes an open breaker and when."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def breaker_limit(breaker: Document, policy: Policy | None) -> BreakerLimit | No
 def breaker_end(breaker: Document, limit: BreakerLimit | None, now: datetime) -> tuple[str, str]:
     """Return two texts about an open or half-open breaker: what ends this state, and what follows.
 
-    The first text of an open breaker contains the earliest time at which its state can end, if the limit is given.
+    With `limit`, the first text about an open breaker states for how long no further node may fail. It also states the
+    earliest time at which the open state can end, if this time is after `now`. A breaker that `stays_open` has no such
+    time.
     """
     trial = f"{limit.trial} repair{'s' if limit.trial > 1 else ''}" if limit else "a few repairs"
     if breaker["state"] == "half_open":

@@ -146,7 +146,7 @@ def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
 
 
 def in_order(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Return the number of nodes by status, sorted in the order of display: in service first."""
+    """Return pairs of node status and number of nodes, in the order of display: in service first."""
     order = list(NODE)
     return tuple(sorted(counts.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order)))
 

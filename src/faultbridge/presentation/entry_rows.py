@@ -81,7 +81,8 @@ def _row(entry: Document) -> EntryRow:
 def tone_of(entry: Document) -> Tone:
     """Return the tone of an entry, from its new status, its severity or the outcome of its repair step.
 
-    An entry that has none of these has the tone OFF (no longer relevant).
+    A cleared fault has the tone GOOD. An entry without a status, severity and outcome has the tone OFF (no longer
+    relevant).
     """
     kind, data = str(entry["metadata"]["event_type"]), entry.get("data") or {}
     if kind == "Node Fault Cleared":

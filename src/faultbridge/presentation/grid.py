@@ -1,6 +1,6 @@
 """Grid: the nodes of a cluster by group and failure domain.
 
-A large cluster lists only the nodes that are not healthy.
+For a cluster of more than 1,000 nodes, only the nodes that are not healthy are listed. The others are counted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ class NodeGroup:
 
 
 def node_groups(nodes: Sequence[GridNode]) -> tuple[NodeGroup, ...]:
-    """Return the nodes of a cluster by group and failure domain, all in the order of their names."""
+    """Return the nodes of a cluster by group and failure domain.
+
+    The groups, the domains and the nodes are in the order of their names.
+    """
     members: dict[tuple[str, str], list[GridNode]] = defaultdict(list)
     for node in nodes:
         members[node.group or "no group", node.domain or ""].append(node)

@@ -22,7 +22,8 @@ DETECTED, UPDATED, CLEARED = "Node Fault Detected", "Node Fault Updated", "Node 
 class Span:
     """The span of time that a page shows.
 
-    `running` is True if the span reaches the present. A bar of something that has not ended is then marked as running.
+    `running` is True if the span reaches the present. The bar of a status or condition that has not ended is then
+    marked as running.
     """
 
     start: datetime
@@ -36,7 +37,7 @@ def of_type(entries: Iterable[Document], *kinds: str) -> tuple[Document, ...]:
 
 
 def status_lane(name: str, entries: Iterable[Document], kind: str, tones: Mapping[str, Tone], span: Span) -> Lane:
-    """Return a lane with one bar for each status, from the entries of the type `kind`, which change the status.
+    """Return a lane with one bar for each status; entries of the type `kind` record the changes of status.
 
     Each bar ends at the next change, and the last bar at the end of the span. If a case was resolved or expired, the
     bar of this final status has no length.
@@ -65,16 +66,17 @@ def status_lane(name: str, entries: Iterable[Document], kind: str, tones: Mappin
 
 
 def _first_bar(changes: Sequence[Document], tones: Mapping[str, Tone], span: Span) -> Iterator[Bar]:
-    """Yield a bar for the status before the first change, if there was one."""
+    """Yield a bar for the status before the first change, if the change records an earlier status."""
     if changes and changes[0]["data"].get("from"):
         before = mark(changes[0]["data"]["from"], tones)
         yield Bar(span.start, max(occurred_at(changes[0]), span.start), before.text, before.tone)
 
 
 def condition_lanes(entries: Iterable[Document], active: Iterable[Document], span: Span) -> tuple[Lane, ...]:
-    """Return one lane for each condition, from its detection until it is cleared, with its reporters.
+    """Return one lane for each condition, with a bar from its detection until it is cleared.
 
-    `active` are the node's conditions now. They add lanes for conditions that began before the first entry.
+    Each bar shows the reporters of the condition. `active` are the node's conditions now. They add lanes for conditions
+    that began before the first entry.
     """
     open_bars: dict[str, tuple[datetime, Mapping[str, Any], str]] = {}
     for condition in active:
@@ -118,8 +120,8 @@ def _since(data: Mapping[str, Any], entry: Document) -> datetime:
 def attempt_lanes(entries: Iterable[Document]) -> tuple[Lane, ...]:
     """Return one lane for each attempt number, with one bar for each repair step.
 
-    A bar begins at the end of the previous step and ends with the outcome of its step. Attempts of different cases with
-    the same number share a lane.
+    The first bar begins at the start of the attempt, and each other bar at the end of the previous step. A bar ends
+    with the outcome of its step. Attempts of different cases with the same number share a lane.
     """
     admitted = {
         (change["metadata"]["case_id"], change["data"].get("attempt")): occurred_at(change)

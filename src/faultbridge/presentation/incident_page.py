@@ -1,4 +1,7 @@
-"""Incident page: the shared cause, the nodes of the failure domain, the growth, and the waiting cases."""
+"""Incident page: the shared cause, the nodes of the failure domain, and the cases that wait.
+
+A chart shows the number of affected nodes over time.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _ACTION = {
 
 @dataclass(frozen=True, slots=True)
 class DomainNode:
-    """A node of the failure domain, whether the incident affects it, and its case that waits, if any."""
+    """A node of the failure domain: whether the incident affects it, and its case that waits, if any."""
 
     node: str
     affected: bool

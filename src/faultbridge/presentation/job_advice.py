@@ -1,6 +1,6 @@
 """Job advice: the questions of an operator about a job, with their answers.
 
-They are what happened to the job, why it ended, whether it may restart, and what to do.
+The questions are: what happened to the job, why it ended, whether it may restart, and what to do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from faultbridge.presentation.entry_rows import Document
 
 
 class NodeFault(Protocol):
-    """A fault of a node that affected a job."""
+    """A fault that affected a job, with the node that has the fault."""
 
     @property
     def node(self) -> str:

@@ -23,7 +23,7 @@ MAX_NODES = 400
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A fault of a node that affected the job, and the case that was opened for it."""
+    """A fault that affected the job: its time, its node, its reason, and its case, if there is one."""
 
     at: datetime
     node: str
@@ -46,7 +46,7 @@ class EvidenceRow:
 
 @dataclass(frozen=True, slots=True)
 class JobNode:
-    """A node of the job, whether a fault of the node affected the job, and its ranks if they are known.
+    """A node of the job: whether a fault of the node affected the job, and its ranks, if they are known.
 
     `ranks` is a text such as `0-7`.
     """

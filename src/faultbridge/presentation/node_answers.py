@@ -1,7 +1,7 @@
 """Node answers: the questions of an operator about a node, with their answers.
 
-They are what happened to the node, why it is not repaired, what happens now, and what to do. The first sentence of each
-answer can be read alone.
+The questions are: what happened to the node, why it is not repaired, what happens now, and what to do. The first
+sentence of each answer can be read alone.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _what_happened(node: Document) -> Iterator[str]:
 
 
 def _last_case(last: CaseFacts | None) -> str:
-    """Return a sentence about how the last case of a node ended."""
+    """Return a sentence about how the last case of a node ended, or that no case is recorded."""
     if last is None:
         return "No case of this node is recorded."
     case = last.case

@@ -1,4 +1,4 @@
-"""Aliases: the names that lead from a record to a node, and how they change with its instance.
+"""Aliases: the names that lead from a record to a node, and how they change with the node's instance.
 
 An open alias leads to a node, but does not prove which instance backs that node now. A closed alias belongs to a past
 instance, so a late record under that name is never applied to the current instance.
@@ -23,7 +23,7 @@ MAX_NAMES = 20
 
 
 def aliases_of(key: NodeKey, node_names: Iterable[str], instance_id: str | None) -> tuple[Alias, ...]:
-    """Return the aliases of a node: names, unique in their cluster, and instance ids, unique everywhere."""
+    """Return the aliases of a node: its names, unique in their cluster, and its instance id, if any."""
     named = [Alias("name", f"{key.cluster}/{name}") for name in node_names]
     instances = [Alias("instance", instance_id)] if instance_id else []
     return tuple(dict.fromkeys([*named, *instances]))
@@ -47,7 +47,7 @@ def new_alias_writes(table: Table, rows: Iterable[tuple[Alias, AliasRow]], now: 
 
 @dataclass(frozen=True, slots=True)
 class AliasChange:
-    """The aliases that a node gains and loses when its instance changes or gets another name.
+    """The aliases that a node gains and loses when its instance changes or the instance gets another name.
 
     `added` are the names that the instance has now, `removed` the names that the node's instance had before the change.
     A name in both stays open. `former` is the id of the former instance, or None if the instance stays the same.
@@ -62,14 +62,14 @@ class AliasChange:
 
     @property
     def opened(self) -> tuple[Alias, ...]:
-        """Return all aliases that lead to the node after the change, also those that it had before."""
+        """Return the aliases of the instance after the change: its id and its names, new ones and kept ones."""
         return (Alias("instance", self.instance_id), *self._named(self.added))
 
     @property
     def closed(self) -> tuple[Alias, ...]:
         """Return the aliases that the change closes.
 
-        They are the former instance's id, and its names that are not added again.
+        They are the id of the former instance, if there is one, and the names in `removed` that are not in `added`.
         """
         named = self._named(name for name in self.removed if name not in self.added)
         return (*([Alias("instance", self.former)] if self.former else []), *named)
@@ -85,7 +85,7 @@ def usable_names(instance_names: Iterable[str], node: str) -> tuple[str, ...]:
 
 
 def alias_writes(table: Table, change: AliasChange, now: datetime) -> Iterator[Put]:
-    """Yield the writes of an alias change. A name of another node's current instance stays with that node.
+    """Yield the writes of an alias change. A name that belongs to another node stays with that node.
 
     An instance that backs another node raises Rejected `alias_taken`.
     """
@@ -102,7 +102,10 @@ def alias_writes(table: Table, change: AliasChange, now: datetime) -> Iterator[P
 def _opening_writes(
     change: AliasChange, found: Mapping[Key, Item], owners: Mapping[NodeKey, NodeState], now: datetime
 ) -> Iterator[Put]:
-    """Yield the writes that make new aliases lead to their node."""
+    """Yield the writes that make the new aliases of an instance lead to its node.
+
+    A name that belongs to another node is skipped. An instance that backs another node raises Rejected `alias_taken`.
+    """
     row = AliasRow(change.key, change.instance_id, change.since)
     for alias in change.opened:
         stored = found.get(keys.alias(*alias))
@@ -120,7 +123,7 @@ def _opening_writes(
 
 
 def _other_owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapping[NodeKey, NodeState]:
-    """Read the states of the other nodes to which one of these aliases still leads."""
+    """Return the states of the other nodes to which one of the stored aliases still leads."""
     rows = [items.read_alias(stored) for stored in found.values()]
     others = {row.key for row in rows if row.key != key and row.valid_to is None}
     state_keys = {keys.node_state(other): other for other in others}
@@ -131,8 +134,8 @@ def _other_owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapp
 def _may_take(row: AliasRow, key: NodeKey, owners: Mapping[NodeKey, NodeState]) -> bool:
     """Return whether the node `key` may take the alias that is stored in `row`.
 
-    It may if the alias already leads to this node, if the alias is closed, or if the alias belongs to an instance that
-    no longer backs the other node.
+    The result is True if the alias already leads to this node, if the alias is closed, or if the alias belongs to an
+    instance that no longer backs the other node.
     """
     if row.key == key or row.valid_to is not None:
         return True
@@ -141,5 +144,8 @@ def _may_take(row: AliasRow, key: NodeKey, owners: Mapping[NodeKey, NodeState]) 
 
 
 def _unchanged(stored: Item | None) -> Condition:
-    """Return the condition for a write of an alias: the stored item is still `stored`, or still absent if None."""
+    """Return the condition for a write of an alias: the stored item did not change since it was read.
+
+    `stored` is the item as it was read, or None if there was no item.
+    """
     return Absent() if stored is None else Equals("valid_from", str(stored["valid_from"]))

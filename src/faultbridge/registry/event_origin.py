@@ -1,4 +1,4 @@
-"""Event origin: which cluster of which account a provider's event is about."""
+"""Event origin: the AWS account and the cluster that a provider's event is about."""
 
 from __future__ import annotations
 

@@ -13,9 +13,10 @@ from faultbridge.pipeline.decide.phase_durations import gpu_time_lost
 
 @dataclass(frozen=True, slots=True)
 class GpuFigure:
-    """The number of GPUs of a cluster, of GPUs in service, and the GPU milliseconds that repairs cost.
+    """The number of GPUs of a cluster and of its GPUs in service, and the GPU time that repairs cost.
 
-    `unknown_nodes` counts the nodes whose number of GPUs is unknown. These nodes are not part of the other numbers.
+    `lost_ms` is this time, in milliseconds of one GPU. `unknown_nodes` counts the nodes whose number of GPUs is
+    unknown. These nodes are not part of the other numbers.
     """
 
     gpus: int
@@ -25,7 +26,7 @@ class GpuFigure:
 
     @property
     def percent(self) -> float | None:
-        """Return the share of GPUs in service in percent, or None if the cluster has no GPUs."""
+        """Return the share of GPUs in service in percent, or None if no GPUs are known."""
         return round(100 * self.in_service / self.gpus, 2) if self.gpus else None
 
 

@@ -1,4 +1,4 @@
-"""GPUs of nodes: the devices of nodes whose instance has not changed since a time."""
+"""GPUs of nodes: the devices of nodes that kept their instance and boot since a time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from faultbridge.ledger.append import Append
 
 
 def gpus_of(append: Append, cluster: str, nodes: Iterable[str], until: datetime) -> Mapping[str, tuple[Component, ...]]:
-    """Return the devices, such as GPUs, of each node whose instance has not changed since `until`.
+    """Return the devices, such as GPUs, of each node that kept its instance and boot since `until`.
 
-    Other nodes are not included, because the devices of their former instance are no longer recorded.
+    Other nodes are not included, because their recorded devices may not be those of that time.
     """
     wanted = [NodeKey(cluster, node) for node in sorted(set(nodes))]
     return {

@@ -62,10 +62,10 @@ def _known_group(cluster: str, group: str) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group: the roster rows of its nodes, its members, and its unassigned members in service.
+    """One group of a provider: the roster rows of its nodes, and its members (instances).
 
-    The roster has one row per node. `known_since` is when an inventory sync first read the group, or None if this sync
-    is the first one.
+    The roster has one row per node. `unassigned` are the serving members without a node. `known_since` is when an
+    inventory sync first read the group, or None if this sync is the first one.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Group:
 
     @property
     def missing(self) -> list[Item]:
-        """Return the roster rows of nodes without an instance or with an instance that is not serving."""
+        """Return the roster rows of nodes without an instance that serves in the group."""
         serving = {one for one, member in self.members.items() if member.serving}
         return [row for row in self.rows if row.get("instance") not in serving]
 

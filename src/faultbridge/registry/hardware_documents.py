@@ -9,9 +9,9 @@ from faultbridge.registry.documents import Document
 
 
 def offender_document(offender: Offender) -> Document:
-    """Return a repeat offender as JSON: a GPU card and a slot of a host in which faults occurred repeatedly.
+    """Return a repeat offender as JSON: a GPU card that had repeated faults in one slot of a host.
 
-    `favors` states which of both, the card or the slot, is the likely cause of these faults.
+    `favors` is the more likely cause of the faults, `card` or `slot`, or `undetermined`.
     """
     return {
         "device": offender.name,

@@ -67,7 +67,7 @@ class Inventory(Protocol):
         ...
 
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
-        """Return the provider's conditions of the cluster and the state of each existing group."""
+        """Return the conditions that the provider reports for the cluster, and the state of existing groups."""
         ...
 
 
@@ -91,7 +91,7 @@ class SyncResult:
     - `added`: names of new nodes.
     - `replaced_externally`: names of nodes that got an instance that another controller launched.
     - `updated`: names of nodes with new metadata.
-    - `gone`: names of nodes without a serving instance.
+    - `gone`: names of nodes whose instance does not serve.
     - `retired`: names of nodes that were replaced by other nodes in an update of their group.
     - `waiting`: ids of instances that stay reserved for repairs.
     - `refused`: the reason why an instance was not registered, by instance id.
@@ -111,7 +111,7 @@ class SyncResult:
 
     @property
     def unchanged(self) -> bool:
-        """Return whether the sync found no change and no error."""
+        """Return whether the sync found no change and no error. Waiting instances do not count."""
         changes = (
             self.added,
             self.replaced_externally,

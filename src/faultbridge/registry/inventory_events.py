@@ -35,8 +35,8 @@ ReadFailure = Callable[[Mapping[str, Any]], ProviderCondition | None]
 class InventoryEventHandler:
     """Starts inventory syncs after a batch of provider events.
 
-    Each cluster gets one sync if an event names one of its groups, or an instance of one of its nodes. `read_failure`
-    returns the failed launch that an event reports, or None.
+    After a batch, a cluster gets one sync if events name one of its groups, or an instance of one of its nodes.
+    `read_failure` returns the failed launch that an event reports, or None.
     """
 
     table: Table
@@ -61,9 +61,9 @@ class InventoryEventHandler:
         return tuple(result for result in synced if result is not None)
 
     def _groups_of_nodes(self, instances: Iterable[str]) -> Iterator[tuple[NodeKey, str]]:
-        """Yield the node that each of these instances backs, together with the group of the node.
+        """Yield each node that one of these instances backs or recently backed, with the group of the node.
 
-        Instances that back no registered node, and nodes without a group, are not included.
+        Instances without a registered node, and nodes without a group, are not included.
         """
         aliases = {keys.alias(*Alias("instance", one)) for one in instances}
         found = self.table.get_many(aliases) if aliases else {}
@@ -80,13 +80,14 @@ class InventoryEventHandler:
         groups: Mapping[str, Iterable[EventOrigin] | None],
         failures: Iterable[tuple[EventOrigin, ProviderCondition]],
     ) -> SyncResult | None:
-        """Synchronize those groups of a cluster that the events may be about; return None if there are none.
+        """Synchronize those groups of a cluster that the events may be about.
 
         `groups` maps a group name to the origins of the events that name it. It maps the name to None if an event names
         an instance of the group, because that event is certainly about this cluster's group. `failures` are the failed
         launches that events report, with the origins of these events.
 
-        Nothing is synchronized if the provider has no inventory, or if the cluster was erased in the meantime.
+        Returns None if there are no such groups, or if the cluster was erased in the meantime. If the provider has no
+        inventory, nothing is synchronized and the result is empty.
         """
         try:
             config = self.sync.registration.cluster(cluster)

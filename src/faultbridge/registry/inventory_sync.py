@@ -4,7 +4,7 @@ For each group of a cluster, a sync
 
 1. reads the group's members and the cluster's roster,
 2. attaches instances that another controller launched to the nodes whose instance is gone,
-3. registers every other new instance as a node, which is verified before it serves,
+3. registers every other new instance as a node,
 4. takes out of service each node whose instance is gone without a successor, or retires the node if an update of its
    group put a new node in its place,
 5. updates names, failure domains and opt-outs of unchanged nodes,
@@ -12,8 +12,9 @@ For each group of a cluster, a sync
 
 Before that, `provider_check` records what the provider reports about the cluster.
 
-A sync does not change a node while a repair controls it. An instance that was launched before its group was first read
-may already run jobs: it is registered as serving.
+A sync does not change the instance or status of a node while a repair controls the node. In a cluster that acts, a new
+node is verified before it serves, unless it is excluded from repair. An instance that was launched before its group was
+first read may already run jobs: it is registered as serving.
 """
 
 from __future__ import annotations
@@ -104,8 +105,8 @@ class SyncInventory:
     def _source(self, config: ClusterConfig, result: SyncResult) -> Iterator[None]:
         """Run a block of code that reads a source.
 
-        If the source cannot be read, record the error and continue after the block, so that the other clusters are
-        synchronized.
+        If the source cannot be read, store the error in `result` and continue after the block, so that the other
+        clusters are synchronized.
         """
         try:
             yield
@@ -129,7 +130,7 @@ class SyncInventory:
     def _groups(
         self, config: ClusterConfig, rows: Mapping[str, Sequence[Item]], only: Collection[str] | None
     ) -> list[Group]:
-        """Read the members of the groups in the roster, or only of the groups in `only`."""
+        """Return the groups in the roster with their members; if `only` is given, only the groups in `only`."""
         assigned = {str(row.get("instance")) for of_group in rows.values() for row in of_group}
         names = {group for group in rows if group and (only is None or group in only)}
         known_since = KnownGroups(self.table, self.registration.clock).known_since(config.cluster, names)
@@ -147,9 +148,9 @@ class SyncInventory:
         listed: Mapping[str, Instance],
         result: SyncResult,
     ) -> None:
-        """Attach unassigned instances to nodes without an instance; register the rest as new nodes.
+        """Attach unassigned instances to nodes without an instance, or register them as new nodes.
 
-        A node whose instance no longer serves becomes vacant.
+        A node whose instance is gone, and that gets no other instance, is taken out of service.
         """
         missing = group.missing
         gone = sorted(str(row["node"]) for row in missing if row.get("instance"))
@@ -178,7 +179,7 @@ class SyncInventory:
         instances: Mapping[str, Instance],
         result: SyncResult,
     ) -> None:
-        """Attach instances to nodes as a pairing assigns them; register the other instances as new nodes."""
+        """Attach the instances that `pairing` assigns to nodes; register its added instances as new nodes."""
         for node, instance_id in pairing.assigned:
             try:
                 if self.replacement_detection.attach_replacement(config, node, instances[instance_id]):

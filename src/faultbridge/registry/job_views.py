@@ -30,9 +30,9 @@ class FollowedJobs:
 
 @dataclass(frozen=True, slots=True)
 class JobViews:
-    """Reads followed jobs: those that run, or that ended and may still be reported as resumable.
+    """Reads jobs from the table; its lists contain only followed jobs.
 
-    It writes nothing.
+    A followed job runs, or ended and may still be reported as resumable.
     """
 
     table: Table

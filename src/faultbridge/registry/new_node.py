@@ -22,8 +22,8 @@ MAX_ALIASES = 20
 class NewNode:
     """A node to register, with or without an instance that backs it.
 
-    `aliases` are permanent names of the node. `host_names` are names of the current instance, which are dropped when it
-    is replaced. `is_described` is True if the provider has reported all failure domains of the instance.
+    `aliases` are permanent names of the node. `host_names` are names of the current instance, and are dropped when the
+    instance is replaced. `is_described` is True if the provider has reported all failure domains of the instance.
     """
 
     name: str
@@ -70,7 +70,7 @@ class NewNode:
 
 
 def validated_node(node: NewNode) -> NewNode:
-    """Return the node with duplicate aliases removed.
+    """Check the names and the instance id of a new node; return the node without duplicate aliases.
 
     Invalid names or ids, and too many aliases, raise Rejected.
     """

@@ -31,8 +31,8 @@ from faultbridge.storage.writes import Item
 class ProviderCheck:
     """Reads what the provider reports about a cluster, and records it in the state of the cluster.
 
-    Recorded are the provider's conditions, the updates of groups, the number of nodes that the cluster should have, and
-    the nodes that the provider keeps occupied.
+    It records the provider's conditions, the updates of groups, the number of nodes that the cluster should have, and
+    the nodes whose instance the provider occupies.
     """
 
     inventories: Mapping[str, Inventory]
@@ -74,7 +74,7 @@ class ProviderCheck:
     ) -> dict[str, bool]:
         """Return the nodes in service whose instance the provider itself starts, updates or tests.
 
-        The result maps the name of each of these nodes to True if the node was never verified.
+        The result maps the name of each node to True if the node was never verified, else to False.
         """
         names = sorted(
             str(row["node"])
@@ -91,7 +91,7 @@ class ProviderCheck:
     def _hold_updated_groups(
         self, config: ClusterConfig, registered: Mapping[str, int], status: ProviderStatus, now: datetime
     ) -> tuple[UpdateHold, ...]:
-        """Store the update holds of the cluster's groups, in which repairs wait, and return these holds."""
+        """Store and return the update holds of the cluster's groups; a hold delays the repairs of its group."""
         if not config.update_holds and not any(group.update for group in status.groups.values()):
             return ()
         limits = self.rollup.rulebook.policy(config).limits

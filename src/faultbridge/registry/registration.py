@@ -94,9 +94,10 @@ class Registration:
         return cluster_config(self.table, cluster)
 
     def set_cluster(self, cluster: str, changes: Mapping[str, Any]) -> ClusterConfig:
-        """Change fields of a cluster's configuration; a field not in SETTABLE raises Rejected `not_settable`.
+        """Change fields of a cluster's configuration, and return the new configuration.
 
-        Raises Conflict if another process changed the configuration meanwhile.
+        A field that is not in SETTABLE raises Rejected `not_settable`. Raises Conflict if another process changed the
+        configuration meanwhile.
         """
         for name in changes:
             if name not in SETTABLE:
@@ -151,12 +152,13 @@ class Registration:
     ) -> NodeState:
         """Register a node.
 
-        A node without an instance gets the status provisioning. A node with an instance is marked as never verified and
-        is healthy. With `verify`, it is validating instead, and a case verifies the instance before the node serves.
+        A node without an instance gets the status provisioning. A node with an instance gets the status healthy and is
+        marked as never verified. With `verify`, it gets the status validating instead, and a case verifies the instance
+        before the node serves.
 
         A second registration of the same node and instance adds a missing group, instance type or domain, and changes
-        nothing else. If another instance backs the node, Rejected `node_exists` is raised. If a name leads to another
-        node, Rejected `alias_taken` is raised.
+        nothing else. If another instance backs the node, Rejected `node_exists` is raised. If the node is retired,
+        Rejected `node_retired` is raised. If a name leads to another node, Rejected `alias_taken` is raised.
         """
         config = self.cluster(cluster)
         node = validated_node(node)
@@ -174,7 +176,7 @@ class Registration:
         return self.append(key, revise, actor=actor).state
 
     def add_nodes(self, cluster: str, nodes: Iterable[NewNode]) -> Iterator[NodeState | Rejected]:
-        """Register nodes one after the other; yield the rejection of a refused node and continue."""
+        """Register nodes one after the other; yield the state of each node, or the rejection of the node."""
         self.cluster(cluster)
         for node in nodes:
             try:

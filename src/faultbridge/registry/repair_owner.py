@@ -38,7 +38,10 @@ def check_repair_owner(
 
 
 def owner_conflict(config: ClusterConfig, setting: RepairSetting | None) -> ProviderCondition | None:
-    """Return the conflict between a registration's repair owner and the provider's own setting, or None."""
+    """Return the conflict between a registration's repair owner and the provider's own setting.
+
+    The result is None if there is no conflict, if the setting is unknown, or if the cluster only observes.
+    """
     if setting is None or not _names_owner(config):
         return None
     if setting.repairs and config.repair_owner is RepairOwner.FAULTBRIDGE:

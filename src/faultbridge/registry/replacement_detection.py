@@ -75,8 +75,9 @@ class ReplacementDetection:
     def vacate(self, config: ClusterConfig, node: str, instance_id: str) -> bool:
         """Take a node out of service because its instance is gone and Faultbridge did not release it.
 
-        Returns False, without a change, if another instance backs the node, if another run has retired the node, or if
-        a live case controls the node. A case that only waits for the provider's repair does not control it.
+        Returns True if the node then has the status provisioning. The node is not changed if another instance backs it,
+        if it is retired, or if a live case controls it. A case that only waits for the provider's repair does not
+        control the node.
         """
         reason = f"{EXTERNAL}: {instance_id} is gone"
 
@@ -99,7 +100,7 @@ class ReplacementDetection:
     def attach_replacement(self, config: ClusterConfig, node: str, instance: Instance) -> bool:
         """Attach an instance, launched by another controller, to the node whose instance it replaces.
 
-        Returns False, without a change, if a repair controls the node.
+        Returns False, without a change, if the node is retired or a repair controls it.
         """
         rules, key = self.rulebook.rules(config), NodeKey(config.cluster, node)
 
@@ -154,10 +155,10 @@ def _with_instance(state: NodeState, instance: Instance, now: datetime) -> NodeS
 
 
 def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: Rules, now: datetime) -> Transition:
-    """End the conditions of the former instance, and require a verification of the new instance.
+    """Return the transition of a node that got another instance; it ends the former instance's conditions.
 
-    In a cluster in which faults open no repair cases (`opens_cases`), a node that serves keeps its status and needs no
-    verification.
+    The transition requires a verification of the new instance. In a cluster in which faults open no cases
+    (`opens_cases`), a node that serves keeps its status and needs no verification.
     """
     reason = f"{EXTERNAL}: {former or 'no instance'} was replaced by another controller"
     ended = end_scopes(replaced, Scope, at=now, reason=reason)
@@ -219,7 +220,7 @@ def _apply_opt_out(state: NodeState, instance: Instance, now: datetime) -> tuple
 
 
 def _alias_change(state: NodeState, instance: Instance, since: datetime, former: str | None) -> AliasChange:
-    """Return the alias changes when an instance starts to back the node or gets another name.
+    """Return the alias changes when an instance starts to back the node, or when its names change.
 
     The new aliases are valid from `since`. `former` is the id of the former instance, or None if the instance stays.
     """

@@ -87,8 +87,8 @@ class Retirement:
         """Yield the writes that record in the registry that a node is retired.
 
         They mark the roster row as retired, delete the aliases, and reduce the number of nodes that the cluster
-        expects. The row is kept, because the archive, `verify` and `erase` find the timeline of the node by it. With
-        `keeps_instance`, the row also keeps the instance id, so that a sync does not register the instance again.
+        expects. The row is kept, because the archive, `verify` and `erase` find the timeline of the node through it.
+        With `keeps_instance`, the row also keeps the instance id, so that a sync does not register the instance again.
         """
         yield retired_row(keys.roster(state.key.cluster, state.shard, state.key.node), keeps_instance=keeps_instance)
         instance = state.incarnation.instance_id if state.incarnation else None
@@ -104,7 +104,11 @@ class Retirement:
 
 
 def _retired(state: NodeState, rules: Rules, note: Draft, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Return the state of the retired node: all conditions ended, the live case resolved."""
+    """Return the state of a retired node and the entries about it.
+
+    All conditions have ended and the live case is resolved. A repair that has passed its intent raises Rejected
+    `past_intent`.
+    """
     case = state.live_case
     if case is not None and case.attempt is not None and case.attempt.intent is not None:
         text = f"the repair of {case.id} has passed its intent and only continues forward; wait until the case closes"
@@ -127,12 +131,11 @@ def _resolved(case: Case, now: datetime) -> Case:
 def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now: datetime) -> bool:
     """Return whether an update completed a group with other nodes, in place of its vacant nodes.
 
-    A vacant node has no serving instance. The result is True if the group has an update hold, the provider reports the
-    group as complete, enough of its members serve, and each of these has a node. A vacant node then gets no new
-    instance. While an instance has no node, the result is False, because the instance may still be attached to a vacant
-    node.
+    A vacant node has no serving instance. The result is True if all of these apply:
 
-    The hold of a running update counts until its deadline. The hold of an ended update counts as long as it is stored.
+    - The group has an update hold. While the update runs, the hold counts until its deadline.
+    - The provider reports the group as complete, and at least the desired number of its members serve.
+    - Each serving member has a node. A member without a node may still be attached to a vacant node.
     """
     reported = status.groups.get(group.name)
     holds = (one for one in config.update_holds if one.group == group.name)

@@ -48,7 +48,7 @@ def _text(value: Value) -> str | None:
 def new_row(state: NodeState, now: datetime, *, described: bool) -> Put:
     """Return the write of a new node's roster row.
 
-    `described` is True if the metadata of its instance is complete.
+    `described` is True if the metadata of the node's instance is complete.
     """
     instance = state.incarnation.instance_id if state.incarnation else None
     row: Item = {
@@ -89,7 +89,7 @@ def retired_row(key: Key, *, keeps_instance: bool) -> Update:
     """Return the write that marks the roster row of a retired node.
 
     With `keeps_instance`, the row keeps the id of the node's instance, so that a sync does not register the instance as
-    a new node. This is necessary until the instance has left its group. Without it, the id is removed from the row.
+    a new node. This is necessary until the instance has left its group. Without `keeps_instance`, the id is removed.
     """
     marks: dict[tuple[str, ...], Value] = {("retired",): True}
     return Update(key, set=marks if keeps_instance else {**marks, ("instance",): None})
@@ -108,10 +108,10 @@ def rows_by_group(rows: Iterable[Item]) -> dict[str, list[Item]]:
 
 
 def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:
-    """Return a row's instance with the orchestrator's names and the opt-out; None if nothing is new.
+    """Return the instance of a roster row if the orchestrator reports a new name or opt-out, else None.
 
-    The result also has the names that the row stores. Nothing is new if the row already contains the names and the
-    opt-out of `orchestrator`. If `orchestrator` is None, only an opt-out that ended is new.
+    The result has the names in the row and the names of `orchestrator`, and the opt-out of `orchestrator`. If
+    `orchestrator` is None, only the end of an opt-out is new.
     """
     stored = row.get("names")
     names = tuple(str(name) for name in stored) if isinstance(stored, list) else ()

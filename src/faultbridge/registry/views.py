@@ -29,7 +29,7 @@ from faultbridge.storage.writes import CASES, Item
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A cluster: its configuration, its status, its limits on repairs, and its spare instances."""
+    """A cluster: its configuration, its status, what limits or stops its repairs, and its spares."""
 
     config: ClusterConfig
     state: ClusterState
@@ -64,7 +64,7 @@ class PageView:
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """A cluster incident and the cases that wait for it, by node."""
+    """A cluster incident; `held` maps a node to the id of its case that waits for the incident."""
 
     incident: Incident
     held: Mapping[str, str]
@@ -103,12 +103,12 @@ class Views:
         )
 
     def nodes(self, cluster: str) -> tuple[NodeState, ...]:
-        """Return all nodes of a cluster, sorted by name."""
+        """Return all nodes of a cluster, including retired nodes, sorted by name."""
         config = self.cluster(cluster).config
         return tuple(sorted(self._states(cluster, node_names(self.table, config)), key=lambda state: state.key.node))
 
     def unhealthy(self, cluster: str) -> tuple[NodeState, ...]:
-        """Return the nodes of a cluster that are not healthy, sorted by name; no other node is read."""
+        """Return a cluster's nodes that are neither healthy nor retired, sorted by name; read no other node."""
         rows = unhealthy_rows(self.table, self.cluster(cluster).config)
         states = self._states(cluster, (str(row["node"]) for row in rows))
         return tuple(sorted(states, key=lambda state: state.key.node))
@@ -190,7 +190,7 @@ class Views:
         )
 
     def roster(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
-        """Return every node's group, failure domains and instance type, without reading node states."""
+        """Return the group, failure domains and instance type of every node, also of retired nodes."""
         return tuple(read_node(row) for row in shard_rows(self.table, config, keys.NODE_ROW))
 
     def cases_by_id(self, ids: Sequence[str]) -> tuple[CaseView, ...]:
@@ -206,14 +206,17 @@ class Views:
         return view
 
     def incidents(self, cluster: str, *, closed: bool = False) -> tuple[IncidentView, ...]:
-        """Return a cluster's open incidents, oldest first. With `closed`, closed incidents are included."""
+        """Return a cluster's incidents that are not closed, oldest first; with `closed`, return all of them."""
         config = self.cluster(cluster).config
         rows = query_all(self.table, keys.cluster_partition(cluster), prefix=stored_incidents.INCIDENT)
         found = [stored_incidents.read_incident(row) for row in rows]
         return self._with_held(config, [one for one in found if closed or one.closed_at is None])
 
     def incident(self, incident_id: str, cluster: str | None = None) -> IncidentView:
-        """Return an incident of one cluster or of any; an unknown id raises Rejected `unknown_incident`."""
+        """Return an incident of one cluster, or of any cluster if `cluster` is None.
+
+        An unknown id raises Rejected `unknown_incident`.
+        """
         clusters = [cluster] if cluster else self.cluster_names()
         for row in self.table.get_many(stored_incidents.incident_key(name, incident_id) for name in clusters).values():
             incident = stored_incidents.read_incident(row)

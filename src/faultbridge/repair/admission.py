@@ -104,7 +104,7 @@ def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> U
 
 
 def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: datetime) -> dict[str, datetime]:
-    """Return the end of the postponement of replacements for each group without EC2 capacity (dry group).
+    """Return, for each group without EC2 capacity (dry group), until when its replacements are postponed.
 
     `holding` are the cases that are being admitted and take slots. If one of them is a replacement in a dry group, its
     attempt checks the capacity again, so further replacements in this group wait for `CAPACITY_CHECK_TIME`. A group
@@ -119,7 +119,7 @@ def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime
     """Record what a queued case waits for, if that changed.
 
     If the case waits for an approval that is not requested yet, also request it from an operator. `rule` is the policy
-    rule of the case; it gives the deadline for the operator's answer.
+    rule that `refusal` names; it sets the deadline for the operator's answer.
     """
     case = state.live_case
     if case is None or not _is_queued(case, refusal.queued.case):

@@ -23,10 +23,10 @@ def append_many(
 
     `changes` maps each node to the function that computes the node's new state and entries.
 
-    - If a transaction fails, for example because one of its nodes has changed since, each of its nodes is committed
-      alone: by `alone`, or by `append` if `alone` is None.
-    - An error with one node does not stop the other nodes. The first such error is raised after all others are done.
-    - Transient is raised at once if the table is not available.
+    - If a transaction of several nodes fails, for example because one of these nodes was changed by another writer,
+      each of its nodes is committed alone: by `alone`, or by `append` if `alone` is None.
+    - An error with one node does not stop the other nodes. The first error is raised after all nodes are done.
+    - Transient is raised at once if the table is not available for the first read or for such a transaction.
     """
     drafts, errors = _draft_each(append, changes, actor)
     commit_alone = alone or (lambda node: append(node, changes[node], actor=actor))
@@ -47,9 +47,9 @@ def append_many(
 
 
 def _is_committed(append: Append, group: Sequence[NodeDraft]) -> bool:
-    """Commit the drafts of several nodes in one transaction; return False if each node must be committed alone.
+    """Commit the drafts of several nodes in one transaction; return whether this succeeded.
 
-    Raises Transient if the table is not available.
+    If not, each node must be committed alone. Raises Transient if the table is not available.
     """
     try:
         append.commit([write for draft in group for write in draft.writes])

@@ -1,4 +1,4 @@
-"""Circuit breakers and hourly budget: stop new repairs while too many nodes fail or too many repairs start."""
+"""Circuit breakers and hourly budget: stop repairs if too many nodes fail or too many repairs start."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Breakers:
         """Update breakers and budget of a cluster, and return its controls.
 
         Returns None if Faultbridge does not repair the cluster. `cause` is the id of the event that triggered the
-        update. If it is None, the cause is the last status change of an unhealthy node.
+        update. If it is None, the cause is the last status change of an unhealthy node that has a case and no incident.
         """
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.repairs:

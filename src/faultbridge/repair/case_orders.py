@@ -64,7 +64,10 @@ class OperatorOrder:
 
 @dataclass(frozen=True, slots=True)
 class CaseOrders:
-    """Accepts operator orders about cases. Raises Rejected for an order that does not fit the case."""
+    """Accepts operator orders about cases.
+
+    Each order raises Rejected `unknown_case` for an unknown case id, and `case_over` if the case has ended.
+    """
 
     table: Table
     append: Append
@@ -167,7 +170,7 @@ class CaseOrders:
 
 
 def _queue_verification(transition: Transition, case: Case, now: datetime) -> Transition:
-    """Queue a canceled case whose node is out of service, so that the node is verified and returned to service."""
+    """Queue a canceled case, so that its node, which is out of service, is verified and returned."""
     unapproved, over = drop_approval(case, now, "Approval no longer required: the case was canceled.")
     queued = replace(
         unapproved,
@@ -185,7 +188,7 @@ def _queue_verification(transition: Transition, case: Case, now: datetime) -> Tr
 
 
 def _already_answered(case: Case, attempt: int | None, action: RepairAction | None, *, granted: bool) -> bool:
-    """Return whether an operator already gave this answer to the request for `attempt`.
+    """Return whether an operator already gave the answer `granted` to the request for `attempt`.
 
     Returns False if `attempt` is None. Raises Rejected `answered` if the earlier answer was different.
     """

@@ -1,4 +1,4 @@
-"""The status of a cluster: recomputed from its unhealthy nodes and recorded in the cluster's stream.
+"""The status of a cluster: computed from its nodes and its provider, recorded in its entry stream.
 
 The version of the cluster's status is read before the index rows of unhealthy nodes, and every write of the status
 increments this version. If two writers read the rows at the same time, the later write therefore gets a conflict, and
@@ -64,7 +64,7 @@ class ClusterRollup:
     def report_provider(self, cluster: str, revise: Revise) -> ClusterState:
         """Record what the provider reports about a cluster, and return the cluster's state.
 
-        `revise` returns a given state of the cluster with the report in it. Nothing is written if the stored state
+        `revise` gets a state of the cluster, and returns it with the report. Nothing is written if the stored state
         already has the report. The cause of the entry is the last entry of the cluster, else a status change of any
         node.
         """
@@ -131,7 +131,7 @@ def _next_state(
     config: ClusterConfig,
     now: datetime,
 ) -> tuple[ClusterState, tuple[Draft, ...]]:
-    """Return the next state of a cluster and its entry; `reported` is `before` with the provider's report."""
+    """Return the next state of a cluster, and the entry of the change; no entry if nothing changed."""
     expected = max(config.expected, reported.target)
     unhealthy = Counter(NodeStatus(row["status"]) for row in rows)
     # A node that its group still lacks has no registration yet.
@@ -166,7 +166,7 @@ def _next_state(
 
 
 def _numbers(counts: Mapping[str, int], serving: int, expected: int, occupied: int) -> list[str]:
-    """List the numbers of nodes as phrases, such as `3 healthy`, for the reason of a cluster's status entry.
+    """List numbers of nodes as phrases, such as `3 healthy`, for the reason of a cluster's status entry.
 
     `counts` has the number of nodes by status. If fewer nodes are in service (`serving`) than the cluster should have
     (`expected`), the first phrase says so. `occupied` is the number of nodes in service that the provider currently

@@ -190,7 +190,7 @@ def _with_cause(draft: Draft, before: Control, cause: str | None) -> Draft:
 
     If a breaker opened, the budget was used up or a hold started, and no operator ordered this, the entry's cause is
     `cause`, the id of the triggering event. For every other change, the cause is the previous entry about the same
-    breaker, budget, pause or hold. If the cause by this rule does not exist, the other one is set.
+    breaker, budget, pause or hold. If the entry has no such cause, it gets the other of these two causes.
     """
     last = before.events.get(str(draft.subject))
     tripped = draft.data["to"] in _TRIPPED and not draft.data["operator"]

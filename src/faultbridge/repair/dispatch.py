@@ -34,7 +34,7 @@ from faultbridge.storage.projections import QUEUE, queue_row
 from faultbridge.storage.queue_rows import read_queued
 
 MAX_CONFLICTS = 3
-"""How often a case is retried after a lost race before the cases behind it get their turn."""
+"""How often the admission of one case is tried after conflicts before the next case is tried."""
 MAX_ADMITTING = timedelta(seconds=20)
 """How long one run admits cases: an orchestrator that does not respond costs seconds for each node in service."""
 
@@ -49,7 +49,7 @@ class DispatchResult:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Gives the free repair slots of a cluster to its most urgent cases; `forget` drops all cached reads."""
+    """Admits the most urgent queued cases of a cluster to repair; `forget` discards cached table reads."""
 
     table: Table
     clock: Clock
@@ -142,7 +142,7 @@ class Dispatch:
         return AdmittedBatch(admitted)
 
     def _admit_one(self, pick: QueuedCase, rules: Rules) -> AdmittedBatch:
-        """Admit one case. After a conflict with another writer, try again, so that no later case overtakes it."""
+        """Admit one case, with up to `MAX_CONFLICTS` tries if other writers change its items at the same time."""
         for _ in range(MAX_CONFLICTS):
             control, now = self._control(rules.config.cluster), truncate(self.clock.now())
             if not admit(control, rules.policy, (pick,), now, rules.config.update_holds).picks:
@@ -175,7 +175,7 @@ class Dispatch:
 
         The index row of the case names only one policy rule. The approvals, windows and dry runs of all rules that
         govern this repair action (`governing_rules`) are therefore checked here. If the result is None, the case was
-        escalated because no repair action is left, its dry run was resolved, or what it waits for was recorded.
+        escalated because no repair action is left, or its dry run was applied, or what it waits for was recorded.
         """
         choice = choose_repair_action(state, case, rules.policy)
         action = choice.repair_action

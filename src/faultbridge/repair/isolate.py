@@ -85,7 +85,7 @@ class Isolate:
         - `control` has the cluster's controls, with its circuit breakers, if the caller has just read them, else None.
 
         Breakers are checked only in a cluster that Faultbridge repairs, and only for a node in service. If a breaker in
-        `control` keeps the node in service, the result is HELD. Otherwise the breakers are read from the table and
+        `control` keeps the node in service, the result is `held`. Otherwise the breakers are read from the table and
         checked again before the node is isolated, because one may have opened since.
         """
         config = rules.config
@@ -128,7 +128,7 @@ class Isolate:
         return state.isolation_again_at is not None and self.append.clock.now() < state.isolation_again_at
 
     def _confirm_for_provider(self, state: NodeState, *, ordered: bool) -> IsolationResult:
-        """Record a node as isolated in a cluster whose provider repairs nodes and keeps jobs off them."""
+        """Quarantine a node without a cordon, because its provider repairs it and keeps jobs off it."""
         if not needs_isolation(state, ordered=ordered):
             return IsolationResult.NOTHING
         return self._confirm(state, Isolation.NOT_APPLICABLE, PROVIDER_ISOLATES, ordered=ordered)

@@ -28,7 +28,8 @@ MAX_DOUBLINGS = 8
 def record_failed_call(state: NodeState, at: datetime, answer: CallResult, limits: Limits) -> Transition:
     """Record a failed orchestrator call and schedule the next call.
 
-    If the isolation has failed for five minutes, also page an operator.
+    Once the isolation has failed for five minutes, also page an operator, but only once. Any other failure is noted in
+    the timeline at most once a day for each failure code.
     """
     failure = answer.failure.value if answer.failure else ""
     reason = answer.reason or failure

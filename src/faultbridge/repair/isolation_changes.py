@@ -40,7 +40,7 @@ def confirm_cordon(state: NodeState, at: datetime) -> Transition:
 
 
 def request_again(state: NodeState, _at: datetime) -> Transition:
-    """Return the node with its isolation requested again, because its confirmation may no longer be true."""
+    """Return the node with a confirmed isolation changed to requested, because its cordon may be gone."""
     confirmed_before = state.isolation is Isolation.CONFIRMED
     return Transition(replace(state, isolation=Isolation.REQUESTED) if confirmed_before else state)
 

@@ -25,11 +25,10 @@ def in_service(state: NodeState) -> bool:
 
 
 def needs_isolation(state: NodeState, *, ordered: bool) -> bool:
-    """Return whether a node that is still in service must be isolated for its case.
+    """Return whether a node in service must be isolated now because of its live case.
 
-    The policy isolates a node at once, or keeps it in service until its repair. In the second situation, the node is
-    isolated only when its repair starts (`ordered`). A node without an active fault needs no isolation, except if its
-    case keeps the node out of service anyway.
+    The policy isolates a node at once (`Case.isolate`), or only when its repair starts (`ordered`). If no active fault
+    needs a case, the node is isolated only if its case requires a verification anyway (`Case.keeps_out`).
     """
     case = state.live_case
     faulty = any(condition.action.opens_case for condition in state.active())

@@ -38,7 +38,7 @@ WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING, Nod
 class NodeOrders:
     """Accepts operator orders about nodes.
 
-    An order to replace or quarantine a node raises Rejected if Faultbridge does not repair in the cluster.
+    An order raises Rejected `not_acting` if Faultbridge does not act in the cluster (`ClusterConfig.acts`).
     """
 
     append: Append
@@ -62,8 +62,9 @@ class NodeOrders:
     def quarantine(self, key: NodeKey, order: OperatorOrder) -> NodeState:
         """Keep a node out of service until an operator returns or replaces it; returns the state of the node.
 
-        The order is recorded as a fault, which opens a case if the node has none. The case is then escalated. Raises
-        Rejected `in_progress` during a repair attempt, and `not_quarantinable` if the node has no instance.
+        The order is recorded as a fault, which opens a case if the node has none. The case is then escalated. If the
+        node has no case and is excluded from repairs, no case opens, and the node stays in service. Raises Rejected
+        `in_progress` during a repair attempt, and `not_quarantinable` if the node has no instance.
         """
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:
@@ -83,7 +84,7 @@ class NodeOrders:
         """Return a node to service after an operator fixed it. If it is out of service, it is verified first.
 
         Raises Rejected `not_with_a_person` if the node has no escalated case. This order is accepted even if the
-        provider, and not Faultbridge, repairs the cluster.
+        provider, and not Faultbridge, repairs the nodes of the cluster.
         """
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:
@@ -157,7 +158,7 @@ def _keep_out(transition: Transition, reason: str, now: datetime) -> Transition:
 
 
 def _requeue_escalated(transition: Transition, repair_action: RepairAction, now: datetime, reason: str) -> Transition:
-    """Queue an escalated case again. Its earlier attempts no longer count; the node stays out of service.
+    """Queue an escalated case again. Its earlier attempts do not count; a `failed` node is quarantined.
 
     An open case that only waits to see whether an incident explains its fault is queued too, because without an
     incident it would be escalated. A case in any other status does not change.
@@ -184,6 +185,6 @@ def _requeue_escalated(transition: Transition, repair_action: RepairAction, now:
 
 
 def _move_case(transition: Transition, case: Case, now: datetime, reason: str) -> Transition:
-    """Add a change of the case's status to a transition, and keep the transition's other writes and results."""
+    """Change the status of a case in a transition, and keep the transition's other writes and results."""
     moved = move_case(transition, case, now, reason)
     return replace(transition, state=moved.state, drafts=moved.drafts)

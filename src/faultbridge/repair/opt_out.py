@@ -1,4 +1,4 @@
-"""Opt-out: an operator excludes a node from repairs for a time. Its faults are still recorded."""
+"""Opt-out: orders with which an operator excludes a node from repairs. Its faults are still recorded."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class QueuedCases:
         log_admission(pick.key, pick.case, "case_escalated", reason)
 
     def resolve_dry_runs(self, rules: Rules, cases: Iterable[QueuedCase]) -> set[str]:
-        """Resolve, keep or escalate each queued case whose repair a dry run suppresses, as `apply_dry_run` decides.
+        """Resolve, keep or escalate the queued cases of a dry run, by the rules of `apply_dry_run`.
 
         Returns the ids of the cases that are no longer queued.
         """

@@ -1,4 +1,4 @@
-"""Withdraws orders to replace or quarantine a node, when an operator cancels its case or returns it to service."""
+"""Withdraws orders to replace or quarantine a node if its case is canceled or the node is returned."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from faultbridge.pipeline.fold.expire import end_orders
 
 
 def withdraw_orders(transition: Transition, rules: Rules, now: datetime) -> Transition:
-    """End the conditions that operator orders opened on a node, and add entries about this to the transition.
+    """End the conditions that operator orders opened on a node, and add their entries to the transition.
 
     A transition is the next state of a node with the entries that record it. The status of the node does not change
     here; the next sweep updates it.

@@ -96,7 +96,7 @@ def _fields_dumper(names: tuple[str, ...]) -> _Dump:
 
 
 def load(kind: type[T], value: Mapping[str, Any]) -> T:
-    """Convert an item attribute to a value; if invalid, raises KeyError, TypeError, ValueError or AttributeError."""
+    """Convert an attribute to a value; raises KeyError, TypeError, ValueError, AttributeError if invalid."""
     loaded: T = _loader(kind)(value)
     return loaded
 
@@ -184,7 +184,7 @@ def _fields_loader(kind: Any) -> _Load:
 
 
 def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
-    """Return a function that makes an absent field's value; None if the field is required or has a default."""
+    """Return a function that returns an absent field's empty value; None if it is required or has a default."""
     if is_dataclass(kind):
         field = next(field for field in fields(kind) if field.name == name)
         if field.default is not MISSING or field.default_factory is not MISSING:
@@ -198,7 +198,7 @@ def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
 
 
 def pack(value: object) -> Packed:
-    """Return a JSON object as compressed bytes; calls `compress`, or its wrapper that `wrap_packing` has set."""
+    """Return a JSON object as compressed bytes, by `compress` or the wrapper that `wrap_packing` has set."""
     return _PACKING.pack(value)
 
 

@@ -48,7 +48,7 @@ def faulty_device(cluster: str, device: str) -> Key:
 
 
 def component_of(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the component of a fault from `data`, the data of an entry; empty if the data names no component.
+    """Return the component of a fault from the `data` of an entry; empty if it names no component.
 
     The component is that of the fault that the entry reports, or else of the fault that caused the entry's case.
     """
@@ -71,7 +71,8 @@ def device_rows(draft: Draft, entry: Entry, partition: str, now: datetime) -> It
     """Yield the writes of the rows about devices that a new timeline entry requires.
 
     The entry of a detected fault adds its device to the devices with a fault. A note that lists the devices of an
-    instance adds a sighting of each device. Other entries require no rows.
+    instance adds a sighting of each device, and one row that lists them. Both kinds of entries also add a row from the
+    UUID to the serial number of each device that has both. Other entries require no rows.
     """
     component = draft.data.get("component") or {}
     device = device_id(component.get("serial"), component.get("uuid"))
@@ -94,13 +95,13 @@ def _link(component: Mapping[str, Any], now: datetime) -> Iterator[Put]:
 def linked_devices(components: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield UUID and serial number of each component that has both identifiers.
 
-    A row of the table, the device link, leads from the UUID to the serial number.
+    For each of these pairs, the table has a row (the device link) from the UUID to the serial number.
     """
     yield from ((str(one["uuid"]), str(one["serial"])) for one in components if one.get("uuid") and one.get("serial"))
 
 
 def sighting_keys(stream: str, seen: Mapping[str, Any]) -> Iterator[Key]:
-    """Yield the keys of the sighting rows to which the row `seen` leads, one for each device of an entry.
+    """Yield the keys of the sighting rows of the devices in the row `seen`.
 
     `seen` is a row that lists the devices of one entry. `stream` is the name of the entry's stream.
     """
@@ -111,7 +112,7 @@ def sighting_keys(stream: str, seen: Mapping[str, Any]) -> Iterator[Key]:
 def _seen(devices: Iterable[Mapping[str, Any]], entry: Entry, partition: str, now: datetime) -> Put:
     """Return the write of the row that lists the devices of an entry.
 
-    The row leads to the sighting rows of these devices, even after the entry itself has expired.
+    By this row, the sighting rows of these devices are found, even after the entry itself has expired.
     """
     key = keys.entry(partition, entry.epoch, entry.sequence)
     row = {
@@ -133,8 +134,8 @@ def _sighting(facts: Mapping[str, Any], seen: Mapping[str, Any], entry: Entry, p
     """Return the write of the row that records one sighting of a device.
 
     `facts` are the facts of the entry that lists the devices of an instance, and `seen` is one of these devices. The
-    row is kept longer than the entry. It therefore contains the instance id from `facts` and the PCI address from
-    `seen`.
+    row is kept longer than the entry. The row therefore contains the instance id from `facts` and the PCI address
+    from `seen`.
     """
     stream, key = entry.stream, keys.entry(partition, entry.epoch, entry.sequence)
     row = {

@@ -41,7 +41,7 @@ def finding_key(cluster: str, finding: str) -> Key:
 
 @lru_cache(maxsize=16 * PARTS)
 def baselines_key(cluster: str, part: int) -> Key:
-    """Return the table key of one of the items that contain a cluster's counter baselines."""
+    """Return the key of one of the `PARTS` items with a cluster's counter baselines. `part` starts at 0."""
     return Key(keys.cluster_partition(cluster), f"{BASELINES}{part:02d}")
 
 

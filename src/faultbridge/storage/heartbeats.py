@@ -1,10 +1,10 @@
 """Heartbeats in the table: one item for each ingest batch, and the last heartbeat of each node.
 
-- The item of a batch is written once and expires. It also has the times of those health snapshots that are not stored
-  with the state of their node. A worker that receives a snapshot with a fault reads these times to find out whether a
-  later snapshot has already arrived.
-- The sweep reads new batches, and updates the items of the last heartbeats. One such item has all nodes of one shard of
-  a cluster and is compressed, because DynamoDB charges for each item and its size.
+- The item of a batch is written once and expires. It also contains the times of those health snapshots that are not
+  stored with the state of their node. A worker that receives a snapshot with a fault reads these times to find out
+  whether a later snapshot has already arrived.
+- The sweep reads new batches and updates the last heartbeats. One compressed item contains the last heartbeats of all
+  nodes of one shard of a cluster, because DynamoDB charges for each item and its size.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def batch_put(
 ) -> Put:
     """Return the table write of one batch of heartbeats.
 
-    It stores the time at which the queue received each node's heartbeat. `snapshots` maps each node to the times of the
-    health snapshots to store with its heartbeat. They are stored as short differences from the heartbeat's time.
+    `heartbeats` maps each node to the time at which the queue received its heartbeat. `snapshots` maps each node to the
+    times of the health snapshots to store with its heartbeat, as short differences from the heartbeat's time.
     """
     content = {"heartbeats": pack({node: to_milliseconds(at) for node, at in sorted(heartbeats.items())})}
     differences = {

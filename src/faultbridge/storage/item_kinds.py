@@ -1,7 +1,7 @@
 """Item kinds: every kind of table item, and how `faultbridge verify` proves each of its attributes.
 
-A test compares this list with every item that the product stores. It fails for a new kind of item or a new attribute
-that is not listed here. `docs/reference/proof.md` is generated from this list.
+A test fails if the product stores a kind of item or an attribute that is not listed here. The page
+`docs/reference/proof.md` is generated from this list.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ ITEM_KINDS = (
 
 
 def unlisted_attributes(key: Key, names: Iterable[str]) -> list[str]:
-    """Return the attributes of an item that its kind does not list, each as `kind: attribute`."""
+    """Return each attribute that an item's kind does not list, as text; one text if the kind is unknown."""
     kind = kind_of(key)
     if kind is None:
         return [f"unknown kind of item: {key.pk} {key.sk}"]
@@ -244,5 +244,5 @@ def kind_of(key: Key) -> ItemKind | None:
 
 
 def proof_of(kind: str, attribute: str) -> Proof | None:
-    """Return how `verify` can detect a changed value of an attribute; None if it is not listed."""
+    """Return how `verify` can detect a changed value of an attribute; None for an unlisted attribute."""
     return _BY_NAME[kind].proof(attribute)

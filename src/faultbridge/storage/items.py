@@ -63,10 +63,10 @@ def upcast(item: Mapping[str, Any], steps: Mapping[int, Step] = STEPS, latest: i
 
 
 def stored_value(kind: type[T], row: Mapping[str, Any], attribute: str | None = None) -> T:
-    """Return the value that an attribute of an item stores; with None as `attribute`, the whole item is the value.
+    """Return the domain value in an attribute of an item, or in the whole item if `attribute` is None.
 
-    A packed (compressed) attribute is unpacked first. If this release cannot read the item, Misconfigured is raised,
-    which names the item.
+    A packed (compressed) attribute is unpacked first. If this release cannot read the item, Misconfigured is raised
+    with the key of the item.
     """
     current = upcast(row)
     try:
@@ -89,7 +89,7 @@ def state_item(state: NodeState, now: datetime) -> Item:
 
 
 def read_state(key: NodeKey, row: Mapping[str, Any] | None) -> NodeState:
-    """Return the node's state that an item stores; without an item, the state of an unregistered node."""
+    """Return the state of a node from its item; without an item, the state of an unregistered node."""
     return NodeState(key) if row is None else stored_value(NodeState, row, "state")
 
 
@@ -169,15 +169,15 @@ def alias_item(alias: Alias, row: AliasRow, now: datetime) -> Item:
 def ended_alias_item(alias: Alias, row: AliasRow, former: str | None, now: datetime) -> Item:
     """Return the table item of an alias that is valid until `now`.
 
-    The item keeps the id of the former instance (`former`, None if there was none), so that late records still find the
-    node. It expires after CLOSED_ALIAS_RETENTION.
+    The item contains the id of the former instance (`former`, None if there was none), so that late records are still
+    assigned to the node. The item expires after CLOSED_ALIAS_RETENTION.
     """
     expiry = {"expires_at": int((now + CLOSED_ALIAS_RETENTION).timestamp())}
     return alias_item(alias, replace(row, valid_to=now, instance_id=former), now) | expiry
 
 
 def read_alias(row: Mapping[str, Any]) -> AliasRow:
-    """Return the alias (another name of a node) that a table item stores."""
+    """Return an alias (another name of a node) from its table item."""
     return stored_value(AliasRow, row, "row")
 
 
@@ -197,7 +197,7 @@ def cluster_item(state: ClusterState, now: datetime) -> Item:
 
 
 def read_cluster(cluster: str, row: Mapping[str, Any] | None) -> ClusterState:
-    """Return the cluster state that an item stores; without an item, a state with no entries and no status."""
+    """Return the state of a cluster from its item; without an item, a state without entries and status."""
     return ClusterState(cluster) if row is None else stored_value(ClusterState, row, "state")
 
 
@@ -207,14 +207,14 @@ def spare_item(spare: Spare, now: datetime) -> Item:
 
 
 def read_spare(row: Mapping[str, Any]) -> Spare:
-    """Return the position of the spare pool that a table item stores."""
+    """Return one position of the pool of spare instances from its table item."""
     return stored_value(Spare, row, "spare")
 
 
 def control_item(control: Control, now: datetime) -> Item:
     """Return the table item of a cluster's controls: repair slots, breakers, pause and holds.
 
-    `holders` is stored as a mapping, so that an update can remove one slot.
+    `holders` (the repair slots in use) is stored even if it is empty, so that an update can add or remove one slot.
     """
     dumped = dump(control)
     attributes = dumped if isinstance(dumped, dict) else {}
@@ -222,5 +222,5 @@ def control_item(control: Control, now: datetime) -> Item:
 
 
 def read_control(cluster: str, row: Mapping[str, Any] | None) -> Control:
-    """Return the controls of a cluster that a table item stores; without an item, all slots are free."""
+    """Return the controls of a cluster from their table item; without an item, all slots are free."""
     return Control(cluster) if row is None else stored_value(Control, row)

@@ -26,9 +26,9 @@ class FollowedJob:
     """The row of a followed job.
 
     Faultbridge follows a job while it runs, may become resumable, has callbacks to deliver, or has nodes whose stored
-    job list must still be updated. `is_marked` is True if no such node is left.
+    job list must still be updated. `is_marked` is True if all these lists are updated.
 
-    The row suffices to decide whether a node's fault concerns the job, so that the job itself need not be read.
+    From the row alone, it can be decided whether a node's fault concerns the job.
     """
 
     id: str
@@ -50,18 +50,12 @@ def job_key(cluster: str, job_id: str) -> Key:
 
 
 def followed_job_key(cluster: str, job_id: str) -> Key:
-    """Return the table key of a job's row in the list of followed jobs.
-
-    `FollowedJob` states which jobs Faultbridge follows.
-    """
+    """Return the table key of a job's row in the list of followed jobs (`FollowedJob`)."""
     return Key(followed_partition(cluster), f"{FOLLOWED}{job_id}")
 
 
 def followed_partition(cluster: str) -> str:
-    """Return the partition that lists all followed jobs of a cluster: the partition of its first shard.
-
-    `FollowedJob` states which jobs Faultbridge follows.
-    """
+    """Return the partition with a cluster's followed jobs, which is the partition of its first shard."""
     return shard_partition(cluster, 0)
 
 
@@ -71,7 +65,7 @@ def job_partition(cluster: str, job_id: str) -> str:
 
 
 def job_of(partition: str) -> tuple[str, str]:
-    """Return the cluster and the job id that the name of a job's partition contains."""
+    """Return the cluster and the job id from the name of a job's partition."""
     _, cluster, job_id = partition.split("#", 2)
     return cluster, job_id
 
@@ -119,7 +113,7 @@ def read_progress(row: Mapping[str, Any]) -> Progress:
 def job_link(cluster: str, job_id: str, position: str) -> Key:
     """Return the table key of the link from a job to one of its timeline entries.
 
-    `position` is the sort key. It starts with the time of the entry, so that the links are in the order of time.
+    `position` is the sort key, which starts with the time of the entry, so that the links are in the order of time.
     """
     return Key(job_partition(cluster, job_id), position)
 
@@ -128,7 +122,7 @@ def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]
     """Return the writes that store a job and add, update or remove its row in the list of followed jobs.
 
     The writes fail if the stored version of the job is not that of `before`. With None as `before`, they fail if the
-    job is already stored. `FollowedJob` states which jobs Faultbridge follows.
+    job is already stored.
     """
     unchanged = Equals("version", before.version) if before else Absent()
     stored = Put(items.item(job_key(job.cluster, job.id), now, _attributes(job)), when=unchanged)
@@ -182,7 +176,7 @@ def _verdict(row: Mapping[str, Any]) -> JobVerdict:
 
 
 def read_followed(row: Mapping[str, Any]) -> FollowedJob:
-    """Return the job that a row of the list of followed jobs describes."""
+    """Return a followed job from its row in the list of followed jobs."""
     ended_at = from_text(row["ended_at"]) if row["ended_at"] else None
     nodes, affected, is_marked = frozenset(row["nodes"]), frozenset(row["affected"]), bool(row.get("is_marked", True))
     version = int(row["version"])

@@ -17,7 +17,7 @@ LIVE_PAGE, PAGE = "LIVE#", "PAGE#"
 
 
 def node_partition(key: NodeKey) -> str:
-    """Return the partition of a node: its state, entries and counter samples."""
+    """Return the partition that contains a node's state, entries and counter samples."""
     return f"NODE#{key.cluster}#{key.node}"
 
 
@@ -67,7 +67,7 @@ def cluster_listed(cluster: str) -> Key:
 def shard_partition(cluster: str, shard: int) -> str:
     """Return the partition of one shard of a cluster.
 
-    It stores the rows of unhealthy nodes, the node list and the repair queue of a part of the cluster's nodes.
+    The partition stores the rows of unhealthy nodes, the node list and the repair queue for the shard's nodes.
     """
     return f"CLUSTER#{cluster}#{shard}"
 
@@ -105,8 +105,8 @@ def case(case_id: str) -> Key:
 def page_notification(case_id: str, page: str) -> Key:
     """Return the key of the item about one page (an operator alert), which prevents repeated messages.
 
-    The arguments are the parts of the page's key before and after its last colon. `case_id` is the id of a case, or
-    another subject such as a cluster. The item is written before the page is sent.
+    `case_id` is the part of the page's key before the last colon: the id of a case, or another subject such as a
+    cluster. `page` is the part after the last colon. The item is written before the page is sent.
     """
     return Key(f"CASE#{case_id}", f"{PAGE}{page}")
 
@@ -142,7 +142,7 @@ def is_alias(key: Key) -> bool:
 
 
 def claim(instance_id: str) -> Key:
-    """Return the key of a claim: the record that reserves an instance as successor of only one node."""
+    """Return the key of a claim: the record that reserves an instance as the successor of one node."""
     return Key(f"INSTANCE#{instance_id}", "CLAIM")
 
 
@@ -203,7 +203,7 @@ def cases_of(cluster: str, shard: int) -> str:
 
 
 def event(event_id: str) -> str:
-    """Return the index partition that finds one entry by its event id."""
+    """Return the index partition that contains the entry with this event id."""
     return f"EVENT#{event_id}"
 
 
@@ -223,7 +223,7 @@ def device_link(uuid: str) -> Key:
 
 
 def stream_anchor(partition: str) -> Key:
-    """Return the key of the item that names the last entry of a stream in the archive's sealed days."""
+    """Return the key of the item that names the last entry of a stream that is sealed in the archive."""
     return Key(partition, "ANCHOR")
 
 

@@ -36,5 +36,5 @@ def listed_policy_item(stored: StoredPolicy) -> Item:
 
 
 def read_listed_policy(row: Mapping[str, Any]) -> StoredPolicy:
-    """Return the policy version that a row of the list of all versions describes."""
+    """Return a stored policy version from its row in the list of all versions."""
     return StoredPolicy(row["version"], from_text(row["updated_at"]), row["put_by"])

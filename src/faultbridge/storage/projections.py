@@ -1,7 +1,7 @@
 """Projections: rows derived from a node's state or from new entries, written in the same transaction.
 
-The unhealthy-node row, the requested-isolation row, the repair queue row and the case item follow the node's state.
-Index rows lead from a job or a device to the entries about it.
+The rows of unhealthy nodes, requested isolations, queued cases and held cases, and the case item follow the node's
+state. Index rows lead from a job or a device to the entries about it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WITHOUT_ROW = frozenset({None, NodeStatus.HEALTHY, NodeStatus.RETIRED})
 
 
 def projection_writes(before: NodeState, after: NodeState, now: datetime) -> tuple[Write, ...]:
-    """Return the writes that update the rows derived from a node's state, from `before` to `after` a change.
+    """Return the writes that update the rows derived from a node's state after a change of the state.
 
     If the change frees a repair slot of the cluster or changes its number of unverified nodes, one write updates the
     cluster's controls.
@@ -107,8 +107,8 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
 def _incident(state: NodeState) -> str | None:
     """Return the id of the cluster incident that explains why a node is unhealthy, or None.
 
-    While the live case waits for the incident, its id is returned. After the wait has ended, the id is returned only
-    while no active condition of the node requires a case, because the incident does not explain such a condition.
+    The id is returned while the live case waits for the incident. After the wait, it is returned only while no active
+    condition of the node requires a case, because the incident would not explain this condition.
     """
     case = state.live_case
     if case is None or case.incident is None:
@@ -117,7 +117,7 @@ def _incident(state: NodeState) -> str | None:
 
 
 def _repeated(state: NodeState) -> Item:
-    """Return `repeated: True` for the row of a node whose next repair follows a failed one, else nothing."""
+    """Return `repeated: True` if the node's waiting case had a failed attempt, else an empty mapping."""
     case = state.live_case
     waiting = case is not None and case.attempts and case.status in {CaseStatus.QUEUED, CaseStatus.ABSORBED}
     return {"repeated": True} if waiting and is_repeated(state) else {}
@@ -204,7 +204,7 @@ def priority(case: Case) -> int:
 
 
 def slot_release(before: NodeState, after: NodeState) -> list[Write]:
-    """Return the write that frees a case's repair slot; empty if the case had none before, or still has it."""
+    """Return the write that frees a case's repair slot; empty unless the change ends the case's attempt."""
     case = before.live_case
     if case is None or case.status is not CaseStatus.IN_PROGRESS:
         return []
@@ -216,7 +216,7 @@ def slot_release(before: NodeState, after: NodeState) -> list[Write]:
 
 
 def _control_writes(before: NodeState, after: NodeState) -> list[Write]:
-    """Return the write that frees a repair slot, updates the number of unverified nodes, or both; empty if neither."""
+    """Return at most one write: it frees a repair slot, updates the number of unverified nodes, or both."""
     writes, change = slot_release(before, after), _is_unverified(after) - _is_unverified(before)
     if not change:
         return writes

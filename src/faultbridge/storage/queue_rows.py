@@ -15,7 +15,7 @@ from faultbridge.domain.times import from_text
 
 
 def read_queued(config: ClusterConfig, row: Mapping[str, Any]) -> QueuedCase:
-    """Return the queued case that a row describes; its sort key contains priority and time."""
+    """Return a queued case from its row. The sort key of the row contains the priority and the time."""
     _, priority_text, since, _ = str(row["sk"]).split("#", 3)
     waiting_for, not_before = row.get("waiting_for"), row.get("not_before")
     return QueuedCase(
@@ -40,7 +40,7 @@ def read_queued(config: ClusterConfig, row: Mapping[str, Any]) -> QueuedCase:
 
 
 def domains_of(config: ClusterConfig, row: Mapping[str, Any]) -> tuple[FailureDomain, ...]:
-    """Return the failure domains of the node that a row describes, narrowest first."""
+    """Return the failure domains of a node from a row about the node, narrowest first."""
     domains = row.get("domains") or {}
     return failure_domains(config.cluster, str(row["node"]), _optional_text(row, "domain"), domains, config.domains)
 

@@ -29,8 +29,8 @@ class Reject:
 
     The body is stored in S3 at `message.pointer`.
 
-    `cluster` is the cluster in whose list the reject is stored. `unread` is True if the message itself was invalid; the
-    stored body is then the text of the message.
+    `cluster` is the cluster in whose list the reject is stored. `unread` is True if the message itself was invalid. The
+    text of the message is then stored as the body.
     """
 
     cluster: str
@@ -86,9 +86,9 @@ def counter(reject: Reject, now: datetime, *, by_sender: bool) -> Key:
 
     - Without `by_sender`, the key also contains the node and the source that the record states. The counter is in the
       partition of the record's cluster.
-    - With `by_sender`, the key contains neither. The counter is in the partition of the record's cluster if the reason
-      shows that this cluster is registered and the record is no canary. Else it is in the partition of the cluster `-`,
-      so that one counter counts all these records, whatever clusters they name.
+    - With `by_sender`, the key contains no node and no source. The counter is in the partition of the record's cluster
+      if the reason shows that this cluster is registered and the record is no canary. Otherwise, it is in the partition
+      of the cluster `-`, so that one counter counts all these records, even if they name different clusters.
     """
     message = reject.message
     is_registered = reject.reason in OF_REGISTERED and message.source != CANARY
@@ -100,7 +100,7 @@ def counter(reject: Reject, now: datetime, *, by_sender: bool) -> Key:
 
 
 def counter_label(reject: Reject) -> Mapping[Path, Value]:
-    """Return the attributes that are stored with the number of a counter, such as reason, source and expiry.
+    """Return the attributes to store with a counter's number, such as reason, source and expiry.
 
     `reject` is a record that the counter counts.
     """

@@ -1,4 +1,4 @@
-"""Classes that describe conditional writes and the indexes of the table, for DynamoDB and the fake table.
+"""Writes: classes that describe conditional writes and the indexes of the table.
 
 An item is a mapping of strings, packed values, integers, booleans, None, lists and mappings. Floats and sets are
 excluded, because DynamoDB does not return them unchanged.
@@ -74,7 +74,7 @@ Condition: TypeAlias = Absent | Present | Equals | Below | AnyOf
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write: store the complete item, in place of an existing one."""
+    """Write: store the complete item, and replace an item with the same key."""
 
     item: Item
     when: Condition | None = None
@@ -174,7 +174,7 @@ class Work(Enum):
         return {"gsi4pk": self.partition(number % len(NUMBERS)), "gsi4sk": since}
 
     def partition(self, number: int) -> str:
-        """Return the name of the index partition with a number."""
+        """Return the name of the index partition with this number, for this kind of work."""
         return f"{self.value}#{number}"
 
     def partitions(self, numbers: Iterable[int] = NUMBERS) -> Iterator[str]:

@@ -77,7 +77,8 @@ def new_session(region: str | None = None, profile: str | None = None) -> Sessio
     """Return a session with a region and a profile.
 
     If one of them is None, it comes from the environment variables or the AWS configuration file. The variable
-    AWS_REGION is used before AWS_DEFAULT_REGION, as in other SDKs of AWS; botocore itself reads only the latter.
+    AWS_REGION is used before AWS_DEFAULT_REGION, as in other SDKs of AWS; botocore itself reads only
+    AWS_DEFAULT_REGION.
     """
     session = Session(profile=profile)
     region = region or os.environ.get("AWS_REGION")
@@ -95,17 +96,17 @@ class _ModelLoader(Loader):
 
     @instance_cache
     def list_available_services(self, _type: str) -> list[str]:
-        """Return the names of all services, from the names of their folders.
+        """Return the names of all services, and of the other files in the model folders.
 
-        botocore's own loader omits a service whose folder has no file of the type `_type`. Here the service is
-        included, and an error is raised only when botocore reads the missing file.
+        Each service has a folder of its own. botocore's own loader omits a service whose folder has no file of the type
+        `_type`. Here the service is included, and an error is raised only when botocore reads the missing file.
         """
         folders = (Path(path) for path in self.search_paths)
         return sorted({one.name for folder in folders if folder.is_dir() for one in folder.iterdir()})
 
 
 def _model_loader(data_path: str | None) -> Loader:
-    """Return a loader of service models that searches the folders in `data_path` before the folders of botocore.
+    """Return a loader that searches service models in the folders of `data_path` before those of botocore.
 
     `data_path` is the value of the variable AWS_DATA_PATH, or None if the variable is not set.
     """
@@ -118,8 +119,8 @@ class Clients:
 
     - The endpoint of a service is the environment variable `AWS_ENDPOINT_URL_<SERVICE>`, else the parameter
       `endpoint_url`, else the environment variable `AWS_ENDPOINT_URL`, else the public endpoint of AWS.
-    - A client whose name ends in `_no_retry` sends each call once: its calls launch, terminate or restart instances, or
-      send commands to them, and a retry could repeat the change.
+    - A client whose name ends in `_no_retry` sends each call once. It is used to change instances and volumes, and to
+      send commands to instances, because a retry could repeat the change.
     - `observe`, if it is not None, receives the names of the service and of the operation before each call.
     """
 

@@ -73,7 +73,7 @@ class ComputePorts:
 
     @property
     def surroundings(self) -> Surroundings:
-        """Return what every extension receives when it is built: the clock, and the AWS role (None without a role)."""
+        """Return what each extension receives when it is built: the clock, and the AWS role or None."""
         return Surroundings(self.clock, self._role)
 
     @cached_property

@@ -37,7 +37,7 @@ def caller_arn(clients: Clients) -> str:
 def session_for_role(role: ProviderRole, sts: STSClient, region: str | None) -> Session:
     """Return a session with the credentials of a role.
 
-    `sts` is the STS client of Faultbridge's own account; it assumes the role.
+    The client `sts`, which has the credentials of Faultbridge's own account, assumes the role.
     """
     session = new_session(region)
     session.register_component("credential_provider", CredentialResolver([_AssumedRole(role, sts)]))

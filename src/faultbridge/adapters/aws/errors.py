@@ -32,7 +32,7 @@ MISSING_SETTINGS: Mapping[type[Exception], str] = {
     NoRegionError: "no AWS region is set; set AWS_REGION, or give --region REGION",
     NoCredentialsError: "no AWS credentials were found; set AWS_PROFILE, or give --profile PROFILE",
 }
-"""What is missing, and where to set it, in place of the texts of botocore."""
+"""Error texts that replace the texts of botocore: what is missing, and where to set it."""
 
 THROTTLES = frozenset(
     {
@@ -99,7 +99,7 @@ def is_throttle(error: ClientError) -> bool:
 
 
 def is_outage(error: ClientError) -> bool:
-    """Return whether the AWS service itself failed, so that the outcome of the call is unknown."""
+    """Return whether AWS failed, or did not finish the call, so that the outcome of the call is unknown."""
     return code_of(error) in OUTAGES or status_of(error) >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 

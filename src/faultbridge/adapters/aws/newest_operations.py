@@ -20,7 +20,7 @@ MINIMUM = "1.42.88"
 
 @cache
 def report_old_version(version: str = botocore.__version__) -> bool:
-    """Log a warning if the installed boto3 is too old to repair HyperPod nodes; returns whether it is too old.
+    """Log a warning, and return True, if the installed boto3 is too old to repair HyperPod nodes.
 
     botocore has the same version numbers as boto3, so `version` is by default the version of botocore. A process logs
     the warning only once.
@@ -33,9 +33,10 @@ def report_old_version(version: str = botocore.__version__) -> bool:
 
 
 def newest_operation(client: object, name: str) -> Any:  # noqa: ANN401 - a method of a client, made at run time
-    """Return an operation of a boto3 client that older versions of boto3 lack.
+    """Return the method of a boto3 client for an operation that older versions of boto3 lack.
 
-    Raises Misconfigured with the minimum version if the installed boto3 lacks the operation.
+    `name` is the name of the method. Raises Misconfigured with the minimum version if the installed boto3 lacks the
+    method.
     """
     operation = getattr(client, name, None)
     if operation is None:

@@ -182,7 +182,7 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def token_secret(self) -> Callable[[], bytes]:
-        """Return a function that reads the secret that signs the pagination tokens of the HTTP API."""
+        """Return a function that reads the secret key for the pagination tokens of the HTTP API."""
         from faultbridge.adapters.aws.stack import StackSecret
 
         return StackSecret(self.clients, self.settings.token_secret)

@@ -30,7 +30,7 @@ def stack_outputs(clients: Clients, stack: str) -> dict[str, str]:
 class StackSecret:
     """A secret of the stack in AWS Secrets Manager.
 
-    Each object of this class reads the secret at most once, and does not see a later change of the secret.
+    Each object of this class reads the secret at most once. It returns this value even if the secret changes later.
     """
 
     def __init__(self, clients: Clients, name: str) -> None:
@@ -45,7 +45,7 @@ class StackSecret:
         return str(answer["SecretString"]).encode()
 
     def __call__(self) -> bytes:
-        """Return the value of the secret, the same as `value`."""
+        """Return `value`, so that the object can be passed as a function that reads the secret."""
         return self.value
 
     def replace(self, value: bytes) -> None:

@@ -20,9 +20,9 @@ class JobWebhook:
     """A JobCallback that posts the event of each notice to the webhook of the job's cluster.
 
     `read_document` returns the JSON document `{"CLUSTER": {"url": URL, "secret": TEXT}}`. A cluster without an entry
-    uses the entry `*`; if that is missing too, the delivery fails. A request is signed in the same way as the requests
-    that Faultbridge's own webhook accepts. The signature covers the time of the request, the method and the path with
-    its query, each followed by a newline, and then the body.
+    uses the entry `*`; if that is missing too, the delivery fails. The signature of a request covers the time of the
+    request, the method and the path with its query, each followed by a newline, and then the body. Faultbridge's own
+    webhook accepts signatures of this format.
     """
 
     def __init__(self, read_document: Callable[[], bytes], clock: Clock) -> None:

@@ -18,9 +18,9 @@ HELD_AFTER_FAILURE = "job_requeued_in_held_state"
 
 
 class SlurmRequeue:
-    """A JobCallback that requeues failed jobs in Slurm.
+    """A JobCallback that requeues failed jobs in Slurm, and releases jobs that Slurm requeued and holds.
 
-    It changes no job that runs, waits, succeeded or was canceled.
+    It changes no other job, such as a job that runs, a job that succeeded or was canceled, or a job that a user holds.
     """
 
     def __init__(self, connect: Callable[[ClusterConfig], HeadNode]) -> None:
@@ -34,8 +34,10 @@ class SlurmRequeue:
     def deliver(self, notice: JobNotice) -> CallResult:
         """Requeue the job if it failed, or release it if Slurm holds it after its failure.
 
-        Returns TIMEOUT while the job is ending or suspended, so that the caller tries again. Returns NOT_FOUND if the
-        job id is not valid, or if Slurm no longer has the job.
+        - Returns TIMEOUT while the job is ending or suspended, so that the caller tries again.
+        - Returns NOT_FOUND if the job id is not valid, or if Slurm no longer has the job.
+        - Returns PERMISSION_DENIED if Slurm does not requeue the job, or if a permission or a setting is missing.
+        - Returns success, and changes nothing, if the job has any other state.
         """
         if not JOB_ID.fullmatch(notice.job_id):
             return CallResult(ProviderFailure.NOT_FOUND, f"not a job id of Slurm: {notice.job_id}")

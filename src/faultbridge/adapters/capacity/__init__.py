@@ -4,5 +4,6 @@ Read in this order:
 
 - `ec2_capacity`: capacity reservations and capacity blocks of EC2
 
-The providers in `adapters.compute` call `Ec2Capacity.ask` for each source of capacity that the policy lists.
+The EC2 providers in `adapters.compute` call `Ec2Capacity.ask` for the sources of capacity that the policy lists, except
+for on-demand capacity.
 """

@@ -66,7 +66,7 @@ class Ec2Capacity:
         - `OWN_RESERVATION` if EC2 describes a reservation that counts, even if this reservation has no free instance.
         - `OWN_RESERVATION` also if the permission to read the reservation is missing, `is_block` is False, and the old
           instance is released first (`frees_slot`), because this release makes room in the reservation.
-        - `NONE` if the reservation does not exist, or if EC2 refuses to describe the reservation in any other case.
+        - `NONE` in every other case in which EC2 does not describe the reservation, for example if it does not exist.
         """
         reservation = instance.get("CapacityReservationId")
         if not reservation:
@@ -104,10 +104,10 @@ class Ec2Capacity:
         )
 
     def _status_of_block(self, block: str | None) -> str:
-        """Return EC2's status of a capacity block as text: its unavailable capacity, and its interconnect.
+        """Return a text with EC2's status of a capacity block: its unavailable capacity and its interconnect.
 
-        The text is appended to the reason in the `Capacity`, and changes no other field. A failed read of the status
-        becomes text too. If `block` is None, the text is empty.
+        The text is appended to the reason in the `Capacity`, and changes no other field. If the status cannot be read,
+        the text is the error. If `block` is None, the text is empty.
         """
         if not block:
             return ""
@@ -126,7 +126,8 @@ class Ec2Capacity:
     def _open(self, instance: Mapping[str, Any]) -> Capacity:
         """Return the free capacity of the open reservations that fit the instance.
 
-        The reservation in which the instance runs is not counted.
+        The reservation in which the instance runs is not counted. The evidence is `ABSENT` if no reservation fits, or
+        if the instance was launched without a reservation or into a certain one. It is `NONE` if EC2 refuses the call.
         """
         chosen = instance.get("CapacityReservationSpecification") or {}
         if chosen.get("CapacityReservationPreference") == "none" or chosen.get("CapacityReservationTarget"):
@@ -165,9 +166,9 @@ class Ec2Capacity:
 def _accepts(reservation: Mapping[str, Any], instance: Mapping[str, Any]) -> bool:
     """Return whether an open reservation can take an instance.
 
-    The reservation must be on the same Outpost as the instance, or both on none. It must have the placement group of
-    the instance, or no placement group. An interruptible reservation never fits, because EC2 may reclaim it at any
-    time.
+    The reservation and the instance must be on the same Outpost, or both on no Outpost. The reservation must have the
+    placement group of the instance, or no placement group. An interruptible reservation never fits, because EC2 may
+    reclaim it at any time.
     """
     placement_group = str(reservation.get("PlacementGroupArn") or "").rpartition("/")[2]
     return (

@@ -4,7 +4,7 @@ Read in this order:
 
 - `instances`: shared reads of EC2 instances, and their failure domains
 - `instance_checks`, `instance_roles`: status checks of an instance, and the roles in instance profiles
-- `failures`: failed EC2 calls converted to `ProviderFailure`
+- `failures`: failed AWS calls converted to `ProviderFailure`
 - `auto_scaling`, `launch_template`: implement `Provider` for Auto Scaling groups and for launch templates
 - `ec2_fleet`: implements `Launcher`
 - `ssm_commands`: shell commands on instances, with tokens

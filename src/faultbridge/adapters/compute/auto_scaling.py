@@ -64,8 +64,8 @@ class AutoScalingProvider:
     def probe(self, instance_id: str) -> Presence:
         """Return whether the instance exists, as ALIVE, GONE or UNKNOWN.
 
-        GONE includes an instance that is terminating, and ALIVE includes a stopped instance. UNKNOWN means that EC2 did
-        not respond.
+        GONE includes a terminating instance, and ALIVE includes a stopped instance. UNKNOWN means that the call to EC2
+        failed temporarily.
         """
         return presence_of(self._clients, instance_id)
 
@@ -76,9 +76,9 @@ class AutoScalingProvider:
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return possible successors: running instances that the group launched since a time, oldest first.
 
-        Times are compared in whole seconds, because EC2 rounds launch times to seconds. An instance from a warm pool
-        started before it joined the group. For such an instance, the start of its launch activity in the group is
-        compared instead. Raises Misconfigured when the group does not exist.
+        Times are compared in whole seconds, because EC2 rounds launch times to seconds. For an instance from a warm
+        pool, which started before it joined the group, the start of its launch activity in the group is used. Raises
+        Misconfigured when the group does not exist.
         """
         earliest = launched_after.replace(microsecond=0)
         with translated(f"listing the instances of {group}"):
@@ -93,7 +93,7 @@ class AutoScalingProvider:
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group has no capacity data
         """Return the capacity that a source, such as a reservation, has for the successor of an instance.
 
-        On-demand capacity is unknown, because only a launch shows it.
+        For on-demand capacity, the evidence is `NONE`, because only a launch can show whether it exists.
         """
         if source is CapacitySource.ON_DEMAND:
             return Capacity(reason="EC2 shows on-demand capacity only by a launch")

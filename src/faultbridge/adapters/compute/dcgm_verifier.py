@@ -1,4 +1,4 @@
-"""Verify an instance with `dcgmi diag` and further tests through SSM; the report decides, not the exit code."""
+"""Verify an instance through SSM, by the reports of `dcgmi diag` and of further tests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class DiagTest(Protocol):
 
     @property
     def hardware(self) -> bool:
-        """Return False if all errors are about settings, such as disabled persistence mode; else True."""
+        """Return whether the result is about hardware; False if all errors are about settings."""
 
     @property
     def line(self) -> str:
@@ -87,7 +87,7 @@ class DeepTests(Protocol):
     ) -> tuple[bytes, Sequence[DeepResult]]:
         """Split the output of the command into the DCGM report and the result of each further test.
 
-        `instance_type` and `efa_interfaces` set the expected results; both are None if EC2 does not list the instance.
+        `instance_type` and `efa_interfaces` select the expected results; None if EC2 does not list the instance.
         """
 
 
@@ -157,7 +157,7 @@ class SsmDcgmVerifier:
         return self._judge(level or self._level, report, instance_id)
 
     def _refuse(self, instance_id: str, level: int) -> None:
-        """Raise Unverifiable if an instance of this type can never pass, to save up to two hours of diagnostics."""
+        """Raise Unverifiable if an instance of this type can never pass, which saves hours of diagnostics."""
         if self._deep is None or not self._deep.script(level):
             return
         instance_type = hardware_of(self._clients, instance_id).instance_type
@@ -180,7 +180,7 @@ class SsmDcgmVerifier:
             raise
 
     def _report(self, answer: Mapping[str, Any], instance_id: str, operation: str) -> bytes:
-        """Return the command's output, from its invocation in SSM (`answer`) or, if SSM cut it, from the bucket."""
+        """Return the output of the command: the text in `answer`, or the S3 object if SSM cut the text."""
         text = str(answer.get("StandardOutputContent", ""))
         if self._output is None or len(text) < OUTPUT_CHARACTERS:
             return text.encode()
@@ -219,7 +219,7 @@ def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
 
 
 def worst_of(verdict: Verdict, results: Sequence[DeepResult]) -> Verdict:
-    """Return FAILED if `verdict` or a test failed, UNKNOWN if a test gave no usable result, else `verdict`."""
+    """Return FAILED if `verdict` or a test failed, UNKNOWN if a test has no result, else `verdict`."""
     if verdict is Verdict.FAILED or any(one.passed is False for one in results):
         return Verdict.FAILED
     return verdict if all(one.passed for one in results) else Verdict.UNKNOWN

@@ -95,7 +95,7 @@ class FleetLauncher:
         return terminate_instance(self._clients, instance_id)
 
     def _unless_gone(self, instance_id: str, answer: Mapping[str, Any]) -> CallResult:
-        """Return success for a launch, or CONFLICT if the launched instance is already terminating.
+        """Return success for a launch, or CONFLICT if the launched instance is terminating or terminated.
 
         A repeated request gets the first response again, and the instance in it may have been terminated since then.
         `answer` is EC2's response to the fleet request. An instance that EC2 does not list yet counts as launched.
@@ -168,8 +168,8 @@ def _failure(code: str) -> ProviderFailure:
 def _reason(error: Mapping[str, Any]) -> str:
     """Return why one launch of the fleet failed.
 
-    The text contains the instance type, the subnet and the error code. If EC2 names no instance type, it contains the
-    error code and the message.
+    The text contains the error code, and the instance type and subnet that EC2 names. If EC2 names neither, the text
+    contains the error code and the message.
     """
     override = (error.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
     where = " in ".join(filter(None, (override.get("InstanceType"), override.get("SubnetId"))))

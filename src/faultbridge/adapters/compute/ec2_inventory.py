@@ -51,9 +51,9 @@ class Ec2Inventory:
         return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
 
     def list_members(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, GroupMember]]:
-        """Return the members of each group, by group name and instance id; one call reads 50 groups.
+        """Return the members of each group, by group name and instance id.
 
-        Groups that do not exist are left out.
+        One call reads at most 50 groups. Groups that do not exist are left out.
         """
         names, clients = sorted(groups), self._clients.for_role(config.provider_role)
         found: dict[str, dict[str, GroupMember]] = {}
@@ -99,7 +99,7 @@ class Ec2Inventory:
         return frozenset(instances) - present
 
     def opted_out(self, config: ClusterConfig) -> frozenset[str]:
-        """Return the instances with the tag that excludes them from repairs; one call reads all of them."""
+        """Return the instances whose opt-out tag is `true`, which excludes them from repairs."""
         tagged = _instances(self._clients.for_role(config.provider_role), f"tag:{OPT_OUT_TAG}", ["true"])
         return frozenset(one["InstanceId"] for one in tagged)
 
@@ -161,7 +161,7 @@ def running_refreshes(clients: Clients, groups: Iterable[str]) -> dict[str, Grou
 
 
 def _instances(clients: Clients, name: str, values: Collection[str]) -> Iterator[Any]:
-    """Yield the EC2 instances that match a filter.
+    """Yield the EC2 instances that match the filter `name` with one of `values`.
 
     Unlike a list of ids, a filter ignores ids that do not exist.
     """

@@ -1,4 +1,4 @@
-"""Failure codes for the errors of calls that change something in EC2 or Auto Scaling."""
+"""Failure codes for the errors of AWS calls that change instances, groups or volumes."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ VALIDATION_MESSAGES: Sequence[tuple[str, ProviderFailure]] = (
 
 
 def failure_of(error: BaseException | None) -> ProviderFailure:
-    """Return the failure code for the error of a call that changes something in EC2.
+    """Return the failure code for the error of an AWS call that changes something.
 
-    AMBIGUOUS means that the change may have been made. An error that is not known, or None, gives PROVIDER_ERROR.
+    TIMEOUT means that no connection was established. AMBIGUOUS means that the change may have been made. An error that
+    is not known, or None, becomes PROVIDER_ERROR.
     """
     if isinstance(error, ClientError):
         return _client_failure(error)

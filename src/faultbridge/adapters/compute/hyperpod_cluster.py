@@ -38,7 +38,10 @@ IN_USE = "InstanceIdInUse"
 
 
 class HyperPodCluster:
-    """One HyperPod cluster, given by name or ARN; without a name, every call raises Misconfigured."""
+    """One HyperPod cluster, given by name or ARN.
+
+    If the name is None, every call about the cluster or its nodes raises Misconfigured.
+    """
 
     def __init__(self, clients: Clients, name: str | None) -> None:
         self._clients, self._name = clients, name
@@ -201,18 +204,18 @@ def result_for(answer: Mapping[str, Any], instance_id: str, operation: str) -> C
 
 
 def status_of(node: Mapping[str, Any]) -> str:
-    """Return SageMaker's status of a node, such as `Running`, `Pending` or `Failure`."""
+    """Return SageMaker's status of a node, such as `Running` or `Failure`; empty if it has none."""
     return str((node.get("InstanceStatus") or {}).get("Status", ""))
 
 
 def message_of(node: Mapping[str, Any]) -> str:
-    """Return SageMaker's message about the status of a node."""
+    """Return SageMaker's message about the status of a node; empty if there is none."""
     return str((node.get("InstanceStatus") or {}).get("Message", ""))
 
 
 def recovers_nodes(cluster: Mapping[str, Any]) -> bool:
     """Return whether HyperPod reboots and replaces faulty nodes on its own.
 
-    `cluster` is the description that DescribeCluster returned.
+    `cluster` is the description that DescribeCluster returned. If it contains no such setting, the result is True.
     """
     return str(cluster.get("NodeRecovery", "")) != "None"

@@ -33,8 +33,8 @@ LOGICAL_ID_SHOWN = 8
 class HyperPodInventory:
     """An Inventory that lists the instances of SageMaker HyperPod clusters.
 
-    The inventory sync of a cluster first calls `provider_status`, which lists the nodes of the cluster. The other
-    methods use this list of nodes until the next call of `provider_status`.
+    The inventory sync of a cluster first calls `provider_status`, which lists the nodes of the cluster and stores the
+    list. `list_members` and `gone` use this list until the next call of `provider_status` or `serving_instances`.
     """
 
     def __init__(self, clients: Clients) -> None:

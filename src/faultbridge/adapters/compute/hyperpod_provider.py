@@ -68,7 +68,8 @@ class HyperPodProvider:
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the group has the plan
         """Return the capacity that the training plan of the instance group has for a successor.
 
-        On-demand capacity is unknown before a launch. Any other source is `ABSENT`.
+        For on-demand capacity, the evidence is `NONE`, because only a launch can show whether it exists. For every
+        source other than on-demand capacity and a training plan, the evidence is `ABSENT`.
         """
         if source is CapacitySource.ON_DEMAND:
             return Capacity(reason="SageMaker shows on-demand capacity only by a launch")

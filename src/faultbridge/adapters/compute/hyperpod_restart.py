@@ -56,10 +56,11 @@ class HyperPodRestarter:
         """Return the status of the reboot that was requested with this token.
 
         - `absent`: no reboot was requested with this token.
-        - `running`: the reboot is not proven to be done (see the docstring of this module for the proof).
-        - `done`: the reboot is proven to be done.
+        - `running`: the node does not run now, or it is not proven yet that it rebooted.
+        - `done`: the node runs, and an earlier call found it in another status after the request. It is also `done` if
+          the node runs and the accepted request is older than `SETTLE`.
         - `failed`: HyperPod reports the status `Failure` for the node.
-        - `unknown`: SageMaker did not describe the node, or no longer lists the node.
+        - `unknown`: SageMaker did not describe the node, or the node is shutting down or gone.
         """
         request_token = _request_token(repair_action, token)
         request = self._requests.find(request_token)

@@ -1,10 +1,10 @@
 """Derive the status of a HyperPod cluster and its groups from DescribeCluster and the list of nodes.
 
-The reason of each condition comes from SageMaker:
+Each condition of the status has a text:
 
-- A node that could not start is listed with the status `Failure` and a message.
-- The description of a cluster that failed or is rolled back can contain a message.
-- For a group with the status `Failed` or `Degraded`, SageMaker gives no message, so the reason is only the status.
+- For a node that could not start (status `Failure`), the text is SageMaker's message about the node.
+- For a cluster that failed or is rolled back, the text is SageMaker's message about the cluster, if there is one.
+- For a group with the status `Failed` or `Degraded`, the text is only the status, because SageMaker gives no message.
 """
 
 from __future__ import annotations

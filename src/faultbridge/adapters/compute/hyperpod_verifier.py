@@ -6,10 +6,10 @@ the deep health check `InstanceStress` (GPU and NVLink count, DCGM diagnostics l
 
 When a deep check fails, HyperPod reboots or replaces the node, so a node that runs again has not necessarily passed:
 
-- A node passes only if its status changes from the check to `Running` directly, without another status in between and
-  without a warning.
+- A node passes a deep check only if the verifier finds its status changed from the check to `Running`, without another
+  status in between and without a warning.
 - The label with the result of a node's last deep check stays until the next deep check sets it. The label therefore
-  counts only after the verifier has seen that the node was in the requested check and has left it.
+  counts only after the verifier has found the node in the requested check and later out of it.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from faultbridge.log import log_cause
 
 
 class InstanceRoles:
-    """Reads the role id of each instance profile once per process.
+    """Reads the role ids of instance profiles, and caches them for the life of the object.
 
-    If a profile later gets another role, a running process continues to return the old role.
+    If a profile later gets another role, the object continues to return the old role.
     """
 
     def __init__(self) -> None:

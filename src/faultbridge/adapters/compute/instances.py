@@ -46,8 +46,8 @@ class InstanceHardware:
 def presence_of(clients: Clients, instance_id: str) -> Presence:
     """Return whether the instance exists, as ALIVE, GONE or UNKNOWN.
 
-    GONE includes an instance that is terminating, and ALIVE includes a stopped instance. UNKNOWN means that EC2 did not
-    respond.
+    GONE includes a terminating instance, and ALIVE includes a stopped instance. UNKNOWN means that the call to EC2
+    failed temporarily.
     """
     try:
         with translated(f"reading {instance_id}"):
@@ -94,8 +94,8 @@ def launched_instance_of(instance: Any) -> LaunchedInstance:  # noqa: ANN401 - t
 def live_instances(clients: Clients, values: Mapping[str, str]) -> Iterator[Any]:
     """Yield EC2's descriptions of the instances that match every filter and are not terminating.
 
-    `values` maps the name of each EC2 filter, such as `instance-type`, to the value that it must have. An instance that
-    was launched a moment ago may be missing.
+    `values` maps the name of an EC2 filter, such as `instance-type`, to the value that each instance must have. An
+    instance that was launched a moment ago may be missing.
     """
     states = {"Name": "instance-state-name", "Values": ALIVE_STATES}
     filters: list[Any] = [states, *({"Name": name, "Values": [value]} for name, value in values.items())]
@@ -110,7 +110,7 @@ def launch_order(candidate: LaunchedInstance) -> tuple[Any, ...]:
 
 
 def _presence(clients: Clients, instance_id: str) -> Presence:
-    """Return whether the instance exists; GONE for an instance id that EC2 does not have."""
+    """Return GONE if the instance is terminating, terminated or unknown to EC2, else ALIVE."""
     try:
         answer = clients.ec2.describe_instances(InstanceIds=[instance_id])
     except ClientError as error:
@@ -131,7 +131,8 @@ def domains_by_instance(clients: Clients, described: Iterable[Mapping[str, Any]]
 
     - If the type has no topology, or the permission to read topologies is missing, each instance of the call has an
       empty dictionary.
-    - After a temporary error, the instances of the call are left out of the result, so the caller can read them later.
+    - After a temporary error, or if EC2 does not have one of the instances, all instances of the call are left out of
+      the result, so that the caller can read them later.
     """
     by_type: dict[str, list[str]] = {}
     for one in described:

@@ -1,4 +1,4 @@
-"""Replace instances that were launched from an EC2 launch template and belong to no group."""
+"""Replace instances that were launched from an EC2 launch template and are in no Auto Scaling group."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class LaunchTemplateProvider:
     def probe(self, instance_id: str) -> Presence:
         """Return whether the instance exists, as ALIVE, GONE or UNKNOWN.
 
-        GONE includes an instance that is terminating, and ALIVE includes a stopped instance. UNKNOWN means that EC2 did
-        not respond.
+        GONE includes a terminating instance, and ALIVE includes a stopped instance. UNKNOWN means that the call to EC2
+        failed temporarily.
         """
         return presence_of(self._clients, instance_id)
 

@@ -65,10 +65,10 @@ class SsmLogCollector:
         return Bundle(BundleState.FAILED, place, reason[:REASON_CHARACTERS])
 
     def _stored(self, key: str, place: str) -> Bundle:
-        """Return the bundle as KEPT if the S3 object exists, else as FAILED.
+        """Return the bundle as KEPT if the S3 object exists and is not empty, else as FAILED.
 
-        The SSM command can succeed without an upload, so the status of the command is not sufficient. `place` is the
-        S3 URI of the object, which the bundle names in both cases.
+        The SSM command can succeed without an upload, so the status of the command is not sufficient. `place` is the S3
+        URI of the object, which the bundle names in both cases.
         """
         try:
             size = self._s3.head_object(Bucket=self._bucket, Key=key)["ContentLength"]
@@ -97,11 +97,11 @@ class SsmLogCollector:
 def script(url: str) -> tuple[str, ...]:
     """Return the lines of the shell script that collects logs and uploads them to a URL.
 
-    A missing program on the host does not stop the collection:
+    A missing diagnostic program on the host does not stop the collection:
 
     - Without `nvidia-bug-report.sh`, the bundle does not contain its report.
     - Without `journalctl`, the kernel log comes from `dmesg`.
-    - Without one of the other programs, its file in the bundle contains an error text.
+    - Without `nvidia-smi` or `dcgmi`, the file for its output contains an error text.
     """
     return (
         "set -u",

@@ -1,7 +1,7 @@
 """Record requests to services that take no client token, so that each token sends at most one request.
 
-A request is recorded before it is sent. The record is deleted only after the service has explicitly refused the
-request. After a crash or a lost response, the record remains, so the request is never sent again.
+A request is recorded before it is sent. The record is deleted only if the service did not accept the request. After a
+crash or a lost response, the record remains for 30 days, so the request is not sent again in this time.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class RequestLog:
         return True
 
     def advance(self, token: str, progress: Progress) -> None:
-        """Store the progress of a recorded request; a request that was withdrawn meanwhile stays withdrawn."""
+        """Store the progress of a recorded request; nothing is stored if its record was deleted meanwhile."""
         try:
             self.table.write(Update(keys.request(token), set={("progress",): progress.value}, when=Present()))
         except Conflict:
             return
 
     def withdraw(self, token: str) -> None:
-        """Delete the record of a request that the service refused, so that it can be sent again."""
+        """Delete the record of a request that the service refused, so that the request can be sent again."""
         self.table.write(Delete(keys.request(token)))

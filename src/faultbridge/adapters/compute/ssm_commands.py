@@ -47,10 +47,10 @@ def find(ssm: Any, instance_id: str, token: str) -> str | None:  # noqa: ANN401 
 
 
 def sent(ssm: Any, instance_id: str, prefix: str) -> list[tuple[str, str]]:  # noqa: ANN401 - the stubs' type exists only for type checkers
-    """Return the id and the comment of each command whose comment starts with `prefix`, oldest first.
+    """Return (command id, comment) pairs of the commands that were sent to an instance, oldest first.
 
-    `ListCommands` may reject an instance whose SSM agent has never registered. The result is then empty, because no
-    command was sent to the instance.
+    Only commands whose comment starts with `prefix` are returned. `ListCommands` may reject an instance whose SSM agent
+    has never registered. The result is then empty, because no command was sent to the instance.
     """
     pages = ssm.get_paginator("list_commands").paginate(InstanceId=instance_id)
     try:
@@ -78,11 +78,13 @@ def send(
 ) -> str:
     """Send a shell script to an instance, with a time limit in seconds; returns the command id.
 
-    `ssm` should be a client that never retries, because SSM runs the script of each call that it accepts. Only a
-    throttled call is repeated, as `retry` defines. `script` contains the lines of the script. SSM does not start it
-    after `delivery_seconds`, of which it accepts at least 30. `output` contains the parameters of `SendCommand` that
-    name an S3 bucket and prefix for the complete output; None if SSM stores no output there. The instances in `others`
-    run the same command.
+    - `ssm` should be a client that never retries, because SSM runs the script of each call that it accepts. Only a
+      throttled call is repeated, as `retry` defines.
+    - `script` contains the lines of the script.
+    - If the script has not started after `delivery_seconds`, SSM does not start it. SSM accepts values of at least 30.
+    - `output` contains the parameters of `SendCommand` that name an S3 bucket and prefix for the complete output; None
+      if SSM stores no output there.
+    - The instances in `others` run the same command.
     """
 
     def call() -> Mapping[str, Any]:

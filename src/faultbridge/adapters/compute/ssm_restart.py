@@ -37,7 +37,7 @@ class SsmRestarter:
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
         """Send the script of the repair action, unless it was already sent with this token.
 
-        The client never retries the call. After a lost response, `status` determines whether the script was sent.
+        Only a throttled call is repeated. After a lost response, `status` determines whether the script was sent.
         """
         try:
             sent = ssm_commands.find(self._clients.ssm, instance_id, _command_token(repair_action, token))

@@ -39,7 +39,7 @@ class Placeholders:
         self._values: dict[str, Typed] = {}
 
     def path(self, path: Iterable[str]) -> str:
-        """Return the placeholders for the path to an attribute or to an attribute inside a map."""
+        """Return the path to an attribute, or to a value inside a map, with a placeholder for each name."""
         return ".".join(self._names.setdefault(part, f"#{len(self._names)}") for part in path)
 
     def value(self, value: Value) -> str:
@@ -118,7 +118,7 @@ TransactionPart = Literal["Put", "Delete", "Update", "ConditionCheck"]
 
 
 def transaction_part(write: Write) -> TransactionPart:
-    """Return the field of `TransactWriteItems` that takes this kind of write, such as `Put` or `ConditionCheck`."""
+    """Return the field of `TransactWriteItems` for this kind of write, such as `Put` or `ConditionCheck`."""
     match write:
         case Put():
             return "Put"

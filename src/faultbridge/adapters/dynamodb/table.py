@@ -53,7 +53,7 @@ class DynamoTable:
         return None if item is None else from_typed_item(item)
 
     def get_many(self, keys: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
-        """Return items by key, with 100 items per call; items that do not exist are left out.
+        """Return items by key, with at most 100 keys per call; items that do not exist are left out.
 
         Raises UnprocessedKeys if DynamoDB does not process all keys after several attempts. The error contains the
         items that were read, and the keys that were not.
@@ -79,8 +79,9 @@ class DynamoTable:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page of the items of a partition, at most 1 MB and `limit` items, in the order of the sort key.
+        """Return one page of the items of a partition, in the order of the sort key.
 
+        - A page has at most 1 MB, and at most `limit` items.
         - The items have sort keys that start with `prefix`, are greater than `after`, and are at most `up_to`.
         - `start` is the pagination token of the previous page. Raises ValueError if the token is invalid.
         - `index` is the index that is queried. Without `index`, the table is queried, strongly consistent.
@@ -105,7 +106,7 @@ class DynamoTable:
         return Page(items, to_token(answer.get("LastEvaluatedKey")))
 
     def write(self, write: Write) -> None:
-        """Make one conditional write; raises Conflict if its condition is not met."""
+        """Make one write; raises Conflict if the condition of the write is not met."""
         client = self._clients.dynamodb
         arguments = write_arguments(write)
         with translated(f"writing {write.key.pk} {write.key.sk}"):

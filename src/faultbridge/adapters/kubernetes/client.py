@@ -82,7 +82,7 @@ class Unauthorized(Misconfigured):
 class Kubernetes:
     """Calls the Kubernetes API of one cluster.
 
-    `access` returns the endpoint and a new token. It is called again after ten minutes, before the token expires.
+    `access` returns the endpoint and a new token. Each token is used for ten minutes at most, and not after HTTP 401.
     """
 
     access: Callable[[], ApiAccess]
@@ -91,12 +91,15 @@ class Kubernetes:
     _until: float = field(default=0.0)
 
     def call(self, action: str, request: Callable[[Client], T]) -> T:
-        """Make one API request; `action` describes it in error texts.
+        """Make one API request, and return the result of `request`; `action` describes it in error texts.
 
-        Raises Transient after HTTP 410, a server error, a refusal because of load or an incomplete response (its
-        subclass ReadTimedOut if no response arrives in time), Misconfigured if the permission is missing, and
-        ApiRejection after any other rejection. After Unauthorized, the request is retried once with a new token,
-        because the AWS credentials that signed the token may have been renewed.
+        After HTTP 401, the request is sent once more with a new token, because the AWS credentials that signed the
+        first token may have been renewed. Raises:
+
+        - Transient after HTTP 410, a server error, a refusal because of load, or an incomplete response
+        - ReadTimedOut, which is a Transient, if no response arrives in time
+        - Misconfigured if the permission is missing, or if the new token gets HTTP 401 too
+        - ApiRejection after any other rejection
         """
         return RETRY_ONCE(
             lambda: self._call_once(action, request),
@@ -138,7 +141,7 @@ class Kubernetes:
         self._client = None
 
     def _current_client(self) -> Client:
-        """Return a client with a token that has not expired."""
+        """Return a client whose token is less than ten minutes old."""
         now = self.monotonic()
         if self._client is None or now >= self._until:
             self._client, self._until = _client(self.access()), now + TOKEN_KEPT_SECONDS
@@ -185,9 +188,11 @@ def single_config(access: ApiAccess) -> SingleConfig:
 def error_of_status(action: str, status: int, message: str, reasons: frozenset[str] = frozenset()) -> FaultbridgeError:
     """Return the error for an HTTP status with which the Kubernetes API answered a request.
 
-    HTTP 401 becomes Unauthorized, 403 Misconfigured, 500 InternalFailure, and 410, 429 and any other 5xx Transient.
-    Any other status, and a 429 that a disruption budget causes, becomes ApiRejection. `reasons` contains the causes
-    that the API names. `action` and `message` are parts of the error text.
+    `reasons` contains the causes that the API names. `action` and `message` are parts of the error text.
+
+    - Unauthorized for 401, Misconfigured for 403, and InternalFailure for 500
+    - Transient for 410, for any other 5xx, and for 429 because of load
+    - ApiRejection for any other status, and for 429 because of a disruption budget
     """
     text = f"Kubernetes, {action}: {message}"
     if status == HTTPStatus.UNAUTHORIZED:
@@ -217,7 +222,7 @@ def _converted(action: str, error: ApiError) -> FaultbridgeError:
 
 
 def _signed(clients: Clients, request: dict[str, Any]) -> str:
-    """Return the presigned URL of `request`, an STS call, from which the token for EKS is made.
+    """Return the presigned URL of the STS call `request`; the token for EKS consists of such a URL.
 
     The signature includes the header that names the EKS cluster, so the token is valid for this cluster only.
     """

@@ -54,10 +54,11 @@ class RemainingPod:
 
 @dataclass(slots=True)
 class _Evictions:
-    """Starts the evictions of one call; the failure of one eviction does not stop the others.
+    """Starts the evictions of one call of `evict_all`; a failed eviction does not stop the others.
 
-    `until` is the monotonic time after which no further eviction starts. `answered` is True if the API decided about at
-    least one pod. `failure` is the last failure that is no decision about a pod.
+    `until` is the monotonic time, in seconds, after which no further eviction starts. `answered` is True if the API
+    accepted or refused the eviction of at least one pod. `failure` is the last error that shows neither, such as a
+    missing permission.
     """
 
     kubernetes: Kubernetes
@@ -66,7 +67,10 @@ class _Evictions:
     failure: FaultbridgeError | None = None
 
     def evict(self, metadata: ObjectMeta) -> str:
-        """Evict one pod; returns the reason why it still runs, or an empty text if it is already gone."""
+        """Evict one pod; returns the reason why it still runs, or "" if it is already gone.
+
+        Raises Unauthorized if the API does not accept the token.
+        """
         if self.kubernetes.monotonic() >= self.until:
             return "not evicted yet: the evictions of other pods took too long"
         try:
@@ -79,7 +83,7 @@ class _Evictions:
         return "eviction started"
 
     def raise_if_unanswered(self) -> None:
-        """Raise the last failure if the API decided about no pod, because then the drain made no progress."""
+        """Raise the last error if the API accepted or refused no eviction: the call then had no effect."""
         if self.failure is not None and not self.answered:
             raise self.failure
 
@@ -108,9 +112,11 @@ class _Evictions:
 def evict_all(kubernetes: Kubernetes, node: str, now: datetime, deadline: datetime) -> list[RemainingPod]:
     """Evict the pods of a node within their disruption budgets; returns the pods that still run.
 
-    DaemonSet pods, static pods and finished pods are ignored. After the deadline, no further pod is evicted. The order
-    of the evictions depends on `now`, so that slow evictions do not delay the same pods in each call. Raises the
-    failure of an eviction only if the API decided about no pod.
+    - DaemonSet pods, static pods and finished pods are ignored.
+    - If `now` is not before `deadline`, no pod is evicted.
+    - A call starts no eviction after 20 seconds. The order of the evictions depends on `now`, so that slow evictions do
+      not delay the same pods in each call.
+    - Raises the error of an eviction only if the API accepted or refused no eviction, or did not accept the token.
     """
 
     def read(client: Client) -> tuple[Pod, ...]:
@@ -135,12 +141,12 @@ def describe(pods: list[RemainingPod]) -> str:
 
 
 def _position(name: str, now: datetime) -> bytes:
-    """Return the sort key of a pod, which gives the pods of a node another order at another time."""
+    """Return a sort key of a pod that changes with `now`, so that each call evicts in another order."""
     return sha256(f"{now.isoformat()} {name}".encode()).digest()
 
 
 def _reason_to_remain(evictions: _Evictions, metadata: ObjectMeta, *, late: bool) -> str:
-    """Evict a pod that must leave the node; returns the reason why it still runs, or an empty text if it is gone.
+    """Evict a pod that must leave the node; returns the reason why it still runs, or "" if it is gone.
 
     If `late` is True, the deadline of the drain has passed, and the pod is not evicted.
     """
@@ -161,11 +167,16 @@ def _must_leave(pod: Pod, metadata: ObjectMeta) -> bool:
 
 
 def _is_decision(error: FaultbridgeError) -> bool:
-    """Return whether the API decided about the pod.
+    """Return whether the error shows a decision about the pod that is evicted.
 
-    No connection, a refusal because of load or a conflict, a failure of the API itself and a missing permission are no
-    decisions about a pod. A response that does not arrive in time is one, because the API has just listed the pods: an
-    admission webhook may delay the response for longer than Faultbridge waits.
+    These errors show a decision:
+
+    - a rejection by the API, such as HTTP 429 because of a disruption budget, or an HTTP 500 about this pod only
+    - a denial by an admission webhook
+    - a response that does not arrive in time: the API has just listed the pods, so a webhook probably delays the
+      response
+
+    A missing connection, overload, a conflict, a failure of the whole API and a missing permission show no decision.
     """
     if isinstance(error, InternalFailure):
         return _is_denial(error) or any(text in str(error) for text in FAILURES_OF_ONE_POD)

@@ -24,9 +24,10 @@ PATCH_RETRY = Retry(3, first_seconds=0)
 class NodeClient:
     """Finds and patches the Kubernetes nodes of one cluster.
 
-    The caller gives the instance id of the wanted node. A Kubernetes node is used only if its `spec.providerID`, or on
-    HyperPod its name, contains this id. Other names prove nothing, because another instance may have the same name. If
-    the instance id is not known, the name decides. Probable names are read first, to avoid a list of all nodes.
+    A Kubernetes node is used only if its `spec.providerID`, or on HyperPod its name, ends with the instance id that the
+    caller gives. Other names are not sufficient, because another instance may have the same name. If the caller gives
+    no instance id, the Kubernetes node must have the name that the caller gives. Nodes with probable names are read
+    first, to avoid a list of all nodes.
     """
 
     api: Kubernetes

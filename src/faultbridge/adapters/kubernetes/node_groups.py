@@ -29,7 +29,7 @@ def node_groups(clients: Clients, cluster: str) -> tuple[Mapping[str, Any], ...]
 
 
 def repair_setting(cluster: str, groups: Collection[Mapping[str, Any]]) -> RepairSetting | None:
-    """Return the setting by which EKS repairs nodes of the given node groups; None if EKS repairs none of them.
+    """Return the setting by which EKS repairs nodes of node groups; None if EKS repairs none of them.
 
     The setting names the node groups, and the command that turns node auto repair off. Node groups that have only
     instance types without accelerators are ignored.

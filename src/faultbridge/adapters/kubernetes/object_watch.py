@@ -48,7 +48,10 @@ class KubernetesWatch:
         self._access = access
 
     def pages(self, kind: ObjectKind) -> Iterator[ObjectPage]:
-        """Yield all objects of a kind, in pages of 100."""
+        """Yield all objects of a kind, in pages of 100.
+
+        Raises VersionExpired if the objects changed too much while the pages were read.
+        """
         path, selector = _PATHS[kind]
         action, following = f"listing each {kind}", ""
         with self._http(READ_SECONDS) as http:

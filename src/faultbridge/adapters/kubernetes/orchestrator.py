@@ -53,7 +53,7 @@ class EksOrchestrator:
         return result_of(lambda: self._drain(node, deadline), failure_of)
 
     def readiness(self, node: ClusterNode) -> CheckResult:
-        """Return PASSED if the node's condition `Ready` is true, and FAILED if the condition has another status.
+        """Return PASSED if the node's condition `Ready` is true, and FAILED if it has another status.
 
         The control plane sets the status to `Unknown` when the kubelet stops reporting; the result is then FAILED. The
         result is UNKNOWN if the node does not exist or has no condition `Ready`.

@@ -57,7 +57,10 @@ def release_patch(node: Node) -> Patch | None:
 
 
 def stays_cordoned(node: Node) -> bool:
-    """Return whether the node stays cordoned after its release, because it was cordoned before isolation."""
+    """Return whether the node stays cordoned after its release, because it was cordoned before isolation.
+
+    For a node without the label of the isolation, the result is whether the node is cordoned now.
+    """
     if ISOLATED in _labels(node):
         return _annotations(node).get(CORDONED_BEFORE) == TRUE
     return _unschedulable(node)

@@ -46,8 +46,10 @@ class EventBridgeBus:
     def put(self, events: Sequence[BusEvent]) -> tuple[FailedEvent, ...]:
         """Publish the events, at most ten and 1 MB per call; returns the events that were not accepted.
 
-        - Events that EventBridge can never accept are not sent, and are returned with `permanent` True.
-        - If a call to EventBridge fails temporarily, all events of this call are returned with `permanent` False.
+        - `permanent` is True for events that EventBridge can never accept. Events with a defect that `defect_of` finds
+          are not sent.
+        - `permanent` is False for events that EventBridge refused temporarily, and for all events of a call that failed
+          temporarily.
         - If EventBridge rejects events because of the deployment, such as a missing permission, Misconfigured is
           raised, even if other events were accepted before.
         """
@@ -58,7 +60,7 @@ class EventBridgeBus:
         return tuple(chain(invalid, *(self._send(batch) for batch in sent)))
 
     def defect_of(self, event: BusEvent) -> str:
-        """Return why EventBridge can never accept the event; empty if it can accept the event."""
+        """Return why EventBridge can never accept the event; empty if its size and its JSON are valid."""
         if self.size_of(event) > EVENT_BYTES:
             return f"the event is too large: {self.size_of(event)} bytes; at most {EVENT_BYTES}"
         try:

@@ -66,7 +66,10 @@ class LogReceipts:
         self._stream = ""
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Append one receipt to the log stream of this process; raises Misconfigured if the system clock is wrong."""
+        """Append one receipt to the log stream of this process.
+
+        Raises Misconfigured if CloudWatch Logs rejects the time of the receipt, because the system clock is wrong.
+        """
         event: Any = {"timestamp": to_milliseconds(self._now()), "message": receipt_line(line)}
         with translated(f"writing to {self._group}"):
             answer = self._clients.logs.put_log_events(

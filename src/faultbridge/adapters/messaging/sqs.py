@@ -82,10 +82,10 @@ class SqsQueue:
             self._clients.sqs.delete_message(QueueUrl=self._url, ReceiptHandle=message.handle)
 
     def release(self, pauses: Mapping[str, int]) -> None:
-        """Return received messages to the queue; SQS delivers each one again after its pause.
+        """Return received messages to the queue, each with a pause before SQS delivers it again.
 
-        `pauses` contains seconds by receipt handle. One call releases ten messages. A message that SQS does not release
-        is delivered again after the visibility timeout of the queue.
+        `pauses` maps the receipt handle of a message to its pause in seconds. One call releases ten messages. A message
+        that SQS does not release is delivered again after the visibility timeout of the queue.
         """
         waiting = iter(pauses.items())
         while batch := list(islice(waiting, MESSAGES_AT_ONCE)):

@@ -11,15 +11,15 @@ from faultbridge.errors import Conflict, Misconfigured
 class Folder:
     """An Archive and a Vault in a local folder; keys are paths relative to the folder.
 
-    The archive contains copies of entries. The vault contains what proves that no entry is missing, such as anchors,
-    which record where each stream of entries ends.
+    The archive contains copies of entries. The vault contains sealed manifests and anchors, which prove that no entry
+    is missing. An anchor records where each stream of entries ends.
     """
 
     def __init__(self, root: Path) -> None:
-        """Use an existing folder that contains copies of the archive's prefixes.
+        """Use an existing folder that contains copies of objects of the archive and the vault.
 
-        The prefixes are `archive/`, `manifests/`, `sealed/` and `anchors/`. Any of them may be missing. Raises
-        Misconfigured if the folder does not exist.
+        The objects are in the subfolders `archive/`, `manifests/`, `sealed/` and `anchors/`. Any of them may be
+        missing. Raises Misconfigured if the folder does not exist.
         """
         if not root.is_dir():
             raise Misconfigured(f"not a folder: {root}; name a folder with a copy of the archive")

@@ -49,9 +49,9 @@ class ChatWebhooks:
         self._read_addresses = read_addresses
 
     def post(self, detail: Mapping[str, Any]) -> bool:
-        """Post one page to its chat service; returns False if the service has no address.
+        """Post one page to its chat service; returns False if no address is configured for the page.
 
-        Raises Transient or Misconfigured if the service did not accept the page. The caller must then call again.
+        Raises Transient or Misconfigured if the page could not be posted. The caller must then call again.
         """
         service, page = str(detail["service"]), str(detail["page"])
         address = self._address(service, str(detail["urgency"]))

@@ -18,8 +18,8 @@ ATTRIBUTES = 10
 class SnsPager:
     """A Pager with one SNS topic per urgency, so that subscribers choose which pages alert them.
 
-    `form_topics` are additional topics, one for each page format that a service such as a chat needs. Each of them
-    receives the pages of both urgencies, so its subscriptions filter by the message attribute `urgency`.
+    `form_topics` maps a page format, which a service such as a chat needs, to an additional topic. Each additional
+    topic receives the pages of both urgencies, so its subscriptions filter by the message attribute `urgency`.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class SnsPager:
         self._form_topics = form_topics or {}
 
     def send(self, page: PageMessage) -> str:
-        """Publish the page to the topic of its urgency, and to the topics of the formats that it has.
+        """Publish the page to the topic of its urgency, and each format in `page.forms` to its topic.
 
-        Returns the message id from the topic of its urgency. Raises ValueError if the page has no `default` body, or
-        more than ten attributes.
+        A format without a topic is not published. Returns the message id from the topic of the urgency. Raises
+        ValueError if the page has no `default` body, or more than ten attributes.
         """
         if "default" not in page.bodies:
             raise ValueError(f"page {page.key} has no default body")

@@ -44,7 +44,8 @@ def access_of(document: bytes, url: str) -> Access:
     """Return the user, token and certificate authority for the slurmrestd at an address.
 
     `document` is `{"URL": {"user": NAME, "token": JWT, "ca": PEM}}`. A token is sent only to the address for which the
-    secret names it, and only over TLS, except on loopback. No error contains a value of the secret.
+    secret names it, and only over TLS, except on loopback. Raises Misconfigured if the document has no valid entry for
+    the address. No error contains a value of the secret.
     """
     checked_address(url)
     try:

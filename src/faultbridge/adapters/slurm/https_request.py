@@ -52,8 +52,8 @@ def checked_address(url: str) -> SplitResult:
 def send(access: Access, method: str, path: str, body: bytes | None = None, limits: Limits = LIMITS) -> Answer:
     """Send one request and return the whole response; redirects are not followed.
 
-    Raises Transient without a complete response within the limits. Raises Misconfigured if the address, the certificate
-    or the certificate authority is not valid.
+    Raises Transient if no complete response arrives within the limits. Raises Misconfigured if the address, the
+    certificate or the certificate authority is not valid.
     """
     address = checked_address(access.url)
     place = f"slurmrestd at {address.netloc}"

@@ -66,9 +66,9 @@ class SlurmOrchestrator:
         return result_of(lambda: self._uncordon(node))
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Return TIMEOUT while jobs run on the node, else success.
+        """Requeue the jobs of the node if the cluster allows it; returns TIMEOUT while jobs run on the node.
 
-        The jobs are requeued if the cluster is registered with `slurm_requeue`, the deadline has not passed, and the
+        Jobs are requeued only if the cluster is registered with `slurm_requeue`, the deadline has not passed, and the
         node is drained in Slurm. The result is still TIMEOUT in the call that requeues jobs. A node that Slurm does not
         have counts as drained.
         """
@@ -156,9 +156,9 @@ def is_instance_of(found: SlurmNode, node: ClusterNode) -> bool:
 
 
 def _usable(names: Sequence[str]) -> list[str]:
-    """Return the names to look up in Slurm: first all names without their DNS domain, then all as they are given.
+    """Return the names to look up in Slurm, without the names that Slurm does not accept for one node.
 
-    A name that Slurm does not accept as the name of one node is left out.
+    All names without their DNS domain come first, then all names as they are given.
     """
     return [name for name in (*map(short_name, names), *names) if SLURM_NAME.fullmatch(name)]
 

@@ -51,7 +51,7 @@ def error_numbers(document: Document) -> list[int]:
 
 
 def checked(answer: Answer, action: str) -> Document:
-    """Return the document of a successful response; raises the error of `failure` for a failed response."""
+    """Return the document of a response; for a failed response, raise the error that `failure` returns."""
     document = document_of(answer, action)
     if answer.status != HTTPStatus.OK or document.get("errors"):
         raise failure(answer, document, action)

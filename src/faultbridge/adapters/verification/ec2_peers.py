@@ -29,11 +29,11 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Ec2Peers:
-    """Finds the peers of an instance, which run no work.
+    """Finds the peers of an instance. A peer runs no work.
 
     A peer has the same cluster, instance type, number of EFA interfaces, zone and VPC as the instance. `known` reads
     from the table which cluster an instance belongs to, which spares are verified, and whether an instance runs work.
-    `stack` is the value that the tag `faultbridge:stack` of a peer must have; SSM refuses commands to other instances.
+    `stack` is the value of the tag `faultbridge:stack` of each peer; IAM permits no commands to other instances.
     """
 
     clients: Clients

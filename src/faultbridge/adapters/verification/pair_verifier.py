@@ -67,14 +67,14 @@ class PeerTests(Protocol):
         """Return one result for all tests, from the command output of the instance that acts as the client.
 
         A test that is optional at `level` is left out if its tools are not installed. `instance_type` and
-        `efa_interfaces` set the expected results; both are None if EC2 does not list the instance.
+        `efa_interfaces` select the expected results; None if EC2 does not list the instance.
         """
 
     def unanswered(self, reason: str) -> DeepResult:
         """Return the result of tests whose command did not run to completion, with the reason."""
 
     def decide(self, results: Sequence[tuple[str, bool | None, str]]) -> PeerDecision:
-        """Return what the results with all peers show about the instance.
+        """Return the decision about the instance from the results with all peers so far.
 
         Each result contains the peer's instance id, whether the tests passed, and a line of text.
         """
@@ -101,7 +101,7 @@ class SsmPairVerifier:
         self._tests, self._peers, self._leases = tests, peers, leases
 
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
-        """Start the deep verification, unless it was already started with this token; returns its operation id.
+        """Start the deep verification, unless it was already started with this token; returns its id.
 
         The level applies to the deep verification; if `level` is None, that verification uses its own level. Raises
         Transient while another verification uses this instance as a peer.
@@ -181,10 +181,11 @@ class SsmPairVerifier:
     def _begin(
         self, instance_id: str, operation: str, hardware: InstanceHardware, tried: set[str], refused: list[str]
     ) -> bool:
-        """Start the tests with a peer that is not in `tried`; returns False if no such peer is left.
+        """Start the tests with a peer that is not in `tried`; returns False if no such peer can be used.
 
-        Returns True if tests were started or may already have been started, or if a remaining peer is in use; a later
-        call then continues. If SSM refuses the command to a peer, the peer and the error are added to `refused`.
+        Returns True if tests were started now, if an earlier call may have started them, or if another verification
+        uses a peer; the caller must then call again later. A peer to which SSM refuses the command is added to
+        `refused`, with the error.
         """
         peers = [peer for peer in self._peers.of(instance_id, hardware) if peer.instance_id not in tried]
         holders = [self._leases.holder(peer.instance_id) for peer in peers]

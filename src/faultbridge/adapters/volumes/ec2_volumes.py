@@ -106,7 +106,7 @@ class Ec2Volumes:
 
 
 def result_of(action: str, call: Callable[[], Any]) -> CallResult:
-    """Make one call that attaches or detaches a volume, and return its result; an error becomes a failed result.
+    """Make one call that attaches or detaches a volume; an error becomes a failed result.
 
     `action` describes the call; the error text starts with it.
     """

@@ -44,7 +44,7 @@ class HyperPodVolumes:
         return UNKNOWN_ZONES
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
-        """Start to detach a volume, with one call without retries.
+        """Start to detach a volume; the client sends the call once, without retries.
 
         The call succeeds if the volume is already detached.
         """
@@ -54,7 +54,7 @@ class HyperPodVolumes:
         return answer if still else CallResult(reason="already detached")
 
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:  # noqa: ARG002 - SageMaker selects it
-        """Start to attach a volume, with one call without retries.
+        """Start to attach a volume; the client sends the call once, without retries.
 
         `device` is ignored, because SageMaker selects the device name.
         """
@@ -64,8 +64,8 @@ class HyperPodVolumes:
     def _call(self, action: str, call: Callable[..., Any], instance_id: str, volume_id: str) -> CallResult:
         """Make one call that attaches or detaches a volume, and return its result.
 
-        If the call fails, the next call reads the ARN of the cluster again, because the cluster may have been created
-        anew.
+        If the call fails, the next call reads the ARN of the cluster again, because the cluster may have been deleted
+        and created again.
         """
         arn = self._arn = self._arn or self._cluster.arn()
         answer = result_of(action, lambda: call(ClusterArn=arn, NodeId=instance_id, VolumeId=volume_id))

@@ -8,8 +8,8 @@ Read in this order:
 - `sender`: waiting, backoff, quarantine
 - `postponed`: records that are sent again later
 - `messages`: several records in one queue message
-- `quarantine_notice`: reports a refused record
-- `transport`: SQS and S3 over HTTP
+- `quarantine_notice`: reports a record that cannot be sent
+- `transport_contract`, `transport`: SQS and S3 over HTTP
 - `service_clock`: the time of AWS
 - `signing`: role credentials and Signature Version 4
 """

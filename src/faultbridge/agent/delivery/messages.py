@@ -17,9 +17,9 @@ from faultbridge.storage.wire.message import (
 
 
 def to_messages(records: Sequence[OutgoingRecord]) -> list[list[OutgoingRecord]]:
-    """Divide records into queue messages, and keep the order of the records.
+    """Divide records into queue messages, in which the records of a message group keep their order.
 
-    The records of a message have the same SQS message group. Each message is within the size limits of the queue.
+    All records of a message have the same SQS message group. Each message is within the size limits of the queue.
     """
     messages: list[_Filling] = []
     last_of_group: dict[str, _Filling] = {}

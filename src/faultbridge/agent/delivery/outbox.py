@@ -23,7 +23,7 @@ class Outbox:
     A record is kept in memory only when the disk has no room for it.
 
     - `dropped` counts the records and lines that were lost, because they were not stored.
-    - `quarantined` counts the records that AWS refused. `refusal` is the reason for the last of these refusals.
+    - `quarantined` counts the records that were put into quarantine. `refusal` is the reason for the last of them.
     - The event `urgent` is set when a record must be sent at once.
     - The event `changed` is set when a record must be sent within seconds.
     """
@@ -44,12 +44,12 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Return the number of records that have not been sent yet."""
+        """Return the number of records that wait to be sent, on disk and in memory."""
         return self.spool.waiting + len(self._in_memory)
 
     @property
     def has_room_for_probes(self) -> bool:
-        """Return whether the disk has room for probe output, which may use only a part of the disk limit."""
+        """Return whether less than half of the disk limit is used, so that probe output may be stored."""
         return self.spool.has_room(REPEATABLE_SHARE)
 
     def store(self, record: OutgoingRecord, on_safe: Callable[[], object] = _nothing) -> bool:
@@ -79,9 +79,10 @@ class Outbox:
         return True
 
     def is_safe(self, record: OutgoingRecord) -> bool:
-        """Return whether a record that was kept in memory no longer needs memory.
+        """Return whether a record that was kept in memory has been sent, refused or stored on disk.
 
-        The record is safe when it was sent, was permanently refused, or could now be stored on disk.
+        Stores the record on disk if the disk has room and the sender does not send the record now. The record stays in
+        memory until the result is True.
         """
         with self._lock:
             if record.record_id in self._sent_from_memory:
@@ -96,8 +97,8 @@ class Outbox:
     def store_repeatable(self, record: OutgoingRecord | None) -> bool:
         """Store probe output. Returns False when the output was dropped and counted in `dropped`.
 
-        Output is dropped if no message can contain it (`record` is None), or if half of the disk limit is used.
-        Dropping it is acceptable, because the next run of the probe repeats the output.
+        Output is dropped if no message can contain it (`record` is None), if half of the disk limit is used, or if the
+        disk is full. Dropping it is acceptable, because the next run of the probe repeats the output.
         """
         if record is not None and self.has_room_for_probes and self.store(record):
             return True
@@ -109,7 +110,7 @@ class Outbox:
     ) -> list[tuple[str, OutgoingRecord]]:
         """Return the records to send next, each with its name in the outbox.
 
-        Only records whose names `selects` returns True for are returned. A record that is kept in memory is returned
+        A record is returned only if `selects` returns True for its name. A record that is kept in memory is returned
         first and alone. Otherwise the batch is within `max_records` and `max_bytes`, but the first record alone may be
         larger than `max_bytes`.
         """

@@ -16,7 +16,12 @@ MAX_REFUSALS = 3
 
 
 class Failure(Enum):
-    """Why a record could not be sent."""
+    """Why a record could not be sent.
+
+    - `REFUSAL`: AWS refuses the content of the record.
+    - `ACCESS`: AWS refuses the call for a reason other than its content, such as a missing permission.
+    - `OTHER`: any other failure, such as an outage of the network.
+    """
 
     REFUSAL = "refusal"
     ACCESS = "access"
@@ -24,9 +29,10 @@ class Failure(Enum):
 
 
 def failure_of(error: SendFailed, *, fills_disk: bool = False) -> Failure:
-    """Return the failure of a record whose call raised `error`.
+    """Return why a record could not be sent, from the error that the call raised.
 
-    If the waiting records use too much of the disk (`fills_disk`), refused access counts as a refusal of the record.
+    If the waiting records use too much of the disk (`fills_disk`), refused access counts as a `REFUSAL`, so that the
+    record can be put into quarantine.
     """
     if isinstance(error, RecordRefused):
         return Failure.REFUSAL
@@ -93,7 +99,7 @@ class PostponedRecords:
 def pause_after(tries: int, random: Random, max_seconds: float = MAX_BACKOFF_SECONDS) -> float:
     """Return a random pause in seconds before the next attempt, after `tries` failures.
 
-    The pause doubles with each failure, up to `max_seconds`.
+    The pause is at least half of a maximum. This maximum doubles with each failure, up to `max_seconds`.
     """
     longest = min(MIN_BACKOFF_SECONDS * 2 ** min(tries, 10), max_seconds)
     return random.uniform(longest / 2, longest)

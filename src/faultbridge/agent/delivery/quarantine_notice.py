@@ -1,4 +1,4 @@
-"""Quarantine notice: a fault of severity `info` of the node, which reports that AWS refused a record."""
+"""Quarantine notice: a fault of severity `info` that reports a record which cannot be sent."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MAX_TEXT = 500
 class QuarantineNotice:
     """Stores at most one quarantine notice per hour.
 
-    AWS may refuse a notice too. Without this limit, each refused notice would cause another notice. Heartbeats contain
-    the number of all refused records. A notice that the disk has no room for is counted as dropped, and does not delay
-    the next notice.
+    A notice reports that a record was put into quarantine, or could not be sent for minutes. AWS may refuse a notice
+    too. Without a limit, each refused notice would cause another notice. Heartbeats contain the number of all records
+    in quarantine. A notice that the disk has no room for is counted as dropped, and does not delay the next notice.
     """
 
     packer: RecordPacker

@@ -1,12 +1,12 @@
-"""Sends stored records to the queue, ten in one call, with increasing pauses after failures.
+"""Sends stored records to the queue, up to ten in one call, with increasing pauses after failures.
 
-AWS charges for calls. A record that is not urgent therefore waits for the next call (`records.Wait`). A call also sends
-the heartbeat if the heartbeat is due soon, so that few calls contain only a heartbeat.
+AWS charges for calls. A record that is not urgent therefore waits for the next call (`records.Wait`). After a quarter
+of the heartbeat interval, a call with new records also sends a heartbeat, so that few calls contain only a heartbeat.
 
 A record that cannot be sent does not stop other records: it is sent again later. It is put into quarantine when the
-queue refuses its content, or after three refusals while other records are accepted. A bucket that refuses access
-counts as a refusal of a record only while the waiting records use too much of the disk. New records are sent before
-postponed ones, whose pauses send neither new records nor a heartbeat: a record may be refused for weeks.
+queue refuses its content, or after three refusals while other records are accepted. A bucket that refuses access counts
+as a refusal of a record only while the waiting records use too much of the disk. New records are sent before postponed
+records. A retry never causes an early call with new records, because a record may be refused for weeks.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Sender:
     - A record that is not urgent waits up to `hold_seconds`.
     - If `new_heartbeat` is None, no heartbeat is sent. Heartbeats are never stored, because ingest would treat a late
       heartbeat as a wrong clock on the node.
-    - `report` receives the reason when a record is put into quarantine, or could not be sent for two to three minutes.
-    - `last_error` is empty after a successful call.
+    - `report` receives the reason when a record is put into quarantine, or could not be sent for some minutes.
+    - `last_error` is the reason of the last failure. A later call that succeeds empties it.
     """
 
     outbox: Outbox
@@ -127,7 +127,7 @@ class Sender:
         return self.outbox.waiting - len(self._postponed)
 
     def _next_batch(self, max_records: int, retries: set[str], *, sends_new: bool) -> list[NamedRecord]:
-        """Return new records if `sends_new` and there are any; else the postponed records in `retries`."""
+        """Return new records if `sends_new` is True; if there are none, the postponed records in `retries`."""
         limits = max_records, BATCH_BYTES - HEARTBEAT_BYTES
         batch = self.outbox.next_batch(*limits, lambda name: name not in self._postponed) if sends_new else []
         if not batch and retries:
@@ -139,7 +139,7 @@ class Sender:
     def _due_heartbeats(self, now: float, *, early: bool) -> int:
         """Return 1 if a heartbeat must be sent now, and restart its interval; else return 0.
 
-        `early` is True if new records are sent now. A heartbeat then joins their call after a quarter of the interval.
+        `early` is True if new records are sent now. A heartbeat is then due after a quarter of its interval.
         """
         interval = self.heartbeat_seconds * (EARLY_HEARTBEAT if early and self._new_records > 0 else 1)
         if self.new_heartbeat is None or now - self._heartbeat_at < interval:
@@ -162,10 +162,10 @@ class Sender:
         self.outbox.urgent.set()
 
     def _is_due(self, now: float) -> bool:
-        """Return whether new records, which are those that are not postponed, must be sent now.
+        """Return whether the new records, which are all records that are not postponed, must be sent now.
 
-        - A new record is urgent, or the new records fill a batch.
-        - Or a record has waited for `hold_seconds`, or changed probe output has waited for SHARE_SECONDS.
+        They are due if a record is urgent, if they fill a batch, if one of them has waited for `hold_seconds`, or if
+        changed probe output has waited for SHARE_SECONDS.
         """
         waiting = self._new_records > 0
         self._waiting_since = _since(self._waiting_since, now, waiting)
@@ -178,7 +178,7 @@ class Sender:
         )
 
     def _with_objects(self, batch: Sequence[NamedRecord]) -> Iterator[NamedRecord]:
-        """Write the S3 objects of a batch; yield each record, but postpone a record whose object write fails."""
+        """Write the S3 objects of a batch; yield the records that can be sent, and postpone the others."""
         for name, record in batch:
             try:
                 if record.object_key is not None:
@@ -191,9 +191,10 @@ class Sender:
                 yield name, record
 
     def _send(self, batch: Sequence[NamedRecord]) -> set[str]:
-        """Send messages in one call, and return the ids of the accepted records.
+        """Send records in one call, and return the ids of the accepted records.
 
-        If the queue refuses the content of the call, each message is sent again in its own call.
+        If the queue refuses the content of the call or of a message, the records in it are sent again, each in a
+        separate call.
         """
         if not batch:
             return set()

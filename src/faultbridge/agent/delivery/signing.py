@@ -65,7 +65,8 @@ class Call:
 def signed_headers(call: Call, credentials: Credentials, at: datetime) -> dict[str, str]:
     """Return the headers of a call with its signature (Signature Version 4).
 
-    `at` is the time of the call in UTC. AWS accepts a difference of up to five minutes from its own clock.
+    `at` is the time of the call in UTC. AWS refuses the call if this time differs from its own clock by more than 5 to
+    15 minutes, depending on the service.
     """
     url = urlsplit(call.url)
     timestamp, content = f"{at:%Y%m%dT%H%M%SZ}", hashlib.sha256(call.body).hexdigest()
@@ -106,7 +107,7 @@ class RoleCredentials:
     _current: Credentials | None = None
 
     def __call__(self) -> Credentials:
-        """Return valid credentials; raises NoCredentials when they are found in no source.
+        """Return valid credentials; raises NoCredentials if no source has credentials.
 
         The sources are the environment, the container and the instance profile, in this order.
         """

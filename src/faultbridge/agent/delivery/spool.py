@@ -29,7 +29,7 @@ def _nothing() -> None:
 
 
 def every_name(_name: str) -> bool:
-    """Select every record."""
+    """Return True for each name, to select every record."""
     return True
 
 
@@ -38,8 +38,8 @@ class Spool:
 
     - The main loop and the sender thread may use the spool at the same time.
     - A record file is written under a temporary name and then renamed, so a crash leaves a complete record or none.
-    - A record of log lines also contains the cursor of the log, so the lines and the position after them are stored
-      together.
+    - The last record of a batch of log lines also contains the cursor of the log, so that the lines and the position
+      after them are stored together.
     - The file and the folder are synchronized to disk, so a stored record survives a power failure.
     - A record in quarantine is kept and not sent. After the next start of the agent, the record is sent again.
     """
@@ -92,9 +92,11 @@ class Spool:
     def oldest(
         self, max_records: int, max_bytes: int, selects: Callable[[str], bool] = every_name
     ) -> list[tuple[str, OutgoingRecord]]:
-        """Read the oldest records within both limits, each with its name.
+        """Read the oldest records, each with its name.
 
-        Only records whose names `selects` returns True for are read. The first may be larger than `max_bytes`.
+        Reads at most `max_records` records with at most `max_bytes` bytes in total. A record is read only if `selects`
+        returns True for its name. The first record may be larger than `max_bytes`. A file that is not a valid record is
+        deleted and counted in `unreadable`.
         """
         with self._lock:
             names = list(islice((name for name, _ in self._files if selects(name)), max_records))
@@ -119,9 +121,10 @@ class Spool:
             self._used_bytes -= sum(size for _, size in self._take(name))
 
     def quarantine(self, name: str) -> bool:
-        """Keep a record without sending it. Returns False if the record was deleted instead.
+        """Keep a record without sending it. Returns False if the record is not kept.
 
-        Records in quarantine use at most an eighth of the disk limit. Above that, the oldest of them is deleted.
+        Records in quarantine use at most an eighth of the disk limit. Above that, the oldest of them are deleted. A
+        record that has no file cannot be kept.
         """
         with suppress(OSError), self._lock:
             (self._folder / (name + _READY)).rename(self._folder / (name + _QUARANTINED))
@@ -138,10 +141,10 @@ class Spool:
         return sum(size for _, size in self._quarantined)
 
     def _take(self, name: str) -> list[tuple[str, int]]:
-        """Remove a file from the list of files to send.
+        """Remove a record from the list of files to send, and return its name and size.
 
-        Returns a list with the name and size of the file. The list is empty if the file was not in the list of files to
-        send.
+        Returns a list with one pair of name and size in bytes, or an empty list if the record is not in the list of
+        files.
         """
         taken = [file for file in self._files if file[0] == name]
         for file in taken:

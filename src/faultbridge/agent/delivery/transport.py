@@ -55,7 +55,7 @@ HttpCall = Callable[[Call, Mapping[str, str]], HttpResponse]
 
 
 class AwsTransport:
-    """Sends messages to SQS and objects to S3. It does not retry; the sender does."""
+    """Sends messages to SQS and objects to S3. A call that fails raises SendFailed; the sender retries it."""
 
     def __init__(
         self,
@@ -85,9 +85,9 @@ class AwsTransport:
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
         """Send up to ten records in one call.
 
-        Returns the ids of the accepted records, and the ids of the records that SQS refused and will always refuse. A
-        record in neither set can be sent again. Records of one message group share a message if they fit. Raises
-        SendFailed if the whole call failed.
+        Returns the ids of the accepted records, and the ids of the refused records. Records of one message group share
+        a message if they fit. If SQS permanently refuses a message, all its records are refused, even if some of them
+        are valid. A record in neither set can be sent again. Raises SendFailed if the whole call failed.
         """
         messages = to_messages(records)
         entries = [
@@ -132,13 +132,13 @@ def _ids(messages: Iterable[Sequence[OutgoingRecord]]) -> set[str]:
 
 
 def _failure(response: HttpResponse) -> type[SendFailed]:
-    """Return the kind of failure that a response with another status than 200 means.
+    """Return the class of the error for a response whose status is not 200.
 
-    - HTTP 429, and every status that is not a client error (4xx), means that the call may succeed later.
-    - A client error whose code names another cause than the content, such as a missing permission, a wrong clock or
-      throttling, is `AccessRefused`.
-    - Each other client error is `RecordRefused`: calls with other content may succeed, so the agent continues with
-      other records.
+    - `SendFailed`: HTTP 429, or a status that is not a client error (4xx). The call may succeed later.
+    - `AccessRefused`: a client error whose code names a cause other than the content, such as a missing permission, a
+      wrong clock or throttling.
+    - `RecordRefused`: any other client error. Calls with other content may succeed, so the agent continues with other
+      records.
     """
     if response.status not in HTTP_CLIENT_ERRORS or response.status == HTTP_TOO_MANY_REQUESTS:
         return SendFailed
@@ -148,7 +148,7 @@ def _failure(response: HttpResponse) -> type[SendFailed]:
 class HttpConnections:
     """Sends HTTP calls over one open connection per host.
 
-    If the server closed the connection, it is opened again and the call is sent once more.
+    If the server has closed the connection, a new connection is opened and the call is sent once more.
     """
 
     def __init__(self) -> None:

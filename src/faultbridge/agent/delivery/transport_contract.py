@@ -13,7 +13,10 @@ class SendFailed(Exception):  # noqa: N818 - names the situation, which the netw
 
 
 class AccessRefused(SendFailed):
-    """The queue or the bucket refused a call for a reason other than its content, such as a missing permission."""
+    """The queue or the bucket refused a call, but not because of its content.
+
+    An example is a missing permission.
+    """
 
 
 class RecordRefused(SendFailed):
@@ -24,7 +27,11 @@ class Transport(Protocol):
     """Sends messages to the queue and objects to the bucket."""
 
     def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
-        """Send records; return the ids of accepted records and of permanently refused records, or raise SendFailed."""
+        """Send records; return the ids of the accepted records and the ids of the refused records.
+
+        If the queue permanently refuses a message with several records, all of them are refused. Raises SendFailed if
+        the whole call failed.
+        """
         ...
 
     def put_object(self, key: str, body: bytes) -> None:

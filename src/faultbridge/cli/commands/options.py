@@ -30,7 +30,7 @@ NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the n
 
 
 def _checked_reason(reason: str) -> str:
-    """Return the reason of an operator unchanged. Raises BadParameter for a reason that the API refuses as well."""
+    """Return an operator's reason unchanged. Raises BadParameter if it is too long or not printable."""
     from faultbridge.api.requests import MAX_LENGTH
 
     if len(reason) > MAX_LENGTH or not reason.isprintable():
@@ -107,7 +107,7 @@ def confirm(effect: str, *, yes: bool) -> None:
 
 
 def read_mappings(file: Path | None) -> dict[str, Mapping[str, Any]]:
-    """Return a customer's fault mappings from a file; without a file, there are none.
+    """Return a customer's fault mappings from a file; without a file, the result is empty.
 
     Raises BadParameter if the mappings are invalid, and `Rejected` if the file is not a text file.
     """

@@ -86,7 +86,7 @@ def _lacks_cluster(error: Exception) -> bool:
 
 
 def _os_failure(error: OSError) -> Failure:
-    """Return the failure for an error of the operating system, which is not always about a file."""
+    """Convert an error of the operating system to a failure. Only some of these errors name a file."""
     problem = error.strerror or str(error)
     if error.filename is None:
         return Failure(EXIT_USAGE, problem, "FAULTBRIDGE_DEBUG=1 prints a traceback")

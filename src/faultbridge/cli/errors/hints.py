@@ -1,4 +1,4 @@
-"""Hints about what to do next, for each reason code of `Rejected`."""
+"""Hints about what to do next, by the reason code of `Rejected`."""
 
 from __future__ import annotations
 

@@ -183,7 +183,10 @@ def by_cluster(columns: Columns, clusters: Sequence[str]) -> Columns:
 
 
 def _has_no_repair(case: Mapping[str, Any]) -> bool:
-    """Return whether a case waits for an operator, and never had a repair attempt, as after a quarantine order."""
+    """Return whether an escalated case has the action `contact_support` and never had an attempt.
+
+    No repair is planned for this case. An example is the case of a node that an operator put into quarantine.
+    """
     return case["status"] == "escalated" and case["action"] == "contact_support" and not case["attempt"]
 
 
@@ -205,7 +208,10 @@ def _continues_later(case: Mapping[str, Any]) -> bool:
 
 
 def _approval_text(approval: Document | None) -> str | None:
-    """Return the deadline of an approval request, or its answer and operator, as text; None without one."""
+    """Return the deadline of an approval request, or its answer and operator, as text.
+
+    Returns None if no approval is requested.
+    """
     if approval is None:
         return None
     answer = f"{approval['answer']} by {approval['operator']}" if approval["answer"] else None

@@ -17,7 +17,7 @@ WIDTHS = (14, 13, 46)
 
 
 def check_format(output: OutputFormat, printed_by: str) -> None:
-    """Raise BadParameter for the option `--json`, because entries that are still being recorded are no whole document.
+    """Raise BadParameter for `--json`: entries that are still being recorded cannot be one JSON document.
 
     `printed_by` is the command or option that prints the entries as they are recorded.
     """

@@ -20,6 +20,8 @@ def with_options(**builders: Callable[..., object]) -> Callable[[Callable[..., M
     `builders` contains a function for each replaced parameter, by the name of the parameter. The parameters of this
     function become options of the command. When the command runs, the function gets the values of the options, and
     returns the value of the replaced parameter.
+
+    For example, `with_options(output=format_of)` replaces the parameter `output` with the options of `format_of`.
     """
 
     def decorate(command: Callable[..., Made]) -> Callable[..., Made]:

@@ -20,7 +20,7 @@ MIN_ITEMS_FOR_BAR = 50
 
 @contextmanager
 def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar with a label on stderr; yields a function that advances the bar by a number of items.
+    """Show a progress bar on stderr, and yield a function that advances the bar by a number of items.
 
     `total` is the number of all items, or None if it is unknown. Without a terminal, or for a `total` below
     `MIN_ITEMS_FOR_BAR`, no bar is shown, and the function does nothing.

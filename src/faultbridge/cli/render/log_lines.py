@@ -1,4 +1,4 @@
-"""Print the log lines of a long-running command: time, level, decision, reason and ids."""
+"""Print the log lines of a long-running command: time, level, message, reason and ids."""
 
 from __future__ import annotations
 

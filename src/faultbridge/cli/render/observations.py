@@ -100,7 +100,8 @@ def _sample_document(sample: CounterSample, caller: Caller) -> dict[str, Any]:
 def summary_document(source: str, decoded: Decoded) -> Document:
     """Return a document that summarizes an input.
 
-    It has the number of observations (`parsed`), and the number of lines or documents not understood (`unparsed`).
+    The document has the number of observations (`parsed`), and the number of lines or documents that were not
+    understood (`unparsed`).
     """
     counts = {"parsed": len(decoded.observations), "unparsed": decoded.unparsed}
     return {"kind": "summary", "source": source, "observed_at": None, "node": None, **counts, "notes": decoded.notes}

@@ -33,8 +33,7 @@ class OutputFormat(StrEnum):
 def print_line(text: str = "", *, to_stderr: bool = False, end: str = "\n", flush: bool = False) -> None:
     """Print a line of text, in which terminal escapes and text direction marks are shown as visible text.
 
-    They therefore have no effect on a terminal. All other modules of the command line print through this function.
-    `end` and `flush` are as in `print`.
+    Escapes and marks therefore have no effect on a terminal. `end` and `flush` are passed to `print`.
     """
     print(visible(text), file=sys.stderr if to_stderr else sys.stdout, end=end, flush=flush)
 

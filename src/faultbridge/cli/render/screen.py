@@ -54,7 +54,7 @@ def draw(screen: Screen, width: int, height: int) -> RenderableType:
 
 
 def run_screen(read: Callable[[], Screen | None], wait_for_quit: Callable[[], bool], console: Console) -> None:
-    """Draw the screen each time `read` returns a new one, until `wait_for_quit` returns True or Ctrl-C.
+    """Draw each new screen that `read` returns, until `wait_for_quit` returns True or Ctrl-C is pressed.
 
     `read` returns None if the screen is unchanged. `wait_for_quit` waits before the next call of `read`.
     """

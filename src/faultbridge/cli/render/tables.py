@@ -124,7 +124,10 @@ def _print_on_terminal(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 def styled_table(titles: Sequence[str], rows: Sequence[Sequence[str]], terminal: int) -> Table:
-    """Return a table with styles for a terminal of this width; only columns of several words fold."""
+    """Return a table with styles for a terminal of this width.
+
+    Only columns that have a cell with several words fold, which means that their cells continue on more lines.
+    """
     from rich.table import Table
     from rich.text import Text
 

@@ -112,7 +112,7 @@ def _dead_letters() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _resources(rule: RuleFile) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the CloudFormation resources of a rule file: one EventBridge rule for each event bus in the file."""
+    """Yield the name and the resource of one EventBridge rule for each event bus in a rule file."""
     for bus in rule.buses:
         suffix, bus_property = ("", {"EventBusName": {"Ref": "EventBusName"}}) if bus == "own" else ("OnDefaultBus", {})
         properties = {

@@ -33,8 +33,8 @@ class _Problem(NamedTuple):
 def pattern_problems(pattern: Mapping[str, Any]) -> list[str]:
     """Return the problems of a pattern: unknown detail-types, unknown fields, and values not allowed.
 
-    A field is unknown if no event that the pattern names has it. A pattern for AWS events has no problems, because
-    their schemas are not known here.
+    A field is unknown if none of the events that the pattern names has this field. The result is empty for a pattern
+    for AWS events, because their schemas are not known here.
     """
     if any(str(source).startswith("aws.") for source in pattern.get("source", [])):
         return []
@@ -85,10 +85,10 @@ def _problems(pattern: object, node: Mapping[str, Any], root: Mapping[str, Any],
 
 
 def _value_problems(wanted: list[object], shapes: list[Mapping[str, Any]], field: str) -> Iterator[_Problem]:
-    """Yield a problem for each value in `wanted`, the values of a field in a pattern, that is not allowed.
+    """Yield a problem for each value in `wanted` that the schemas of the field do not allow.
 
-    `shapes` are the alternative schemas of the field. A value is allowed if one of them lists it, or if none of them
-    lists values.
+    `wanted` are the values of the field in the pattern, and `shapes` are the alternative schemas of the field. A value
+    is allowed if one of the schemas lists it, or if none of them lists values.
     """
     allowed = [value for shape in shapes for value in shape.get("enum", [])]
     for value in wanted:
@@ -97,9 +97,10 @@ def _value_problems(wanted: list[object], shapes: list[Mapping[str, Any]], field
 
 
 def _shapes(node: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield every alternative schema of a field: those in `node`, the schema of the field.
+    """Yield the alternative schemas of a field.
 
-    A reference is replaced by the definition in `root`, the schema of the whole event.
+    `node` is the schema of the field. It contains the alternatives, or refers to a definition in `root`, the schema of
+    the whole event. Otherwise, `node` itself is the only schema.
     """
     if "$ref" in node:
         yield from _shapes(root["$defs"][node["$ref"].rpartition("/")[2]], root)

@@ -52,7 +52,8 @@ class Cases(_RuleModel):
 class RuleFile(_RuleModel):
     """One EventBridge rule file: a pattern, its purpose, a suggested target, and test events for it.
 
-    `buses` lists the event buses of the rule: `own` is the bus of Faultbridge, and `default` that of the AWS account.
+    `buses` lists the event buses of the rule. `own` is the bus of Faultbridge, and `default` is the default bus of the
+    AWS account.
     """
 
     name: str = Field(pattern=r"^[a-z0-9-]+$")

@@ -32,17 +32,18 @@ def open_folder(path: Path) -> Folder:
 
 
 def archived_entries(path: Path, wanted: TimelineQuery) -> list[Line]:
-    """Return the archived entries that match a query, each once, in the order of recording."""
+    """Return the archived entries that match a query, without duplicates, in the order of recording."""
     from faultbridge.archive.read import ReadArchive
 
     return ReadArchive(open_folder(path)).entries(wanted)
 
 
 def verify_archived(path: Path, cluster: str, node: str | None, *, anchor: bool, stack_id: str | None) -> Verified:
-    """Verify the stream of one node in a copy of the archive, or all streams of the cluster if `node` is None.
+    """Verify the entries of a node, or of a cluster and all its nodes, in a copy of the archive.
 
-    With `anchor`, the copy is also compared with the manifests and anchors of the vault in the same folder. An anchor
-    records where each stream of entries ends. `stack_id` is needed only if no manifest or anchor names the stack.
+    If `node` is None, all streams of the cluster are verified. With `anchor`, the copy is also compared with the
+    manifests and anchors of the vault in the same folder. An anchor records where each stream of entries ends.
+    `stack_id` is needed only if no manifest or anchor names the stack.
     """
     from faultbridge.archive.archive_verification import VerifyArchive
 

@@ -38,7 +38,10 @@ def _session(
 
 
 def _checked_url(url: str | None) -> str | None:
-    """Return the URL of `--endpoint-url` unchanged; a text that is not an HTTP URL with a host is a usage error."""
+    """Return the URL of `--endpoint-url` unchanged; None stays None.
+
+    A text that is not an HTTP URL with a host is a usage error.
+    """
     if url is not None and _ENDPOINT.fullmatch(url) is None:
         raise typer.BadParameter(
             f"invalid --endpoint-url: {url!r}; give a URL with http:// or https://, such as http://127.0.0.1:4566"

@@ -50,7 +50,11 @@ class Target:
 
     @property
     def selects_aws(self) -> bool:
-        """Return whether the options or the environment select AWS, so that the embedded stack is not used."""
+        """Return whether an option or environment variable selects an AWS endpoint, Region or credentials.
+
+        The variables are AWS_ENDPOINT_URL, AWS_PROFILE and AWS_ACCESS_KEY_ID. `faultbridge env` sets some of them too,
+        for the embedded stack.
+        """
         return self.has_options or any(os.environ.get(name) for name in _AWS_VARIABLES)
 
     @property
@@ -66,7 +70,8 @@ def find_settings(
 
     - For the embedded stack, this function also sets the AWS environment variables of this process.
     - For a stack on AWS, it reads the outputs of the stack with the AWS clients that `clients` creates. If an embedded
-      stack of the same name runs at another endpoint, it calls `notify` with a notice that this stack is not used.
+      stack of the same name runs at another endpoint, it calls `notify` with a notice that the embedded stack is not
+      used.
 
     With `embedded_only`, a running embedded stack is always used.
     """
@@ -110,7 +115,7 @@ def require_embedded_stack(stack: str) -> StackInfo:
 
 
 def _no_embedded_stack(stack: str) -> str:
-    """Return the message of the error that an embedded stack is not running; it names the stacks that are running."""
+    """Return the error message for an embedded stack that is not running. It names the running stacks."""
     from faultbridge.local import stack_names
 
     running = stack_names()
@@ -127,7 +132,10 @@ def embedded_stack(stack: str) -> StackInfo | None:
 
 
 def use_environment(environment: Mapping[str, str]) -> None:
-    """Direct every AWS client of this process to an embedded stack."""
+    """Set environment variables that direct the AWS clients of this process to an embedded stack.
+
+    AWS_PROFILE is removed.
+    """
     os.environ.pop("AWS_PROFILE", None)
     os.environ.update(environment)
 

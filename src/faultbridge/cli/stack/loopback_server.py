@@ -36,7 +36,7 @@ class LoopbackServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers an HTTP request with the console function, which gets the request as an event, as from API Gateway."""
+    """Answers HTTP requests with the console function, which receives them as API Gateway events."""
 
     server: LoopbackServer
     protocol_version = "HTTP/1.1"

@@ -1,4 +1,4 @@
-"""The access of one command to one stack; each service is created on first use."""
+"""The services of a stack for one command. Most of the services are created on first use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Session:
     """The stack and the output format of one command.
 
-    If `embedded` is True, the session never uses a stack on AWS.
+    If `embedded` is True, a running embedded stack is used, even if options or the environment select AWS.
     """
 
     target: Target
@@ -67,7 +67,7 @@ class Session:
     def place(self) -> str:
         """Return the name of the stack and where it is, for questions about its data.
 
-        This is the AWS Region, or that the stack is embedded.
+        Examples are `embedded stack faultbridge` and `stack faultbridge (us-east-1)`.
         """
         if chosen_embedded_stack(self.target, embedded_only=self.embedded) is not None:
             return f"embedded stack {self.target.stack}"
@@ -180,7 +180,7 @@ class Session:
         return StackSecret(self.clients, name)
 
     def anchors(self, cluster: str) -> AnchoredHashes:
-        """Return the hashes of a cluster's streams that the anchors in the vault contain.
+        """Return the hashes that the anchors in the vault contain for the streams of a cluster.
 
         An anchor records where each stream of entries ends. The vault is an S3 bucket under Object Lock.
         """

@@ -1,4 +1,4 @@
-"""The option `--wait` of commands that list things: wait until there is something to list."""
+"""The option `--wait` of commands that print a list: wait until the list has a row."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def pause() -> None:
 
 
 def show_awaited(session: Session, read: Callable[[], Iterable[Document]], columns: Columns, seconds: int) -> None:
-    """Print the list that `read` returns; if `seconds` is not 0, first wait up to `seconds` until the list has a row.
+    """Print the list that `read` returns. If `seconds` is not 0, first wait up to `seconds` for a row.
 
-    If the list is still empty after this time, the command exits with code 75.
+    If the list is still empty after this wait, the command exits with code 75.
     """
     if seconds == 0:
         session.show(read(), columns)

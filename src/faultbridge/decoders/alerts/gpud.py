@@ -51,9 +51,9 @@ _GPU = Component(ComponentType.GPU)
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the component states, and a fault for each warning or worse event.
+    """Return a health snapshot of the component states, and a fault for each event that reports a problem.
 
-    The snapshot is left out if no state can be evaluated.
+    The type of such an event is Warning, Critical or Fatal. The snapshot is left out if no state can be evaluated.
     """
     mapped = mapping("gpud", hints.mappings)
     components = [document for _, document in objects(text_of(body)) if _is_component(document)]
@@ -152,8 +152,8 @@ def _stated(message: str, row: Mapping[str, Any]) -> str | None:
 def _named(message: str, row: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the identifiers of the GPU that a message names, as attributes of its fault.
 
-    The result is empty unless the message contains a known text of the mapping `gpud`. A fault with such a text has the
-    component `gpu` without identifiers. The reason is that GPUd's later healthy state names no GPU, and a clear ends
+    They are needed only if the message contains a known text of the mapping `gpud`. Otherwise, the result is empty. The
+    component of a fault with such a text has no identifiers: GPUd's later healthy state names no GPU, and a clear ends
     only a fault of the same component.
     """
     return identifiers(gpu_named_in(message)) if _stated(message, row) else {}

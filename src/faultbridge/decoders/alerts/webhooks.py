@@ -1,14 +1,15 @@
 """Decodes `alertmanager` and `grafana`: alert webhooks and alert lists of Alertmanager and Grafana.
 
 The mapping `alerts` selects the label that names the node, and the rule that determines the fault code. An alert
-without a rule becomes `agent.alert`, which changes the status of no node.
+without a rule becomes `agent.alert`, which changes the status of no node. An alert that the mapping lists in
+`about_monitoring` is about the monitoring itself, and yields nothing.
 
 Grammar: a JSON object with `alerts`; each alert has its own status, labels and annotations. The decoder also reads the
 responses of Prometheus' `/api/v1/alerts` (`data.alerts` with `state` and `activeAt`) and of Alertmanager's
 `/api/v2/alerts`. In these lists, pending and suppressed alerts are skipped, because they send no notification. Times:
 `startsAt`, or `endsAt` of a resolved alert, with a time zone; the year 1 means that the time is not set. Units: none.
-Errors: `Rejected(no_framing)` for a body without alerts. Source: the webhook formats of Alertmanager and Grafana, and
-the HTTP APIs of Prometheus and Alertmanager.
+Errors: `Rejected(no_framing)` for a body that is neither a notification nor a list of alerts. Source: the webhook
+formats of Alertmanager and Grafana, and the HTTP APIs of Prometheus and Alertmanager.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ def _is_webhook(document: Mapping[str, Any]) -> bool:
 def _alerts(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
     """Return the alerts in a JSON document, in the form of the alerts of a webhook notification.
 
-    The document is a notification, a response of Prometheus (`data.alerts`), or one alert from Alertmanager's API. An
-    alert of the last two forms is left out if it does not fire or is suppressed. The result is None for any other
-    document.
+    - A notification gives all its alerts.
+    - A response of Prometheus (`data.alerts`) gives its firing alerts.
+    - A single alert of Alertmanager's API gives this alert, or nothing if it is suppressed.
+    - Any other document gives None.
     """
     if _is_webhook(document):
         return tuple(objects_in(document["alerts"]))
@@ -61,7 +63,7 @@ def _decode(source: str, body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return a fault for each firing alert and a clear for each resolved alert.
 
     The status of each alert counts, not the status of its notification: a notification of a firing group may also
-    contain resolved alerts.
+    contain resolved alerts. Alerts about the monitoring itself are skipped.
     """
     mapped = mapping("alerts", hints.mappings)
     found = [alerts for _, document in objects(text_of(body)) if (alerts := _alerts(document)) is not None]

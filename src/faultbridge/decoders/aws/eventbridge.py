@@ -36,7 +36,10 @@ def cloud_events(body: bytes, source: str) -> Iterator[CloudEvent]:
 
 
 def instance_of(name: object) -> str | None:
-    """Return the instance id in a name or ARN, or None if it contains none."""
+    """Return the instance id in `name`, or None if it contains none.
+
+    `name` is the id itself, or a text with the id after its last slash, such as an ARN.
+    """
     # The ARN of a Spot event has neither region nor account.
     found = _INSTANCE.fullmatch(text(name, 512) or "")
     return found[1] if found else None

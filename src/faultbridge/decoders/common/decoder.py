@@ -34,8 +34,9 @@ LINE_SOURCES = frozenset({"kernel-log", "fabric-manager-log", "hyperpod-agent-lo
 class Hints:
     """Facts about a record that its sender or transport provides, and that its bytes may lack.
 
-    `received_at` gives the year of a timestamp without a year. `instance_type` gives the expected number of GPUs.
-    `mappings` contains the extensions of the customer, by the name of the packaged mapping that each one extends.
+    `received_at` gives the year of a timestamp without a year. `instance_type` gives the expected number of GPUs and
+    rates of EFA devices. `mappings` contains the extensions of the customer, by the name of the packaged mapping that
+    each one extends.
     """
 
     received_at: datetime | None = None
@@ -69,8 +70,8 @@ class Decoder:
 
     `recognize(head)` returns whether the first bytes of a body are probably in this format.
 
-    `decode(body, hints)` returns the observations in input order. It returns them as `Decoded` if it counts what it did
-    not understand. It raises `Rejected` for a body in another format.
+    `decode(body, hints)` returns the observations. It returns them as `Decoded` if it counts what it did not
+    understand. It raises `Rejected` for a body in another format.
 
     `decode_pieces(pieces, hints)` does the same for a body of any length that arrives in pieces. Only some formats
     support it.
@@ -91,7 +92,7 @@ class Decoder:
 
 
 def to_clear(fault: Fault) -> Clear:
-    """Return a clear with the same code, component, time and evidence as a fault."""
+    """Return a clear that has the code, component, time, text and evidence of a fault."""
     return Clear(
         source=fault.source,
         code=fault.code,

@@ -63,7 +63,7 @@ def each_document(text: str) -> Iterator[Any]:
 
 
 def leading_documents(text: str) -> Iterator[tuple[Any, int]]:
-    """Yield the JSON documents at the start of a text, each with the position after it.
+    """Yield the JSON documents at the start of a text, each with the index of the character after it.
 
     Stops at the first text that is not a complete JSON document.
     """
@@ -94,7 +94,8 @@ def embedded(text: str) -> dict[str, Any] | None:
 def objects(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each JSON object of a text, together with the text before it on its line.
 
-    The text is either one JSON document or lines with at most one object each.
+    The text is one JSON document or lines with at most one object each. A document is an object, or a list of objects;
+    the text before such an object is empty.
     """
     whole = _single_document(text)
     if whole is not None:

@@ -27,7 +27,7 @@ def add_gpu_count_check(observations: Iterable[Observation], instance_type: str)
 
 
 def missing_gpus(seen: int | None, instance_type: str | None) -> str | None:
-    """Return a message that GPUs are missing, or None if no GPU is missing.
+    """Return a message such as `7 of 8 GPUs are present`, or None if no GPU is missing.
 
     `seen` is the number of GPUs that were found. The result is also None if this number is 0 or None, or if the number
     of GPUs of the instance type is unknown.

@@ -84,7 +84,10 @@ def _value(rest: _Buffer, name: re.Match[bytes]) -> bytes | None:
 
 
 class _Buffer:
-    """Buffers the input between reading and yielding. `at` is the position in `data` of the next byte to yield."""
+    """Buffers the input between reading and yielding.
+
+    `at` is the position in `data` of the next byte to yield.
+    """
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self.pieces = iter(pieces)

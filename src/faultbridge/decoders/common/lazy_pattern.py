@@ -1,4 +1,7 @@
-"""Compiles regular expressions at first use, because a record needs few of a decoder's patterns."""
+"""Lazy patterns: regular expressions that are compiled at first use.
+
+A record needs only a few of a decoder's patterns.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ else:
             self._arguments = text, flags
 
         def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of a pattern
-            """Return an attribute of the compiled pattern, and store it here, so that later uses do not call this."""
+            """Return an attribute of the compiled pattern, and store it for later uses of this object."""
             if name.startswith("_"):
                 raise AttributeError(name)
             found = getattr(re.compile(*self._arguments), name)  # `re` caches the compiled pattern

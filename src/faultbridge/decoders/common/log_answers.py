@@ -1,8 +1,9 @@
-"""Finds the log lines in the responses of AWS APIs and log stores, each with its own time and node.
+"""Finds the log lines in the responses of AWS APIs and log stores.
 
 It reads the console output of EC2, the output of an SSM command, results of CloudWatch Logs Insights (also the table
 that its console exports), logs of OpenTelemetry (OTLP as JSON), streams of Loki, and events of Splunk's HTTP Event
-Collector. Each line becomes an object that `common.wrappers` can unwrap.
+Collector. Each line becomes an object that `common.wrappers` can unwrap. The object has the time and the node of the
+line, if the response states them.
 
 Source: the API references of EC2, SSM and CloudWatch Logs, OTLP, Loki's HTTP API, Splunk's HTTP Event Collector.
 """

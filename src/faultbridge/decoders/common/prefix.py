@@ -147,12 +147,12 @@ def _repeated(message: KernelMessage, match: re.Match[str], _: datetime | None) 
 
 
 def _facility(priority: int) -> str:
-    """Return `kern` if a syslog priority is of the kernel, else `user`: only programs use other facilities."""
+    """Return the facility of a syslog priority: `kern` for the kernel, `user` for any program."""
     return _KERNEL if priority >> 3 == _KERNEL_FACILITY else USER
 
 
 def _of_kernel(message: KernelMessage) -> None:
-    """Mark a message as written by a program (facility `user`), unless its facility is `kern` or unknown."""
+    """Set the facility of a message to `user`, which means a program, unless it is `kern` or unknown."""
     if message.facility not in {None, _KERNEL}:
         message.facility = USER
 

@@ -22,7 +22,10 @@ _BLANKS = range(9223372036854775792, 9223372036854775808)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value of one metric series. `value` is None if it is not a number, or is DCGM's blank value."""
+    """One value of one metric series.
+
+    `value` is None if the printed value is not a finite number, or is DCGM's blank value.
+    """
 
     name: str
     labels: Mapping[str, str]
@@ -30,7 +33,7 @@ class Sample:
     at: datetime | None = None
 
     def label(self, *names: str) -> str | None:
-        """Return the value of the first label in `names` that is present, or None.
+        """Return the value of the first label in `names` that is present and not empty, or None.
 
         Several names are accepted, because exporters name the same label differently.
         """

@@ -34,7 +34,7 @@ _OPENING = re.compile(
 def log_events(body: bytes) -> tuple[LogEvent, ...] | None:
     """Return the log messages of an unpacked CloudWatch Logs subscription record.
 
-    Returns None for any other body. A control message of CloudWatch Logs yields no messages.
+    Returns None for any other body.
     """
     if body[:64].lstrip()[:1] != b"{" or b'"logEvents"' not in body:
         return None
@@ -138,7 +138,7 @@ def _lines_of_document(body: bytes) -> bytes | None:
 
 
 def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a log, in which JSON documents that span several lines are joined.
+    """Yield the pieces of a log after joining each JSON document that spans several lines.
 
     The result has one line for each record. Each piece must have whole lines. Documents are joined only if the first
     piece contains a document that spans several lines.
@@ -197,7 +197,7 @@ def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
 
 
 def _all_wrapped(lines: Iterable[str], depth: int = MAX_DEPTH) -> list[tuple[LogEvent, ...]]:
-    """Return a list with one tuple: the log event of each line, from which up to `depth` wrappers were removed.
+    """Return a list with one tuple: the log event of each line without up to `depth` wrappers.
 
     The list is empty if a line has no wrapper, or if all lines are blank.
     """

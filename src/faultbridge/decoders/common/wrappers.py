@@ -38,9 +38,10 @@ _MAX_BYTES = 65536
 class WrappedLine:
     """A log line, and the facts that its collector recorded with it.
 
-    `program` is the name of the program that wrote the line, or None if the collector did not record it. `by_kernel` is
-    True if the kernel wrote the line. `by_service` is True if a program wrote the line through the interface of the
-    journal. `uptime` is the time in seconds since boot.
+    `program` is the name of the program that wrote the line. For a journal entry without a name, it is the transport,
+    such as `kernel` or `stdout`. It is None if the collector recorded neither. `by_kernel` is True if the kernel wrote
+    the line. `by_service` is True if a program wrote the line through the interface of the journal. `uptime` is the
+    time in seconds since boot.
     """
 
     text: str
@@ -54,7 +55,10 @@ class WrappedLine:
 
 
 def unwrap(text: str) -> WrappedLine | None:
-    """Return the log line in the JSON object at the start of a text, or None if it has no log line."""
+    """Return the log line in the JSON object that starts at the first brace of a text, or None.
+
+    The result is None if no object starts there, or if the object has no log line.
+    """
     record = embedded(text)
     return line_of(record) if record else None
 

@@ -37,11 +37,11 @@ class _Test:
     def results(self) -> Iterator[Mapping[str, Any]]:
         """Yield the results of the test in the structure of the JSON output.
 
-        - Each warning gives one result, with the worst outcome of the test. A warning that names no GPU is about all
-          GPUs that have the worst outcome.
+        - Each warning gives one result, with the worst outcome of the test. If the warning names no GPU, its result
+          names no GPU either, and replaces the results of all GPUs that have the worst outcome.
         - Each listed GPU that no warning is about gives one result, with the outcome of that GPU.
-        - An outcome without listed GPUs gives one result for all GPUs. It gives none if it is the worst outcome and
-          the test has a warning.
+        - An outcome without listed GPUs gives one result that names no GPU. It gives none if it is the worst outcome
+          and the test has a warning.
         """
         status = next((one for one in _WORST if one in self.outcomes), "Fail")
         explained: set[str] = set()

@@ -1,4 +1,4 @@
-"""Decodes `dcgm-health`: `dcgmi health -c` (JSON or table), as a health snapshot of the watched systems.
+"""Decodes `dcgm-health`: `dcgmi health -c` (JSON or table), as a health snapshot of watched systems.
 
 Grammar: a tree of `children` and `value` that lists only devices with incidents. DCGM splits a message of more than 54
 characters between words, into the list `overflow`. `Internal error` means that the health is unknown: neither healthy
@@ -39,13 +39,17 @@ _UNHEALTHY = frozenset({"Warning", "Failure"})
 
 
 def health_code(system: str) -> str:
-    """Return the fault code of a system that DCGM watches, from its printed name (`Memory system`, `NVLINK`)."""
+    """Return the fault code of a system that DCGM watches, such as `dcgm.health_memory`.
+
+    `system` is the printed name, such as `Memory system` or `NVLINK`. The code of an unknown system is
+    `dcgm.health_other`.
+    """
     first_word = (system.lower().split() or [""])[0]
     return f"dcgm.health_{first_word if first_word in _SYSTEMS else 'other'}"
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return one health snapshot of all watched systems: the parts of a device that DCGM monitors.
+    """Return one health snapshot of all watched systems (the parts of devices that DCGM monitors).
 
     A system with `Internal error` was not checked, so the snapshot does not clear its faults. If the report has no
     valid overall health, the snapshot clears no fault at all.

@@ -75,7 +75,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a line of the body starts with the name of a DCGM field."""
+    """Return whether a line of the body starts with a DCGM field, or is a comment about a DCGM metric."""
     return _FRAMING.search(text_of(body)) is not None
 
 

@@ -47,7 +47,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Decode the output of `dcgmi nvlink`.
 
     Link states (`-s`) give one health snapshot of the links of all GPUs. Error counts (`-e`) give one counter sample
-    for each GPU in the output.
+    for each GPU in the output. If the input has link states, its error counts are ignored.
     """
     text = text_of(body)
     listed = bounded(_STATUS.finditer(text))

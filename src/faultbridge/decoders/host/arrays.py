@@ -41,7 +41,7 @@ def is_mdstat(text: str) -> bool:
 
 
 def arrays_of(source: str, text: str) -> Iterator[Array]:
-    """Yield each array, with a fault if it lacks a disk, has failed, or could not be started.
+    """Yield each array, with a fault if a disk is missing or failed, or if the array is not active.
 
     For an array that was not started, the state of its disks is unknown.
     """

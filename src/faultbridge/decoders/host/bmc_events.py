@@ -155,8 +155,9 @@ def _origin(entry: Mapping[str, Any]) -> str:
 def _of_xid(xid: re.Match[str], named: str, fault: Fault) -> Fault:
     """Return the fault of an Xid in the log of a management controller.
 
-    `named` is the text that may name the GPU; without a name, the GPU is not identified. `fault` lacks the code and the
-    GPU. The event may be years old. A critical Xid therefore only needs diagnostics, and any other Xid needs no action.
+    `fault` is the fault without its code and its GPU. `named` is the text that may name the GPU; without a name, the
+    GPU is not identified. The event may be years old. A critical Xid therefore only needs diagnostics, and any other
+    Xid needs no action.
     """
     gpu = _GPU.search(named)
     component = Component(ComponentType.GPU, name=gpu[0] if gpu else None)

@@ -53,7 +53,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has the health log of a disk, output of smartctl, or the RAID arrays of `mdstat`."""
+    """Return whether a body has a health log of a disk, output of smartctl, or the arrays of `mdstat`."""
     return (
         (b"Personalities : " in body and is_mdstat(text_of(body)))
         or any(mark in body for mark in _MARKS)
@@ -64,7 +64,10 @@ def recognize(body: bytes) -> bool:
 
 
 def _disks(body: str) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
-    """Yield the name of each disk and the fields of its health log; no fields if it has no health log."""
+    """Yield, for each disk, its name (None if unknown) and the fields of its health log.
+
+    The fields are empty if the disk has no health log.
+    """
     if body.lstrip()[:1] in {"{", "["}:
         for _, document in objects(body):
             if document.keys() & {"smartctl", "critical_warning", "nvme_smart_health_information_log"}:

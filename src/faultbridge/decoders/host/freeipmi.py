@@ -1,8 +1,8 @@
 """Reads the listing of FreeIPMI's `ipmi-sel`: a heading with column names, and one event per line.
 
 Grammar: `ID | Date | Time | Name | Type [| State] [| Event Direction] | Event`, separated by `|` or, with an option, by
-commas. A date is `MON-DD-YYYY`, or `PostInit` if the clock of the controller was not set yet. Without a heading, the
-columns are those of the default output.
+commas. A date is `MON-DD-YYYY`, or `PreInit` or `PostInit` if the clock of the controller was not set yet. Without a
+heading, the columns are those of the default output.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _MAX_REPORTS = 100_000
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the Neuron devices in the last report that has error counters."""
+    """Return a health snapshot of the Neuron devices in the last report that lists hardware counters."""
     devices = None
     for _, report in bounded(objects(text_of(body)), _MAX_REPORTS):
         counters = members(members(report.get("system_data")).get("neuron_hw_counters"))

@@ -53,7 +53,7 @@ def recognize(body: bytes) -> bool:
 
 
 def _judged(devices: list[re.Match[str]], body: str) -> Iterator[tuple[Component, str, str]]:
-    """Yield each GPU and each network adapter, as its component, its line and its details.
+    """Yield the component, the line and the details of each NVIDIA GPU and each network adapter.
 
     `devices` are the matches of the lines that name a device in `body`. Other devices are not checked for faults.
     """

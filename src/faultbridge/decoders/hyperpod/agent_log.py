@@ -1,11 +1,11 @@
 """Decodes `hyperpod-agent-log`: health events and deep health checks of the SageMaker HyperPod agent.
 
 Grammar: JSON objects, one per line or pretty-printed, possibly after a time or in a CloudWatch Logs record; a key may
-end with a colon and a space. A health event has the marker `HealthMonitoringAgentDetectionEvent` and one of four
-structures. A deep health check is a JSON line for a faulty instance, and plain lines otherwise. Only the name of the
-log stream contains the instance id. Times: `ts` with its time zone; `timestamp` in the details can be a day wrong, and
-only becomes an attribute. Units: none. Errors: `Rejected(no_framing)` for text without an agent record; a CloudWatch
-Logs record without one gives no observations. Source: AWS's documentation and captured agent logs.
+end with a colon and a space. A health event has the marker `HealthMonitoringAgentDetectionEvent`. A deep health check
+is a JSON line or several plain lines. Only the name of the log stream contains the instance id. Times: `ts` with its
+time zone; `timestamp` in the details can be a day wrong, and only becomes an attribute. Units: none. Errors:
+`Rejected(no_framing)` for text without an agent record; a CloudWatch Logs record without one gives no observations.
+Source: AWS's documentation and captured agent logs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _FAULTY = "Encountered FaultyInstance"
 
 @dataclass(frozen=True, slots=True)
 class HealthDetails:
-    """The details of a health event: message, condition and its status, reason, recommended action, Xid (`number`)."""
+    """The details of a health event. `number` is its Xid, `status` the status of its condition."""
 
     text: str
     condition: str | None = None
@@ -68,7 +68,7 @@ class HealthDetails:
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return the health events and failed checks in a log file or in output of CloudWatch Logs."""
+    """Return a fault or clear for each health event, and a fault for each failed deep health check."""
     events = log_events(body)
     framed = events is not None
     if events is None:
@@ -115,7 +115,7 @@ def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: st
 
 
 def _details(record: Mapping[str, Any]) -> HealthDetails:
-    """Return the details of a health event, from the first key in `_MEMBERS` with an object, or from `record`."""
+    """Return the details of a health event, from its first member in `_MEMBERS`, or from `record`."""
     members = {key.strip(": ").lower(): value for key, value in record.items()}
     nested: dict[str, Any] = next((members[name] for name in _MEMBERS if isinstance(members.get(name), dict)), {})
     detail = {key.lower(): value for key, value in nested.items()}
@@ -142,8 +142,8 @@ def _details(record: Mapping[str, Any]) -> HealthDetails:
 def fault_of(details: HealthDetails) -> Fault:
     """Return the fault that a health event reports.
 
-    A quoted kernel log line determines the fault, else an Xid number, else a condition in `CODES_BY_CONDITION`. Without
-    these, the code is `agent.policy_violation` if the message contains `violation`, or else `agent.condition`.
+    The first of these determines the fault: a quoted kernel log line, an Xid, a condition in `CODES_BY_CONDITION`. Else
+    the code is `agent.policy_violation` if the message contains `violation`, or `agent.condition`.
     """
     quoted = _quoted(details.text)
     if quoted is not None:
@@ -187,7 +187,7 @@ def _fault(details: HealthDetails, code: str, component: Component) -> Fault:
 
 
 def _time(record: Mapping[str, Any], prefix: str, ingested_at: datetime | None) -> datetime | None:
-    """Return `ts` of a record, else the time in the text before the record (`prefix`), else `ingested_at`."""
+    """Return the time of a record: its `ts`, else the time in `prefix` before it, else `ingested_at`."""
     texts = (_string(record.get("ts")), *prefix.split()[:1])
     return next((at for text in texts if text and (at := iso_time(text)) is not None), ingested_at)
 

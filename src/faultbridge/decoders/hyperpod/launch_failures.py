@@ -1,4 +1,4 @@
-"""Finds out why HyperPod could not start an instance, from events and status messages of nodes.
+"""Determines why HyperPod could not start an instance, from events and status messages of nodes.
 
 HyperPod documents no code for these failures, so their texts are matched by keywords. Events about running nodes or
 repairs, or about scaling without an error, are not launch failures. Source: AWS's documentation of cluster events, and
@@ -26,7 +26,7 @@ _SUBTREES = ("Instance", "InstanceGroup", "InstanceGroupScaling", "Cluster")
 
 
 def failure_kind(message: str) -> ConditionKind:
-    """Return the kind of a failed launch, determined by keywords in its message."""
+    """Return the kind of a failed launch by keywords in its message; LAUNCH_FAILED without a keyword."""
     return next((kind for pattern, kind in _KINDS if pattern.search(message)), ConditionKind.LAUNCH_FAILED)
 
 

@@ -19,7 +19,7 @@ CODES_BY_ACTION: Mapping[str, str] = {"reboot": "agent.reboot_required", "replac
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The action that the HyperPod health agent recommends in one event.
+    """The action, and perhaps the severity, that the HyperPod health agent recommends in one event.
 
     `severity` is None if the fault code determines the severity.
     """
@@ -48,7 +48,7 @@ _BY_CONDITION: Mapping[str, Recommendation] = {
 def recommendation_of(reason: str | None, action: str | None, condition: str | None) -> Recommendation | None:
     """Return the recommendation of an event, or None if it has none.
 
-    The reason of the event determines the recommendation, else the action of the event, else its condition.
+    The first of these that implies a recommendation determines it: the reason, the action, the condition.
     """
     matches = (
         _BY_REASON.get(reason or ""),

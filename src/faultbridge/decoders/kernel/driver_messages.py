@@ -97,7 +97,7 @@ class DriverMessageReader:
         """Return the observations without GPU losses that Xid 79 of the same GPU and boot already reports.
 
         The driver also logs that it could not probe a device. Such a probe failure is added only if no GPU of the same
-        boot is lost or uninitialized, because that GPU explains the failure.
+        boot is lost or uninitialized, because such a GPU explains the failure.
         """
         found = self._without_repeated_losses()
         known = [one for one in found if self.probe_failures and one.code in {LOST_CODE, INIT_CODE}]
@@ -134,7 +134,7 @@ class DriverMessageReader:
 def _same_time(observation: Fault | Clear, other: Fault | Clear) -> bool:
     """Return whether two messages about a GPU may be of one boot and at most five minutes apart.
 
-    A message without a time or an uptime may be of any time.
+    Their times are compared only if both messages have a time. The same applies to their uptimes.
     """
     times = (_passed(observation, other), _uptime_passed(observation, other))
     return _same_boot(observation, other) and all(one is None or abs(one) <= SAME_LOSS for one in times)

@@ -49,7 +49,11 @@ class HostReader:
     _report: tuple[str | None, int] | None = None
 
     def read(self, message: KernelMessage) -> bool:
-        """Append the fault or clear of the first rule that matches a message. Returns False if none matches."""
+        """Append the fault or clear of the first rule that matches a message.
+
+        Returns False if the message was not understood. Messages that only add detail to an earlier fault, or that
+        belong to a requested crash, append nothing.
+        """
         if "rigger a crash" in message.text and _REQUESTED_CRASH.match(message.text) and message.facility != USER:
             self._crash_requested = True
             return True
@@ -93,10 +97,10 @@ class HostReader:
             self._report = head[1], len(self.found) - 1
 
     def _is_same_crash(self, message: KernelMessage) -> bool:
-        """Return whether a message about a kernel crash (oops) is at most two seconds after the one before it.
+        """Return whether a message is at most two seconds after the last message about a kernel crash.
 
-        Both are then of the same crash, because the kernel prints several lines for each crash. The time of `message`
-        is stored for the next call.
+        The kernel prints several lines for each crash (oops), so both messages are then of the same crash. The time of
+        `message` is stored for the next call.
         """
         last, self._last_crash = self._last_crash, _seconds(message)
         return last is not None and abs(self._last_crash - last) <= _SAME_CRASH_SECONDS
@@ -104,16 +108,16 @@ class HostReader:
     def _is_stated(self, rule: Rule, component: Component, message: KernelMessage) -> bool:
         """Return whether `message` only adds detail to a fault that an earlier message has already reported.
 
-        `_STATED` has, for some fault codes, the phrase of the messages that can add detail. The result is True if
-        `rule` has this phrase, and if the last message with the same fault code and PCI address came at most ten
-        seconds before. The time of `message` is stored for the next call.
+        Only a message with the phrase that `_STATED` lists for the fault code can add detail. The result is True for
+        such a message if the last message with the same fault code and PCI address came at most ten seconds before. The
+        time of `message` is stored for the next call.
         """
         key, at = (rule.code, component.pci), _seconds(message)
         last, self._last_stated[key] = self._last_stated.get(key), at
         return rule.phrase == _STATED[rule.code] and last is not None and abs(at - last) <= _SAME_RESET_SECONDS
 
     def _flap(self, fault: Fault, name: str, *, is_up: bool) -> None:
-        """Append the loss of the carrier of an interface as a fault, or the gain of a lost carrier as a clear.
+        """Append a fault if an interface lost its carrier, or a clear if it gained a lost carrier.
 
         `name` is the interface, and `is_up` whether it gained its carrier. A second report of the same loss is ignored,
         because both the kernel and networkd may report it. A gain without a loss before it is ignored too, because the

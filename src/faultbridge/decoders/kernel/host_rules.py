@@ -1,4 +1,7 @@
-"""Rules for kernel messages about the host's network cards, PCIe ports, processors and memory."""
+"""Rules for kernel messages about the host's network cards, PCIe ports, processors and memory.
+
+`RULES` also contains the rules of `disk_rules` and `os_rules`.
+"""
 
 from __future__ import annotations
 

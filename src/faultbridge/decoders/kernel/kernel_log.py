@@ -5,8 +5,8 @@ It reads text of dmesg, /dev/kmsg, syslog and journald: one message per line, af
 errors, and `pcie` and `host` read all other messages.
 
 Times: a time with a time zone as printed; without a zone, it is taken as UTC; without a year, it is the latest such
-date before receipt. Seconds since boot become the attribute `uptime`. Units: as printed. Errors: `Rejected(no_framing)`
-if no line is a kernel message. Source: Linux 4 to 6, NVIDIA's open GPU kernel modules.
+date that is at most a day after receipt. Seconds since boot become the attribute `uptime`. Units: as printed. Errors:
+`Rejected(no_framing)` if no line is a kernel message. Source: Linux 4 to 6, NVIDIA's open GPU kernel modules.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _decoded(texts: Iterable[tuple[bytes, datetime | None]], hints: Hints) -> De
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether one of the first 200 lines has a kernel prefix or starts with the name of a driver."""
+    """Return whether one of the first 200 lines has a kernel prefix or starts like a kernel message."""
     text = text_of(wrapped_lines(body) or body)
     if "HealthMonitoringAgentDetectionEvent" in text or "<nvidia_smi_log" in text:
         return False

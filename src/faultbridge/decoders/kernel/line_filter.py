@@ -124,7 +124,7 @@ def _not_in_prefix(place: int, head: bytes) -> bytes:
 
 
 class BenignLineFilter:
-    """Skips lines that start like harmless lines of the same log, and keeps each line that may be a fault."""
+    """Skips lines that start like harmless lines of the same log; keeps lines that may report a fault."""
 
     def __init__(self) -> None:
         """Start with no words learned from harmless lines."""
@@ -201,7 +201,7 @@ class _StartCache(dict[bytes, bool]):
     """Caches, by the first 32 bytes of a line's message, whether the line may report a fault."""
 
     def __missing__(self, start: bytes) -> bool:
-        """Decide whether a line may report a fault, when the start of its message is first seen."""
+        """Return whether a line may report a fault; called for the first line whose message has this start."""
         if len(self) >= _MAX_STARTS:
             self.clear()
         relevant = self[start] = _HARMLESS.match(start) is None or _RELEVANT.match(start) is not None

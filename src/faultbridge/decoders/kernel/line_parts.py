@@ -53,10 +53,10 @@ SIGNATURE = lazy_pattern(r"S?Xid[ \t]{0,64}\((?:PCI|invalid|[0-9a-fA-F]{4,8}:)|f
 
 
 def parts_of(message: KernelMessage, received_at: datetime | None) -> tuple[Sequence[KernelMessage], int]:
-    """Return the messages in a line after its first prefixes, and the number of messages left out.
+    """Return the kernel messages in a log line without the line's prefixes, and the number left out.
 
-    A collector may have joined several lines into this one. If there are more than 64, only the first of them and those
-    with a known phrase are split into messages. At most `MAX_PARTS` messages are returned.
+    A collector may have joined several lines into this line. If it joined more than 64, only the first of them and
+    those with an Xid or a known phrase are split into messages. At most `MAX_PARTS` messages are returned.
     """
     text = ANSI.sub("", message.text) if "\x1b" in message.text else message.text
     text = (_SPACES.sub(" ", text) if "  " in text or "\t" in text else text).strip()
@@ -100,7 +100,7 @@ def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is
 
 
 def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
-    """Yield each part of a message that starts like a kernel message, although the text before it is no known prefix.
+    """Yield each part of a message that starts like a kernel message, after text that is no known prefix.
 
     - In a message of the kernel, such a part is yielded only if it follows exactly one word, or follows a letter or a
       digit without a space. Anywhere else it is a quotation.
@@ -127,7 +127,7 @@ def wrapped_message(message: KernelMessage, received_at: datetime | None) -> Ker
 
 
 def _is_of_program(message: KernelMessage) -> bool:
-    """Return whether a syslog line states that a program other than the kernel wrote it."""
+    """Return whether the syslog line of a message names a program other than the kernel as its writer."""
     if message.facility == DAEMON:
         return True
     if not message.framed or message.facility is not None or message.uptime is not None:

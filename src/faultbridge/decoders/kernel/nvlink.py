@@ -5,8 +5,8 @@ defines bits of the registers 1, 3, 4 and 5. The attribute `findings` names the 
 
 An NVLink5 error is `UNIT[/SUB] Fatal|Nonfatal XCn iN Link L (intrInfo errorStatus w w ...)`; the numbers can be cut
 off. Since driver branch R575, bits 0 to 6 of intrInfo are the number of the unit. Before R575, bits 0 to 9 are the
-number, and the units have other numbers. No number occurs in both numberings of one Xid, so a line shows which branch
-its driver has. Bits 20 to 25 are the cause of a link event.
+number, and the units have other numbers. Except 0 of Xid 150, no number occurs in both numberings of one Xid, so the
+number shows which branch the driver has. Bits 20 to 25 are the cause of a link event.
 
 Source: NVIDIA's Xid catalog, NVLink5 sheet (`data/nvlink5_units.json`).
 """

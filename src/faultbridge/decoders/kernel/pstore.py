@@ -26,12 +26,15 @@ _END_OF_LEVELS = lazy_pattern(rb"^(?=\S)(?!<\d{1,3}>|" + _START + rb")", re.MULT
 
 @dataclass(slots=True)
 class DumpSplitter:
-    """Splits one log, read in pieces, into crash dumps and other text. A dump can continue in the next piece."""
+    """Splits one log, read in pieces, into crash dumps and other text.
+
+    A dump can continue in the next piece.
+    """
 
     _end: re.Pattern[bytes] | None = None
 
     def parts(self, text: bytes) -> Iterator[tuple[bytes, bool]]:
-        """Split the next piece of the log: yield its parts in order, and for each whether it is part of a dump."""
+        """Split the next piece of the log; yield each part, and whether it belongs to a dump, in order."""
         position = 0
         while position < len(text):
             search_from = position

@@ -33,6 +33,7 @@ def rule(
 ) -> Rule:
     """Return a `Rule` whose pattern is compiled from text.
 
-    The pattern must match at the start of a message. `kind` is the rule's `type`; `Rule` explains the other arguments.
+    The pattern must match at the start of a message. `kind` is the type of the component. The other arguments are the
+    fields of `Rule`.
     """
     return Rule(phrase, re.compile(pattern, re.DOTALL), code, kind, ends, corrected)

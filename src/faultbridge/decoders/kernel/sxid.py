@@ -67,7 +67,10 @@ def _event(message: KernelMessage, code: str, switch: Component, remainder: str)
 
 
 def _with_severity(fault: Fault, severity_text: str) -> Fault:
-    """Return the fault with the severity that the driver printed. A non-fatal error needs no action."""
+    """Return a fault with the severity that the driver printed. A non-fatal error needs no action.
+
+    A fault that already has a severity, because a program wrote its line, is unchanged.
+    """
     if fault.severity is not None:
         return fault
     if severity_text == "Fatal":

@@ -48,8 +48,8 @@ class ConditionReader:
     """Reads the node conditions that one source writes.
 
     The source `kubernetes-node` reads the condition types of all sources, and any other source only the types that the
-    mapping lists for it. With `accepts_unmapped`, a true condition whose type is not in the mapping is also a fault.
-    Otherwise, such a condition is ignored.
+    mapping lists for it. With `accepts_unmapped`, a true condition or a warning event that the mapping does not contain
+    is a fault too. Otherwise, it is ignored.
     """
 
     source: str
@@ -196,13 +196,13 @@ def _fault(source: str, code: str, condition: Condition, node: NodeConditions) -
 def _component(code: str) -> Component:
     """Return the component of a fault code: an unidentified GPU for a GPU code, else the node.
 
-    The GPU is not identified, because the later healthy condition does not identify a GPU and must end the fault.
+    The GPU is not identified, because the later healthy condition, which ends the fault, identifies no GPU.
     """
     return _GPU if code.startswith(_ON_GPUS) else NODE_COMPONENT
 
 
 def _recognize_node(body: bytes) -> bool:
-    """Return whether a body is a node, a table of nodes, or a list of conditions that only the kubelet writes."""
+    """Return whether a body is a node, a table of nodes, or conditions that only the kubelet writes."""
     if is_node(body) or b"LastTransitionTime" in body or (b"NAME " in body and b" ROLES " in body):
         return True
     others = (EKS_SOURCE, DETECTOR_SOURCE)

@@ -33,7 +33,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class NodeConditions:
-    """The conditions and labels of one node. `name` is None if the input has only a list of conditions."""
+    """The conditions and labels of one node. `name` is None if the input does not name the node."""
 
     name: str | None
     conditions: tuple[Condition, ...] = ()

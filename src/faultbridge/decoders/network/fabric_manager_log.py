@@ -84,10 +84,10 @@ def recognize(body: bytes) -> bool:
 
 
 def _having_switches(records: Sequence[LogRecord]) -> list[bool]:
-    """Return for each record whether the node has NVSwitches.
+    """Return, for each record, whether its node has NVSwitches.
 
-    The value is False if a record of the same node and of the same start of the fabric manager states that the node has
-    no NVSwitch.
+    The fabric manager of a node without NVSwitches reports this after it starts. The value is then False for all
+    records of the same node and the same start of the fabric manager.
     """
     starts: list[tuple[str | None, int]] = []
     last: dict[str | None, tuple[int, LogRecord]] = {}

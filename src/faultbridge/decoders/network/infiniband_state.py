@@ -30,7 +30,7 @@ _INIT, _ACTIVE, _LINK_UP = 2, 4, 5
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return health snapshots and counter samples of the ports in a body; see `states_of`."""
+    """Return health snapshots of the states and rates of the ports in a body, and counter samples."""
     text = text_of(body)
     tree = ports_of(text)
     listed = (*_ports_of_ibstat(text), *_ports_of_ibstatus(text))

@@ -1,7 +1,7 @@
 """Decodes `link-state`: the links of network interfaces, from `ip link`, `ip addr` or ethtool.
 
-An interface is in use if it is listed as configured, belongs to a bond, or has a global address. It is no fault if an
-unused interface is down.
+An interface is in use if it is listed as configured. A physical interface with the flag `UP` is also in use if it
+belongs to a bond or has a global address. It is no fault if an unused interface is down.
 
 ethtool does not print which interfaces are in use. The health snapshot of its output therefore reports no link as down
 or absent; it only compares the rates of interfaces of the same kind with each other (`rate_peers`).

@@ -1,8 +1,8 @@
 """Compares the rates of ports of the same kind within one record.
 
-Two ports are of the same kind if they have the same model, link type and fabric. A port is slower than its peers if its
-rate is below the rate that most ports of its kind have. This is a fault. The rate of a single port proves no fault,
-because the switch at its other end can be slower than the card. Units: Gb/s.
+The caller defines the kind of a port, for example by its model, link type and fabric. A port is slower than its peers
+if its rate is below the rate that most ports of its kind have. This is a fault. The rate of a single port proves no
+fault, because the switch at its other end can be slower than the card. Units: Gb/s.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The packaged thresholds define which counters are kept, and which increase is a 
 sysfs, JSON of `rdma -j statistic` (flat or nested), metrics (`rdma_ports`), or the output of perfquery and mlxlink
 (`port_tools`). If the input also has states of ports, they are decoded as the source `infiniband-state`. A counter that
 cannot be read is left out, and is not zero. Times: none. Units: packets, events or bytes since the driver was loaded.
-Errors: `Rejected(no_framing)` without a counter. Source: Linux's sysfs, rdma-core, node_exporter, NVIDIA's tools.
+Errors: `Rejected(no_framing)` without a port. Source: Linux's sysfs, rdma-core, node_exporter, NVIDIA's tools.
 """
 
 from __future__ import annotations

@@ -176,6 +176,6 @@ def state_number(text: str | None) -> int | None:
 
 
 def gigabits(text: str | None) -> int | None:
-    """Return the rate in Gb/s of a text such as `200 Gb/sec (4X HDR)`, or None for other text."""
+    """Return the rate in Gb/s of a text such as `200 Gb/sec (4X HDR)` or `200`, or None for other text."""
     found = re.match(r"(\d{1,5})(?:\.\d{1,3})?(?: Gb/sec|$)", (text or "").strip())
     return int(found[1]) if found else None

@@ -63,7 +63,8 @@ def is_links(text: str) -> bool:
 def read_links(source: str, text: str) -> tuple[Observation, ...]:
     """Return a health snapshot of the link states, and the counter samples of the NVLink errors.
 
-    There is one counter sample for each GPU in each error listing.
+    The snapshot is left out if the text lists no link states. There is one counter sample for each GPU in each error
+    listing.
     """
     gpus = list(_gpus(text))
     samples = (CounterSample(source, gpu.component, errors) for gpu in gpus for errors in gpu.errors)

@@ -20,7 +20,7 @@ _LANES = re.compile(r"(\d{1,2})x?")
 def width_results(gpus: Sequence[Fields]) -> Iterator[tuple[int, GpuCheckResult]]:
     """Yield the width check of each GPU that can be compared with a GPU of the same model.
 
-    Each result has the position of the GPU in `gpus`.
+    Each pair has the index of the GPU in `gpus`, and the result of its check.
     """
     lanes_of: defaultdict[str, dict[int, int]] = defaultdict(dict)
     for position, gpu in enumerate(gpus):

@@ -28,7 +28,8 @@ SOURCE = "nvidia-smi-text"
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...] | Decoded:
     """Return a health snapshot of the GPUs, and counter samples of the listed NVLink errors.
 
-    Error messages of nvidia-smi may come before, after or instead of the output.
+    Error messages of nvidia-smi may come before, after or instead of the output. If the output only lists links, the
+    snapshot is about the links, and error messages are ignored.
     """
     text = text_of(body)
     stated_faults = find_failures(SOURCE, text)

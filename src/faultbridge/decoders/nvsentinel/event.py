@@ -59,10 +59,10 @@ def health_events(document: object, depth: int = 0) -> Iterator[HealthEvent]:
 
 
 def entity(kind: str, value: str) -> tuple[str, str | int] | None:
-    """Return the field and value of a component that an impacted entity of an event identifies.
+    """Return the identifier of a component in an impacted entity of an event: a field and its value.
 
-    `kind` is the type of the entity, and `value` its value: `PCI` and an address give (`pci`, address). The result is
-    None for other types, and for a value that does not fit the type.
+    `kind` is the type of the entity, and `value` its value. For example, the type `PCI` and an address give (`pci`,
+    address). The result is None for other types, and for a value that does not fit the type.
     """
     kind = kind.upper()
     pci = pci_of(value) if kind in {"PCI", "PCI_ADDRESS"} else None
@@ -121,7 +121,8 @@ def code_of(error: str, event: HealthEvent, mapped: Mapping[str, Any]) -> tuple[
 
     - The error code is an Xid or SXid, such as `149.NETIR_LINK_EVT`. The unit is the text after the dot, or None if
       there is no dot.
-    - Any other error code is translated by the mapping `mapped` or is the name of a DCGM error. The unit is None.
+    - Any other error code is translated by the mapping `mapped` or is the name of a DCGM error. If it means any Xid,
+      the message of the event states the Xid. The unit is None.
     - The fault code of an unknown error is `agent.condition`.
     """
     number = _NUMBER.fullmatch(error)
@@ -140,8 +141,11 @@ def code_of(error: str, event: HealthEvent, mapped: Mapping[str, Any]) -> tuple[
 def code_without_error(event: HealthEvent, mapped: Mapping[str, Any]) -> str:
     """Return the fault code of an event that has no error code.
 
-    The code is the one that the mapping `mapped` has for the check of the event, else that of an Xid in the message,
-    else `agent.condition`.
+    The code is the first of these that exists:
+
+    - the code that the mapping `mapped` has for the check of the event
+    - the code of an Xid in the message of the event
+    - `agent.condition`
     """
     by_check = mapped["check_codes"].get(event.check)
     identifier = _XID_IN_TEXT.search(event.message)
@@ -180,5 +184,8 @@ def condition_events(text: str) -> Iterator[HealthEvent]:
 
 
 def diagnostic_code(number: object) -> str:
-    """Return the fault code of the DCGM error number that a preflight diagnostic reports."""
+    """Return the fault code of the DCGM error number that a preflight diagnostic reports.
+
+    The result is `agent.condition` if `number` is not an integer.
+    """
     return code_of_number(number) if isinstance(number, int) and not isinstance(number, bool) else "agent.condition"

@@ -36,11 +36,12 @@ def is_check(condition: Mapping[str, Any]) -> bool:
 
 
 def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
-    """Yield an unhealthy event for each error of an unhealthy condition, and healthy events for each healthy condition.
+    """Yield events for the conditions of a node: one for each error, and several for a healthy condition.
 
     A healthy event ends a fault only if both have the same component. A healthy condition does not identify a device.
     The component of an unhealthy event is therefore a GPU, a NIC or the node without an identifier, so that a later
-    healthy event can end its fault. The field `named` has the device that the error identifies.
+    healthy event can end its fault. The field `named` has the device that the error identifies. A healthy condition
+    gives one event for each of these three components.
     """
     if node.get("kind") != "Node":
         return
@@ -54,7 +55,8 @@ def node_condition_events(node: Mapping[str, Any]) -> Iterator[HealthEvent]:
 def listed_condition_events(node: NodeConditions) -> Iterator[HealthEvent]:
     """Yield the health events of a node that was read from text, such as `kubectl describe` or YAML.
 
-    They are like the events of `node_condition_events`, but their time is the last transition time.
+    Text lacks the heartbeat time of a condition, so the time of an event is the last transition time. Otherwise, the
+    events are those of `node_condition_events`.
     """
     for one in node.conditions:
         if is_check({"type": one.type, "reason": one.reason}):
@@ -72,7 +74,7 @@ def without_doubtful(events: Sequence[HealthEvent]) -> list[HealthEvent]:
 
 
 def joined(observations: Iterable[Observation]) -> Iterator[Snapshot]:
-    """Yield one health snapshot for each node, which joins the faults and snapshots from all conditions of the node.
+    """Yield one health snapshot for each node, with the faults and clears of all its conditions.
 
     In separate snapshots, a healthy check could clear a fault that another check of the node reports.
     """

@@ -51,7 +51,7 @@ class _LineGroup:
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return each fault once, with the number of lines that report it, and a counter sample of the last iteration."""
+    """Return each fault once, with the number of its lines, and a counter sample of the last iteration."""
     mapped, log_text = mapping("training", hints.mappings), text_of(body)
     if not any(word in log_text for word in mapped["framing"]):
         raise Rejected("no_framing", "no line of a training log")
@@ -126,10 +126,11 @@ def _faults(groups: Iterable[_LineGroup]) -> Iterator[Fault]:
 
 
 def _behind(groups: Iterable[_LineGroup]) -> str | None:
-    """Return the rank that timed out in the earliest collective operation, or None if no rank is behind the others.
+    """Return the rank that timed out in the earliest collective operation, or None.
 
-    A job numbers its collective operations, and each timeout states the number of its operation. The result is None if
-    fewer than two ranks timed out, or if all of them timed out in the same operation.
+    A job numbers its collective operations, and each timeout states the number of its operation. A rank whose operation
+    has a lower number than that of another rank is behind. The result is None if fewer than two ranks timed out, or if
+    all of them timed out in the same operation.
     """
     by_rank: dict[str, int] = {}
     for group in groups:

@@ -1,4 +1,4 @@
-"""Reads the output of the EFA loopback test: whether each device returned all messages, and how fast.
+"""Reads the output of the EFA tests: whether each device returned all messages, and how fast.
 
 Grammar: `domain: NAME`, a row of `fi_pingpong`, and `exit: STATUS` for each device; `#` starts a comment. In a row,
 `=N` means that as many messages were acknowledged as were sent. Units: MB/s. Errors: `Rejected` without a complete

@@ -14,7 +14,7 @@ from faultbridge.decoders.verification.deep_checks import DeepResult, instance_o
 from faultbridge.decoders.verification.sections import NOT_STARTED, Section, script_of, split
 
 FAILURES = 2
-"""Number of peers with which the tests must fail before the instance is blamed."""
+"""Number of peers with which the tests must fail before the instance counts as faulty."""
 
 
 @dataclass(frozen=True, slots=True)

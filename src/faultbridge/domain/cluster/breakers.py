@@ -31,8 +31,8 @@ class BreakerLimit:
     """The settings of a circuit breaker that stops repairs when many nodes fail.
 
     - The breaker opens when at least `nodes` nodes, and at least `percent` percent of the counted nodes, fail at once.
-    - When no further node has failed for `quiet`, it closes, or becomes half open if the failing nodes still exceed
-      these limits.
+    - An open breaker closes when no further node has failed for `quiet`. If the failing nodes then still exceed these
+      limits, it becomes half open instead.
     - A half-open breaker permits `trial` repairs at a time. It opens again if a repair or another node fails. It closes
       when the failing nodes no longer exceed the limits.
     - A breaker that opens for the `openings`th time within a day stays open until no node fails or an operator closes
@@ -70,7 +70,7 @@ class Breaker:
 
 
 def breaker_name(scope: BreakerScope, domain: str | None = None) -> str:
-    """Return the name of a circuit breaker: the cluster's, or that of one failure domain."""
+    """Return the name of the cluster's circuit breaker, or of the breaker of a failure domain."""
     return CLUSTER_BREAKER if scope is BreakerScope.CLUSTER else f"{_DOMAIN}{domain}"
 
 

@@ -53,7 +53,7 @@ class RepairOwner(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProviderRole:
-    """The IAM role for a cluster in another account.
+    """The IAM role through which Faultbridge accesses a cluster in another AWS account.
 
     The external id is set if the trust policy of the role requires one.
     """
@@ -67,8 +67,8 @@ class ClusterConfig:
     """The registration of a cluster: its size, senders, systems and spare instances.
 
     Size: `expected` is the number of nodes. Nodes fill one index shard after the other, `nodes_per_shard` in each.
-    `shards` is the number of shards that contain nodes, and only grows. Shards keep the writes to each key within
-    DynamoDB's limits.
+    `shards` is the number of shards in use; it never decreases. Shards keep the writes to each key within DynamoDB's
+    limits.
 
     Senders: `trusted_senders` may send records about every node of the cluster. Each is `<role id>:<session>`, or
     `<role id>:*`. `node_roles` are the ids of the IAM roles of the cluster's instances. A session of another role does
@@ -177,7 +177,7 @@ class ClusterConfig:
 
     @property
     def repairs(self) -> bool:
-        """Return whether Faultbridge repairs the nodes of this cluster: it owns the repairs, and the mode is `act`."""
+        """Return whether Faultbridge owns the repairs of this cluster, and the mode is `act`."""
         return self.acts and self.mode is Mode.ACT
 
     @property
@@ -187,11 +187,11 @@ class ClusterConfig:
 
     @property
     def opens_cases(self) -> bool:
-        """Return whether a fault in this cluster opens a case, in which Faultbridge repairs or verifies the node."""
+        """Return whether a fault in this cluster opens a case, which repairs or verifies the node."""
         return self.acts or self.follows_provider
 
     def update_hold(self, group: str | None, now: datetime) -> UpdateHold | None:
-        """Return the current update hold of a group, which delays the group's repairs, or None if there is none."""
+        """Return the update hold that delays the repairs of a group now, or None if there is none."""
         return next((one for one in self.update_holds if one.group == group and one.until > now), None)
 
     def is_maintained(self, now: datetime) -> bool:
@@ -209,5 +209,8 @@ class ClusterConfig:
 
 
 def shard_of(name: str, shards: int) -> int:
-    """Return the shard of a name, from 0 to `shards - 1`: a hash of the name, so it never changes for a name."""
+    """Return a number from 0 to `shards - 1` for a name: the CRC-32 of the name modulo `shards`.
+
+    The result is always the same for the same name and the same `shards`.
+    """
     return crc32(name.encode()) % shards

@@ -57,7 +57,7 @@ def failure_domains(
 
 @lru_cache(maxsize=1024)
 def _of_inventory(cluster: str, domain: str | None, domains: tuple[tuple[str, str], ...]) -> tuple[FailureDomain, ...]:
-    """Return the failure domains that the inventory reports for a node, and the node's cluster; cache the result."""
+    """Return the failure domains that the inventory reports for a node, and the node's cluster."""
     names = dict(domains)
     found = {FailureDomain(kind, names[kind]) for kind in _KINDS if names.get(kind)}
     if domain and domain not in names.values():
@@ -70,7 +70,7 @@ def _ordered(found: set[FailureDomain]) -> tuple[FailureDomain, ...]:
 
 
 def is_placed(domains: Collection[FailureDomain]) -> bool:
-    """Return whether the node has a known failure domain other than its cluster."""
+    """Return whether the failure domains of a node include a domain other than its cluster."""
     return any(one.kind is not DomainKind.CLUSTER for one in domains)
 
 

@@ -23,7 +23,7 @@ class UpdateHold:
     """A pause of the repairs of a group while its owner updates it, until `until` at the latest.
 
     `since` is when the update started. After the update ends, `running` is False and `until` is the end of the grace
-    period. `provider_conditions.next_holds` may keep the hold longer, but it then delays no repair.
+    period. An ended hold delays no repair, even while it is still stored (`provider_conditions.next_holds`).
     """
 
     group: str

@@ -26,8 +26,8 @@ class IncidentStatus(StrEnum):
     """The status of a cluster incident.
 
     While an incident is `open` or `recovering`, repairs wait for it. A `recovering` incident has no affected node, and
-    closes after a quiet period. An `expired` incident has reached its maximum age: repairs no longer wait for it, and
-    it closes when its nodes are healthy.
+    closes after a quiet period. An `expired` incident has reached its maximum age: repairs do not wait for it. It
+    closes when its nodes have been healthy for the quiet period.
     """
 
     OPEN = "open"
@@ -56,8 +56,8 @@ class CorrelationLimits:
     """The limits by which the faults of many nodes become one incident, and how long it delays repairs.
 
     - An incident opens if at least `nodes` nodes, and at least `percent` percent of a failure domain, start to show
-      faults of one family within `window`. By the recorded history of the failure domain, the probability that so many
-      nodes fail by chance must also be less than one in `odds`.
+      faults of one family within `window`. The probability that so many nodes fail by chance must also be less than
+      one in `odds`. It is computed from the recorded history of the failure domain.
     - The incident belongs to the narrowest failure domain that contains `explains` percent of these nodes.
     - The incident closes when no node has been affected for its quiet period (`Incident.quiet_period`).
     - After `max_age`, repairs no longer wait for the incident.
@@ -93,10 +93,10 @@ class Hold:
     recurrence: int = 0
 
     def expired_since(self, time: datetime) -> bool:
-        """Return whether the incident delays no repairs because it reached its maximum age at `time` or later.
+        """Return whether the incident reached its maximum age at `time` or later.
 
-        A hold that an earlier version of Faultbridge stored has no `expired_at`. If it delays no repairs, the result is
-        True for any `time`.
+        Call this only for an incident that is not closed. An expired incident that an earlier version of Faultbridge
+        stored has no `expired_at`. The result is then True for any `time`.
         """
         return not self.holding and (self.expired_at is None or self.expired_at >= time)
 
@@ -125,8 +125,9 @@ class Incident:
     - `code` is the most frequent fault code.
     - `subject` is the remote object, such as a switch or a file server, that most of the faults name.
     - Faults that started before `evidence_since` do not belong to the incident.
-    - `recurrence` is how often the same shared cause came back before. A cause comes back if a new incident opens at
-      most `CorrelationLimits.max_age` after an incident of the same family with a shared failure domain was closed.
+    - `recurrence` is how often the same shared cause came back. A cause comes back if a new incident opens less than
+      `CorrelationLimits.max_age` after an incident of the same family was closed, and all its affected nodes are in the
+      failure domain of the closed incident. For an incident of the intake, it is always 0.
     """
 
     id: str
@@ -174,12 +175,13 @@ class Incident:
 
     @property
     def _explains_until(self) -> datetime | None:
-        """Return the latest start of a fault that this closed incident explains, or None if it explains no fault.
+        """Return the latest start of the faults that this closed incident explains; None if it explains none.
 
         An explained fault opens no further incident.
 
-        - If an operator or a wider incident closed this incident, the result is the time at which it was closed.
-        - If it closed after its quiet period, the result is the time at which it expired. If it never expired, the
+        - If an operator closed this incident, or a wider incident replaced it while nodes were affected, the result is
+          the time at which it was closed.
+        - If no node was affected when it closed, the result is the time at which it expired. If it never expired, the
           result is None: all its faults have ended, so a fault that is recorded later is a new one.
         """
         quiet = self.quiet_since is not None and self.operator is None
@@ -187,10 +189,10 @@ class Incident:
 
     @property
     def exempt(self) -> tuple[str, ...]:
-        """Return the nodes of this incident if it has expired; no other incident of its family delays their repairs.
+        """Return the nodes whose repairs no incident of this family delays, because this incident is expired.
 
-        The result is empty if the incident has not expired. It is also empty for an incident of the intake, because a
-        failed intake affects all nodes.
+        They are the affected nodes and those that became healthy recently. The result is empty unless the status is
+        `expired`. It is also empty for an incident of the intake, because a failed intake affects all nodes.
         """
         expired = self.status is IncidentStatus.EXPIRED and self.domain.kind is not DomainKind.INTAKE
         return tuple(sorted({*self.nodes, *self.left})) if expired else ()

@@ -81,9 +81,10 @@ class Job:
 
     @property
     def may_resume(self) -> bool:
-        """Return whether the job may still be reported as resumable: it failed, and no earlier event reported it so.
+        """Return whether the job may still be reported as resumable.
 
-        A job that succeeded, or that a user ended, cannot resume.
+        The result is True if the job ended with the outcome `failed` or `unreported`, and was not reported as resumable
+        before. A job that succeeded, or that a user ended, cannot resume.
         """
         return self.ended_at is not None and self.resumable_at is None and self.outcome in RESUMABLE_OUTCOMES
 
@@ -102,7 +103,9 @@ class Job:
         return self.verdict is not None and self.verdict.outlook == STOP
 
     def takes_hit(self, since: datetime, *, ordered: bool = False) -> bool:
-        """Return whether a fault or an operator's order (`ordered`) that started at `since` can have affected the job.
+        """Return whether a fault that started at `since` can have affected the job.
+
+        If `ordered` is True, the fault is an operator's order for a node.
 
         - A job that runs can be affected by any fault or order.
         - A job that may still resume can be affected by a fault that started at most `LATE_FAULTS` after the job ended,

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from faultbridge.dataclass import dataclass
 
 STALL_AFTER = timedelta(minutes=30)
-"""A job whose heartbeats stop advancing is stalled after this time, unless its start states another."""
+"""A job whose heartbeats stop advancing is stalled after this time, unless its start report states another time."""
 
 MAX_LOSSES, MIN_LOSSES = 32, 16
 SPIKE = 2.0
@@ -83,8 +83,9 @@ def loss_alarm(before: tuple[float, ...], loss: float, alarm: str | None = None)
     `before` holds the earlier losses. `alarm` is the current alarm, or None.
 
     - A loss that is infinite or no number is `not_finite`.
-    - Without a current alarm, a loss is a `spike` if it is above all earlier losses and above twice their median.
-    - During an alarm, a loss is a `spike` if it is above twice the median.
+    - Without a current alarm, a loss is a `spike` if it is above all earlier losses and above twice the absolute value
+      of their median.
+    - During an alarm, a loss is a `spike` if it is above twice the absolute value of the median.
     - There is no `spike` with fewer than `MIN_LOSSES` earlier losses.
     """
     if not math.isfinite(loss):

@@ -12,7 +12,7 @@ from faultbridge.domain.cluster.group_updates import GroupUpdate
 
 
 class ConditionKind(StrEnum):
-    """The kind of a condition that a provider reports about a cluster or a group."""
+    """What a condition of a cluster or group is about, such as a failed launch or a running update."""
 
     CLUSTER_FAILED = "cluster_failed"
     ROLLING_BACK = "rolling_back"

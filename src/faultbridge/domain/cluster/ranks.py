@@ -11,12 +11,12 @@ MAX_RANKS = 100_000
 
 
 def ranks_in_order(nodes: Sequence[str], per_node: int) -> dict[str, str]:
-    """Return the ranks of each node: `per_node` consecutive ranks each, in node order, as in `torchrun`."""
+    """Return each node's ranks: `per_node` consecutive ranks, in node order, as `torchrun` assigns them."""
     return {node: rank_text(range(number * per_node, (number + 1) * per_node)) for number, node in enumerate(nodes)}
 
 
 def rank_text(ranks: Iterable[int]) -> str:
-    """Return the sorted list of ranks as short text, such as `0,2-3`."""
+    """Return ranks as short text, sorted and without duplicates, such as `0,2-3`."""
     parts: list[list[int]] = []
     for rank in sorted(set(ranks)):
         if parts and parts[-1][-1] == rank - 1:
@@ -27,7 +27,7 @@ def rank_text(ranks: Iterable[int]) -> str:
 
 
 def ranks_of(text: str) -> tuple[int, ...]:
-    """Return the global ranks in a text such as `0,2-3`, in ascending order.
+    """Return the global ranks in a text such as `0,2-3`, in the order of the text.
 
     The position of a rank in the result is its local rank on the node.
     """
@@ -46,15 +46,15 @@ def _ranks_of(text: str) -> Iterator[int]:
 
 
 def gpu_of(devices: Iterable[Component], index: int) -> Component | None:
-    """Return the GPU among the devices of a node whose field `index` has this value, or None if there is none.
+    """Return the GPU with this `index` among the devices of a node, or None if there is none.
 
-    If each rank of the job uses one GPU, in PCI bus order, this value is also the local rank that uses the GPU.
+    If each rank of the job uses one GPU, in PCI bus order, `index` is also the local rank that uses the GPU.
     """
     return next((one for one in devices if one.type is ComponentType.GPU and one.index == index), None)
 
 
 def gpu_like(devices: Iterable[Component], wanted: Component) -> Component | None:
-    """Return the GPU with the UUID of `wanted`, else the GPU with the PCI address of `wanted`, else None."""
+    """Return the GPU in `devices` with the UUID of `wanted`, else the one with its PCI address, else None."""
     gpus = [one for one in devices if one.type is ComponentType.GPU]
     by_uuid = (one for one in gpus if wanted.uuid is not None and one.uuid == wanted.uuid)
     by_pci = (one for one in gpus if wanted.pci is not None and one.pci == wanted.pci)

@@ -51,9 +51,9 @@ class Spare:
 
     @property
     def owner(self) -> str:
-        """Return the stored owner of an instance that was launched for this spare in its current round.
+        """Return the value of the tag that marks an instance as launched for this spare, in its current round.
 
-        The owner of an instance that was launched for a repair is the id of the case instead.
+        If the instance was launched for a repair, the tag contains the id of the case instead.
         """
         return f"{SPARE}{self.cluster}-{self.number}-{self.round}"
 

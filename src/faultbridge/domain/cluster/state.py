@@ -18,7 +18,7 @@ from faultbridge.domain.nodes import Head, NodeKey
 
 
 class ClusterStatus(StrEnum):
-    """The status of a cluster, derived from the statuses of its nodes."""
+    """The status of a cluster, computed from its nodes and from the conditions that its provider reports."""
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
@@ -55,10 +55,10 @@ class Control:
     - `version`: an admission is written only if this number is still the one that was read.
     - `holders` maps each case that has a repair slot to the time at which it took the slot.
     - `starts` are the times of recent repair starts.
-    - `breakers` holds, by name, every breaker that has ever opened.
+    - `breakers` contains, by name, every breaker that has ever opened.
     - `no_capacity_until` maps each group without provider capacity to the time of the next try.
-    - `events` maps the name of each breaker and hold, and the names `budget` and `pause`, to the id of the last entry
-      about this breaker, hold, budget or pause. The next entry about the same one has that entry as its cause.
+    - `events` maps each control to the id of its last entry, which the next entry about this control can name as its
+      cause. The keys are the names of breakers and holds, and `budget` and `pause`.
     - `holds` maps the id of each incident that is open, or was closed recently, to its `Hold`.
     - `unverified` counts the registered nodes that were never verified.
     """
@@ -105,8 +105,8 @@ class Control:
         cover the node (`Hold.covers`). A family does not count if an expired incident of this family exempts the node.
 
         If the repair follows a failed attempt, `repeated_since` is when the case was opened; otherwise it is None. Such
-        a repair also waits for incidents of other families, because their cause may explain the failed attempt. This is
-        not done for a family if its incident in these failure domains reached its maximum age after `repeated_since`.
+        a repair also waits for incidents of other families, because their cause may explain the failed attempt. It does
+        not wait for a family whose incident in these failure domains expired at `repeated_since` or later.
         """
         exempt = {hold.family for hold in self.holds.values() if node in hold.exempt}
         if repeated_since is not None:

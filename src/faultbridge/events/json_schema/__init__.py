@@ -9,6 +9,6 @@ Read in this order:
 - `gate`: the checks that a change of the schemas must pass before it is merged
 - `reference_page`: docs/reference/events.md from the schemas
 
-These modules need jsonschema and are not imported in Lambda functions. `faultbridge.events.generate` is the command.
-Tests: tests/events.
+`validation` and `gate` need jsonschema. No Lambda function imports this package. The command is
+`faultbridge.events.generate`. Tests: tests/events.
 """

@@ -1,4 +1,4 @@
-"""Finds the changes between two versions of a schema, and which of these changes are allowed.
+"""Finds the changes between two versions of a schema, and determines which of them are allowed.
 
 A consumer of the last version must be able to read current events. A current consumer must be able to read every event
 ever recorded. A change must therefore be safe in both directions. `ALLOWED` lists the safe kinds of change.

@@ -46,11 +46,11 @@ class SchemaFolder:
         return load(files[-1]) if files else None
 
     def frozen(self) -> list[Path]:
-        """Return the paths of the released schemas and samples, which must never change."""
+        """Return the paths of the files that a release freezes: all released schemas and all samples."""
         return [path for name in EVENT_MODELS for path in (*self.released(name), *self.samples(name))]
 
     def manifest(self) -> dict[str, str]:
-        """Return the SHA-256 of every released file, by the file's key in the manifest."""
+        """Return the SHA-256 of every released file, by its key; empty before the first release."""
         path = self.root / MANIFEST
         if not path.is_file():
             return {}

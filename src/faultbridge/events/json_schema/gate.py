@@ -1,8 +1,11 @@
 """The compatibility gate: the checks that a change of the schemas must pass before it is merged.
 
-The schema files match the models. Every event has its required samples. The current models read every released sample.
-The last released schemas accept the current samples. Only allowed changes were made since the last release. Released
-files are unchanged.
+- The schema files match the models.
+- Released files are unchanged.
+- The current models read every sample of any version.
+- Every event has its required samples.
+- The last released schemas accept the current samples.
+- Only allowed changes were made since the last release.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ def gate(folder: SchemaFolder) -> list[str]:
 
 
 def outdated_schemas(folder: SchemaFolder) -> Iterator[str]:
-    """Yield a line for each outdated schema file, which differs from the models."""
+    """Yield a line for each schema file that is missing or differs from the models."""
     for path, text in folder.generated():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             yield f"{folder.key(path)}: differs from the models; run python -m faultbridge.events.generate"
@@ -55,7 +58,7 @@ def changed_releases(folder: SchemaFolder) -> Iterator[str]:
 
 
 def unreadable_samples(folder: SchemaFolder) -> Iterator[str]:
-    """Yield the problems of samples of any version that the current models or schemas do not accept."""
+    """Yield the problems that the current models and schemas find in samples of any version."""
     for name, model in EVENT_MODELS.items():
         for path in folder.samples(name):
             yield from (f"{folder.key(path)}: {problem}" for problem in _reading_problems(path, model))
@@ -76,8 +79,8 @@ def _reading_problems(path: Path, model: type[Event]) -> Iterator[str]:
 def missing_samples(folder: SchemaFolder) -> Iterator[str]:
     """Yield a line for each sample in `REQUIRED_SAMPLES` that an event lacks in its current version.
 
-    A stub needs no sample. Also yield the problems of current samples that the closed form of the schema, which allows
-    no unknown field, refuses.
+    A stub needs no sample. Also yield a line for each problem that the closed form of a schema finds in a current
+    sample. The closed form allows no unknown field.
     """
     for name, model in EVENT_MODELS.items():
         samples = folder.samples(name, model.version)
@@ -88,7 +91,7 @@ def missing_samples(folder: SchemaFolder) -> Iterator[str]:
 
 
 def samples_refused_by_last_release(folder: SchemaFolder) -> Iterator[str]:
-    """Yield the problems of current samples that a consumer with the last released schema would refuse."""
+    """Yield the problems that the last released schemas find in current samples."""
     for name, model in EVENT_MODELS.items():
         released = folder.last_released(name)
         if released is None:

@@ -17,7 +17,7 @@ class State(StrEnum):
     """The reason why other ranks wait for a rank.
 
     - `NO_DUMP`: the rank has no dump.
-    - `BEHIND`: the rank has not enqueued the operation in which the others wait.
+    - `BEHIND`: the rank has not enqueued the operation in which the other ranks wait.
     - `UNFINISHED`: the rank has not finished an operation that another rank has finished.
     - `MISMATCHED`: the call of the rank differs from the call of the other group members.
     - `ORDER`: the rank and other ranks wait for each other in a circle.
@@ -32,10 +32,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """A rank that other ranks wait for, and the operation that shows this: its group, number and name.
+    """A rank that other ranks wait for, and the operation that proves this.
 
-    `waiting` lists the other ranks whose first pending operation is that operation. If there are no such ranks,
-    `waiting` lists all ranks that wait for `rank`. `file` is the dump file of `rank`, or None if there is none.
+    `group`, `description`, `sequence` and `operation` identify the operation: its process group, its number in this
+    group, and its name. `waiting` lists the other ranks whose first pending operation is this operation. If there are
+    no such ranks, `waiting` lists all ranks that wait for `rank`. `file` is the dump file of `rank`, or None if `rank`
+    has no dump.
     """
 
     rank: int
@@ -52,8 +54,9 @@ class Finding:
 class Explained:
     """The ranks that a hanging job waits for, as its dumps show them.
 
-    - `findings` are these ranks, each with the operation that shows it.
-    - `joined` are operations that all members of their group started and none completed. They make no rank a finding.
+    - `findings` has one finding for each of these ranks.
+    - `joined` are pending operations that all their ranks have started, as far as the dumps show. No finding is about
+      them.
     - `missing` are the ranks without a dump. They can be findings only if `are_missing_blamed` is True, which means
       that at most half of all ranks are missing.
     - `waiting` are the ranks with a pending call, except ranks whose call another rank has already finished.
@@ -72,7 +75,7 @@ class Explained:
 
 
 def explain(dumps: Iterable[Dump]) -> Explained:
-    """Return the ranks that other ranks wait for, each with the operation in which they wait.
+    """Return the ranks that other ranks of a job wait for, as the dumps of the job show them.
 
     Raises `Rejected` for two dumps of one rank.
     """
@@ -110,10 +113,10 @@ def _blamed_calls(found: Iterable[Finding]) -> set[Call]:
 
 
 def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[int, State]:
-    """Return the ranks to blame at the ends of the wait-for graph, each with the reason why others wait for it.
+    """Return the ranks at the ends of the wait-for graph, each with the reason why others wait for it.
 
-    - A rank that waits for no other rank is an end. The ranks in `hanging` are left out, because `unfinished` has
-      already found why others wait for them.
+    - A rank that waits for no other rank is an end. The ranks in `hanging` are left out, because the caller already has
+      their reason (`UNFINISHED`).
     - Ranks that wait for each other in a circle, and for no rank outside the circle, are an end. `_circle` selects the
       ranks to blame.
     """

@@ -53,7 +53,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The number of the last operation of a group that a rank enqueued, and of the last that it completed."""
+    """The numbers of the last operations that a rank enqueued and completed in one group."""
 
     enqueued: int
     completed: int
@@ -74,9 +74,10 @@ class Dump:
 
 
 def read_dump(file: str, body: bytes) -> Dump:
-    """Read a dump in pickle or JSON format. The name of its file ends with the rank.
+    """Read a Flight Recorder dump in pickle or JSON format.
 
-    Raises `Rejected` for other input.
+    The number at the end of the file name is the rank, such as 12 in `_dump_12` and `dump_12.json`. Raises `Rejected`
+    for other input.
     """
     rank = _RANK.search(file)
     if rank is None:
@@ -99,7 +100,8 @@ def read_dump(file: str, body: bytes) -> Dump:
 def _json(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
     """Return the parsed JSON document in a body.
 
-    Raises `Rejected` for a document with too many values, which is not parsed at all.
+    Raises `Rejected` for a body that is not JSON. A document with too many values raises `Rejected` before it is
+    parsed.
     """
     if body.count(b"[") + body.count(b"{") > MAX_CREATED or body.count(b",") > MAX_VALUES:
         raise Rejected("too_large", f"a document of more than {MAX_CREATED} lists and objects or {MAX_VALUES} values")
@@ -151,7 +153,8 @@ def _operation(one: Mapping[str, Any], groups: Mapping[str, Group]) -> Operation
 def _peer(name: str, group: Group | None) -> int | None:
     """Return the global rank of the peer in an operation name such as `nccl:send 3->0`, or None.
 
-    The numbers in the name are ranks within the group. The result is None if the peer is unknown.
+    The numbers in the name are ranks within the group. The result is None if the name states no peer, or if the group
+    has no rank with this number.
     """
     found = _PEER.search(name)
     if found is None or group is None or int(found[2]) >= len(group.ranks):

@@ -59,10 +59,10 @@ def job_of(dumps: Iterable[Dump]) -> Job:
 
 
 def _progress(dumps: Mapping[int, Dump]) -> dict[tuple[int, str], Progress]:
-    """Return the progress of each rank and group, counted in collectives.
+    """Return the numbers of the last collectives that each rank enqueued and completed in each group.
 
-    The numbers that PyTorch states also count sends and receives. For a group with sends or receives, these numbers are
-    therefore not used, and only the collectives in the dumps count.
+    A dump states such numbers, but they also count sends and receives. For a group with sends or receives, only the
+    collectives in the dumps are therefore counted.
     """
     with_sends = {each.group for one in dumps.values() for each in one.operations if each.is_p2p}
     found: dict[tuple[int, str], Progress] = {}

@@ -1,4 +1,7 @@
-"""Finds ranks whose call differs from the call that the other group members made with the same number."""
+"""Finds ranks whose collective call differs from the call of the other ranks of their process group.
+
+Calls are compared if they have the same sequence number in the group.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,16 @@ _EQUAL_SHAPES = ("all_reduce", "allreduce", "_all_gather_base", "_reduce_scatter
 
 
 def mismatched(job: Job, group: Group) -> dict[int, Operation]:
-    """Return the ranks whose pending call differs from the usual call, each with its call.
+    """Return the ranks whose pending collective differs from that of the other group members.
 
-    Only the first sequence number for which the pending calls of the ranks differ is examined. If there is none, the
-    result is empty. The usual call is chosen as follows:
+    The result maps each of these ranks to its collective. Only the first sequence number at which the pending
+    collectives differ is examined. The result is empty if they do not differ at any number. The expected collective is
+    chosen as follows:
 
-    - It is the call that most ranks made with this number.
-    - If several calls are equally frequent, it is the one that groups with the same description make most often.
-    - If these calls are equally frequent there too, no call is usual, and all ranks with a pending call of this number
-      are returned.
+    - It is the collective that most ranks have pending at this number.
+    - In case of a tie, it is the collective that occurs most often elsewhere in groups with the same description.
+    - In case of a tie there too, no collective is expected. Every rank with a pending collective at this number is
+      returned.
     """
     calls = _calls(job, group)
     for sequence in sorted(calls):
@@ -43,7 +47,8 @@ def _calls(job: Job, group: Group) -> dict[int, dict[int, Operation]]:
 def _signature(one: Operation) -> Signature:
     """Return the parts of a call that must be equal on all group members.
 
-    These are the name and, for operations such as `all_reduce` (`_EQUAL_SHAPES`), the shape.
+    These are the name and, for operations such as `all_reduce` (`_EQUAL_SHAPES`), the shapes and data types of the
+    inputs.
     """
     has_equal_shapes = any(name in one.name for name in _EQUAL_SHAPES)
     return (one.name, *one.shape) if has_equal_shapes else (one.name,)
@@ -55,9 +60,9 @@ def _majority(votes: Counter[Signature]) -> Signature | None:
 
 
 def _usual(job: Job, group: Group, sequence: int, signatures: set[Signature]) -> Counter[Signature]:
-    """Count how often each signature in `signatures` occurs in groups with the same description.
+    """Count how often each signature in `signatures` occurs in groups with the description of `group`.
 
-    The call with this number in this group is not counted, because it is the call to explain.
+    The calls with the number `sequence` in `group` are not counted, because they are the calls to judge.
     """
     alike = {name for name, one in job.groups.items() if one.description == group.description}
     others = (

@@ -70,7 +70,7 @@ def _bounded(document: Any) -> Any:  # noqa: ANN401 - as above
 
 
 class _Stack:
-    """Applies the opcodes that build plain data. Opcodes that import a name or call it are not supported."""
+    """The stack of a pickle reader: it applies the opcodes that build plain data, and rejects all others."""
 
     def __init__(self) -> None:
         self._values: list[Any] = []

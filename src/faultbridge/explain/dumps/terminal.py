@@ -34,7 +34,7 @@ def _components(graph: Graph) -> Iterator[frozenset[Hashable]]:
 
 
 def _finished(graph: Graph, root: Hashable, seen: set[Hashable]) -> Iterator[Hashable]:
-    """Yield the unseen nodes that can be reached from `root`, each after the nodes that it leads to."""
+    """Yield the nodes reachable from `root` that are not in `seen`, in postorder, and add them to `seen`."""
     if root in seen:
         return
     seen.add(root)

@@ -1,8 +1,9 @@
 """Finds which rank waits for which, from the first pending operation of each rank.
 
-A rank waits for the members of the group that have not started this operation. A member that has not enqueued it is
-`absent`. A member that has enqueued it behind another pending operation is `queued`. If all members have started the
-operation, the rank waits for no rank.
+In a collective, a rank waits for the group members that have not started it. In a send or receive, a rank waits for its
+peer. A rank that has not enqueued the operation, or that has no dump, is `absent`. A rank that has enqueued the
+operation behind another pending operation is `queued`. If all ranks of the operation have started it, the rank waits
+for no rank.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _FULL_SYNC = (
 class Call:
     """One collective of a group, or one send or receive between two ranks.
 
-    `pair` is the waiting rank and its peer for a send or receive, and is empty for a collective.
+    `pair` is empty for a collective. For a send or receive, `pair` has the waiting rank and, if it is known, the peer.
     """
 
     group: str
@@ -42,8 +43,8 @@ class Call:
 class Waiting:
     """The first pending call of each waiting rank, and the ranks that each call waits for.
 
-    `absent` has the ranks that have not enqueued the call. `queued` has the ranks that have enqueued it behind another
-    pending operation.
+    `absent` has the ranks that have not enqueued the call or have no dump. `queued` has the ranks that have enqueued
+    the call behind another pending operation.
     """
 
     calls: dict[int, Call] = field(default_factory=dict)
@@ -53,10 +54,10 @@ class Waiting:
 
 
 def unfinished(job: Job) -> dict[int, Operation]:
-    """Return, for each rank that is behind, its first pending collective that another rank has already finished.
+    """Return, for each rank that is behind, its first pending collective that another rank has finished.
 
-    Only operations that no rank can finish before all ranks have joined them are considered. A broadcast, for example,
-    is not, because its root can finish early.
+    Only operations that no rank can finish before all ranks have joined them are considered. A broadcast is therefore
+    not considered: its root can finish early.
     """
     furthest: dict[str, int] = defaultdict(int)
     for (_, group), progress in job.progress.items():

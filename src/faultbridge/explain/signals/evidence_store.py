@@ -1,4 +1,4 @@
-"""Keeps the signals of one file in limited memory: equal signals within ten minutes count as one."""
+"""Keeps the signals of one file in limited memory: equal signals are stored once and counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BUCKET_SECONDS = 600
 class EvidenceStore:
     """The newest 4,096 signals of one file.
 
-    A signal that is repeated within ten minutes is not stored again; its count increases.
+    A signal that occurs again in the same ten-minute interval is not stored again; its count increases.
     """
 
     def __init__(self) -> None:
@@ -27,13 +27,13 @@ class EvidenceStore:
     def is_new(
         self, name: str, at: datetime | None, *, rank: int | None = None, part: str = "", line: int | None = None
     ) -> bool:
-        """Return whether the store does not have an equal signal yet; the caller must then `add` the signal.
+        """Return True if the store has no equal signal yet; the caller must then `add` the signal.
+
+        If the store has an equal signal, count the repetition, store `at` and `line` as the time and line of the last
+        repetition, and return False.
 
         Two signals are equal if they have the same name, rank and part, and times in the same ten-minute interval or no
         times. `part` separates signals with the same name, for example by node and device.
-
-        If the store has an equal signal, the repetition is counted, and `at` and `line` are stored as its time and
-        line.
         """
         key = _key(name, at, rank, part)
         if key not in self._found:

@@ -1,7 +1,8 @@
 """Recognizes the kind of a file: a Flight Recorder dump, a file of a node, or the log of a job.
 
-The program of a job can print any line, even a line that looks like the kernel's. A file is therefore treated as a file
-of a node only if no program can have written its start. Any other text is treated as the log of a job.
+The program of a job can print any line, even a line that looks like the kernel's. A text is therefore treated as a file
+of a node only if its start is in the format of a node's source and is not mixed with output of a program. Any other
+text is treated as the log of a job.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class FileKind:
 def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> FileKind:
     """Return the kind of a file, from its name and its first 64 KiB.
 
-    A kernel log that also has other lines counts as the log of a job, because a program may have printed it. If the
-    caller states that the file comes from a node (`is_of_node`), it counts as a file of a node, unless its start has
-    lines that only programs print.
+    A kernel log in which more than 2 % of the lines are in another format counts as the log of a job, because a program
+    may have printed the log. If the caller states that the file comes from a node (`is_of_node`), such a log counts as
+    a file of a node, unless its start has lines that only programs print.
     """
     if _DUMP_NAME.search(name) or head.startswith(_PICKLE):
         return FileKind(Kind.DUMP)
@@ -87,7 +88,7 @@ def _is_framed(head: bytes) -> bool:
 
 
 def _is_text(head: bytes) -> bool:
-    """Return whether a file is text: no NUL at its start, and at least 70 % of its bytes are no control characters."""
+    """Return whether a file is text: no NUL in its first 512 bytes, and at most 30 % control characters."""
     return b"\x00" not in head[:512] and len(head.translate(None, _CONTROL)) >= _MIN_TEXT * len(head)
 
 

@@ -1,4 +1,4 @@
-"""Finds errors in the log of a job that did not end their process: ignored, retried, or in a thread."""
+"""Finds errors in the log of a job that ended no process: handled errors, and errors in a thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LINES_AFTER = 2
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A text pattern near an error, which shows that the process handled the error and continued.
+    """A text pattern; a match near an error shows that the process handled the error and continued.
 
     `places` states where the text may be:
 
@@ -149,7 +149,7 @@ def _block(lines: Sequence[str]) -> _Block:
 
 
 def _is_open(header: str, lines: Sequence[str]) -> bool:
-    """Return whether a traceback has not ended, because all lines below its header are indented."""
+    """Return whether a traceback has not ended yet: all lines below its header are indented."""
     column = header.index(_TRACEBACK)
     return all(one[column : column + 1] in {"", " ", "\t"} for one in lines)
 

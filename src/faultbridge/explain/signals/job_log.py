@@ -60,10 +60,7 @@ class _Run:
 
     @property
     def steps(self) -> int:
-        """Return the minimum number of training steps that the series proves.
-
-        Fewer than two increases count as 0 steps, because an unrelated number can cause them.
-        """
+        """Return the minimum number of training steps that the series proves; 0 for fewer than two increases."""
         return int(self.rises * self.least) if self.rises >= STEPS_OF_SURVIVAL else 0
 
     def risen(self, by: float) -> _Run:
@@ -133,7 +130,10 @@ class JobLogReader:
         self._lines += piece.count(b"\n")
 
     def _hits(self, piece: bytes, *, is_end: bool) -> dict[int, list[LogPattern]]:
-        """Return the offset of each line that contains the fixed text of a pattern, with these patterns."""
+        """Return the offsets of the lines that contain the fixed text of a pattern, each with these patterns.
+
+        If very many lines contain the same text, some of these lines are skipped.
+        """
         found: dict[int, list[LogPattern]] = defaultdict(list)
         known = self._search.positions(piece)
         for text, patterns in self._patterns.items():
@@ -190,7 +190,7 @@ class JobLogReader:
         return host if host in set(self._context.nodes.values()) else None
 
     def _time(self, piece: bytes, start: int, line: str) -> datetime | None:
-        """Return the time in a line, else in the closest earlier line with a time. Earlier lines are searched once."""
+        """Return the time in a line, else the closest time above the line; None if there is no such time."""
         received_at = self._context.received_at
         before = piece[max(self._searched_to, start - _BEFORE) : start]
         self._near_at = time_of(_text(before), received_at, last=True) or self._near_at
@@ -209,7 +209,7 @@ class JobLogReader:
         self._progress = (at, self._lines + 1 + piece.count(b"\n", 0, start))
 
     def _read_steps(self, piece: bytes) -> None:
-        """Read the training steps in the last 16 KiB of a piece; also in its first 16 KiB if none was found yet."""
+        """Read training steps in the last 16 KiB of a piece, and in its first 16 KiB if none was found yet."""
         if not self._steps:
             # Only the presence of a first step is needed: it shows that the program does not buffer its output.
             self._read_steps_of(piece, 0, min(_STEPS_TAIL, max(0, len(piece) - _STEPS_TAIL)))

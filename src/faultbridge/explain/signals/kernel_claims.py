@@ -1,7 +1,7 @@
-"""Marks lines of a node's log that look like kernel lines without proof, before a decoder reads them.
+"""Marks lines of a node's log that look like kernel lines, but lack proof that the kernel wrote them.
 
-A decoder accepts these lines, because a log collector may have removed the proof. A verdict needs the proof that the
-kernel wrote a line. Two kinds of lines are marked:
+A decoder accepts such lines, because a log collector may have removed the proof. A verdict needs the proof. The lines
+are therefore marked before a decoder reads the log. Two kinds of lines are marked:
 
 - A system log line with a process id, such as `kernel[123]:`, because the kernel has no process id.
 - A journal record without `_TRANSPORT`. In this field, journald states how it received the record, and no program can
@@ -26,9 +26,9 @@ _STATED = b'{"_TRANSPORT": "stdout", '
 
 
 def mark_claims(body: bytes) -> bytes:
-    """Return the log with a mark in each claim: a line that looks like a kernel line, without proof that it is one.
+    """Return the log in which each kernel line without proof is marked as a line of a program.
 
-    A marked line counts as written by a program. Every line keeps its line number.
+    Every line keeps its line number.
     """
     if b" kernel[" in body:
         body = _PID.sub(_BY_PROGRAM, body)

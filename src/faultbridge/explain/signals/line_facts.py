@@ -28,10 +28,11 @@ _NAMED_RANK = re.compile(r"rank[_-]?(\d{1,6})")
 
 
 def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
-    """Return the time in the first line of a text that has a time near the start of the line; None if no line has one.
+    """Return the first time in a text, or None if the text has no time.
 
-    If `last` is True, the time in the last such line is returned. A time without a zone is taken as UTC. A time without
-    a year gets its year from `received_at`, and is ignored if `received_at` is None.
+    A time counts if it is in the first 120 characters of its line. If `last` is True, the time in the last line with a
+    time is returned. A time without a zone is taken as UTC. A time without a year gets its year from `received_at`, and
+    is ignored if `received_at` is None.
     """
     lines = text.splitlines()
     for line in reversed(lines) if last else lines:
@@ -55,10 +56,7 @@ def span_time_of(text: str, received_at: datetime | None, *, last: bool = False)
 
 
 def latest_date_of(head: bytes) -> datetime | None:
-    """Return the latest time in the first 1,024 lines of a text, or None.
-
-    Only times that include a year count.
-    """
+    """Return the latest time with a year in the first 1,024 lines of a text, or None if there is none."""
     lines = head.decode("utf-8", "replace").splitlines()[:_MAX_LINES]
     return max((at for line in lines if (at := unprefixed(line).observed_at or time_of(line, None))), default=None)
 
@@ -79,7 +77,7 @@ def rank_of(line: str) -> int | None:
 
 
 def rank_of_file(file: str) -> int | None:
-    """Return the rank in the name of a file such as `rank_3.err`, or None."""
+    """Return the rank in the name of a file such as `rank_3.err`, or None if the name states no rank."""
     found = _NAMED_RANK.search(file.rsplit("/", 1)[-1])
     return int(found[1]) if found else None
 

@@ -54,8 +54,9 @@ class NodeLogReader:
     def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
         """Return the signals of the file, and the span that states which times and lines the file covers.
 
-        Parts of a log that cannot be read are skipped. Raises `Rejected` in two cases: the file is a document that the
-        decoder cannot read, or it is a log with lines of a program and the caller did not name its node.
+        Parts of a log that cannot be read are skipped. Raises `Rejected` in two cases: the file is a document that is
+        longer than 16 MiB or that the decoder cannot read, or it is a log with lines of a program and the caller did
+        not name its node.
         """
         is_log = registry.get(self._source).decode_pieces is not None
         # An entry of a journal must not be divided: what remains of it has no field that states who wrote it.
@@ -137,7 +138,7 @@ def _document(pieces: Iterable[bytes]) -> bytes:
 
 
 def _slabs(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Join pieces of whole lines to slabs: larger pieces, of at least 4 MiB except for the last one."""
+    """Join pieces of whole lines to larger pieces (slabs): each has at least 4 MiB, except the last one."""
     parts: list[bytes] = []
     size = 0
     for piece in pieces:

@@ -1,7 +1,7 @@
-"""Log patterns: each defines the text that shows one signal in a log line.
+"""Log patterns: each recognizes one kind of signal in the lines of a job log.
 
-`FRAGMENTS` are short texts, and most lines with a signal contain one of them. To save time, a piece of a log without
-any of them is not searched, so its other signals are missed. The end of the log is always searched.
+Most lines with a signal contain one of the short texts in `FRAGMENTS`. To save time, a piece of a log without any of
+these texts is not searched, so any signal in this piece is missed. The end of the log is always searched.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ HEDGES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LogPattern:
-    """One pattern of a signal, with example lines that it must match (`cases`) and must not match (`not_cases`).
+    """One pattern of a signal, with example lines that match (`cases`) or do not match (`not_cases`).
 
     - If `classes` is not empty, the line must also name an exception whose class matches one of these globs. A glob
       with a dot is compared with the full name, which includes the module.
     - If `frames` is not empty, one of the six innermost frames of the traceback must be in a file whose path contains
-      one of these texts.
+      one of these texts. Of several chained tracebacks, the first in the log is examined.
     - If `is_fallback` is True, the pattern counts only in a line that no pattern with `is_fallback` False matches.
     """
 
@@ -56,7 +56,7 @@ class LogPattern:
     is_fallback: bool = False
 
     def find(self, line: str) -> re.Match[str] | None:
-        """Return the first match of the pattern in a line, or None."""
+        """Return the first match in a line, or None; with `classes`, the match is the name of the exception."""
         found = self.pattern.find(line)
         return self._exception(line) if found and self.classes else found
 
@@ -80,8 +80,8 @@ def matches_of(
 ) -> list[tuple[LogPattern, re.Match[str]]]:
     """Return the patterns that match a line, each with its match.
 
-    If only fallback patterns match, only the first of them is returned. `frames` is a function that returns the frames
-    of the traceback that ends in the line, with the innermost frame last.
+    If only fallback patterns match, only the first of them is returned. The text of the line from a list of possible
+    causes onward (`HEDGES`) is ignored. `frames` is a function that returns the lines of the tracebacks above the line.
     """
     patterns, hedge = tuple(patterns), HEDGES.search(line)
     line = line[: hedge.start()] if hedge else line
@@ -95,13 +95,16 @@ def matches_of(
 
 
 def _is_in(parts: Sequence[str], frames: Sequence[str]) -> bool:
-    """Return whether one of the six innermost frames is in a file whose path contains one of `parts`."""
+    """Return whether the file path of one of the last six frames contains one of `parts`."""
     files = [one for one in frames if 'File "' in one][-_INNERMOST:]
     return any(part in one for one in files for part in parts)
 
 
 def read_patterns(rows: Iterable[Mapping[str, Any]]) -> tuple[LogPattern, ...]:
-    """Return the compiled patterns. Raises `Misconfigured` for a pattern whose running time has no limit."""
+    """Return the compiled patterns.
+
+    Raises `Misconfigured` for an invalid pattern, and for a pattern whose running time has no limit.
+    """
     return tuple(_read(row) for row in rows)
 
 

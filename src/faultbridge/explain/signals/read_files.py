@@ -24,9 +24,10 @@ _HALF_A_YEAR = timedelta(days=182)
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One file: its name, a function that returns its content in pieces, and what the caller states.
+    """One file to read: its name, and a function that returns its content in pieces.
 
-    The caller may state the node that wrote the file, and that the file is the log of a job.
+    `node` is the node that wrote the file, or None if the caller does not state it. `is_job_log` is True if the caller
+    states that the file is the log of a job.
     """
 
     name: str
@@ -51,7 +52,7 @@ class ReadContext:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence in the files of a job: signals, spans of the files, and findings from dumps.
+    """The evidence in the files of a job: signals, what each file covers, and findings from dumps.
 
     `skipped` lists the files that could not be read, each with the reason.
     """
@@ -63,11 +64,11 @@ class Evidence:
 
 
 def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
-    """Return the signals of all files, the spans of the files, and the findings from dumps.
+    """Return the signals of all files, the times and lines that each file covers, and findings from dumps.
 
-    - A damaged dump raises `Rejected`.
-    - A document of a node that its decoder cannot read raises `Rejected` if the caller named the node of the file. If
-      not, the document is read as a log of the job, like any log that cannot be read as a log of a node.
+    - An invalid dump, or a second dump of the same rank, raises `Rejected`.
+    - A document of a node that its decoder cannot read raises `Rejected` if the caller named the node of the file.
+    - Any other text that cannot be read as a file of a node is read as a log of the job.
     - A binary file that is no dump is skipped and listed in `skipped`.
     """
     signals: list[Signal] = []
@@ -97,9 +98,9 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
 def _received_at(heads: Iterable[bytes], received_at: datetime | None) -> datetime | None:
     """Return the time from which the decoders derive the year of a line without a year.
 
-    No line is assumed to be later than this time. The result is `received_at`, the time of receipt. But a file may be
-    read years after it was written. If lines in `heads` (the starts of the files) state a year, the result is therefore
-    at most half a year after the latest such line. The result is None if `received_at` is None.
+    No line is assumed to be later than this time. It is the time of receipt (`received_at`), or an earlier time if the
+    files are older: at most half a year after the latest line with a year in `heads`, the starts of the files. The
+    result is None if `received_at` is None.
     """
     dated = [one for head in heads if (one := latest_date_of(head)) is not None]
     return min(received_at, max(dated) + _HALF_A_YEAR) if received_at and dated else received_at

@@ -38,10 +38,11 @@ def recorded_evidence(
     heartbeats: Mapping[str, datetime],
     roles: Mapping[str, Role],
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
-    """Return the recorded faults of nodes as signals, and the time range for which each node has records.
+    """Return the recorded faults of nodes as signals, and the time ranges for which records exist.
 
-    In this time range, the absence of a fault shows that the node reported none. The range ends with the last heartbeat
-    of the node. A node without heartbeats, or with a fault `host.silent`, has no such range.
+    The first range is the whole window. Each other range belongs to one node, and ends with the last heartbeat of the
+    node. In the range of a node, the absence of a fault shows that the node reported none. A node without heartbeats,
+    or with a fault `host.silent`, has no range.
     """
     store = EvidenceStore()
     for event in events:

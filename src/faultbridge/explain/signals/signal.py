@@ -32,10 +32,10 @@ class Signal:
     """One fact about a job, with the file and the line that state it.
 
     - `kind` generalizes the name of a fault, such as `fault.gpu.fatal`. `device` is the GPU that has the fault, if any.
-    - `count`: equal signals within ten minutes are kept as one signal, the first of them. `count` is their number.
-      `last_at` and `last_line` are the time and the line of the last of them.
-    - `said` is the text of the line from the match on, with 0 for each number. Ranks whose signals have the same name
-      and `said` report the same error.
+    - `count` is the number of equal signals in the same ten-minute interval. Only the first of them is kept. `last_at`
+      and `last_line` are the time and the line of the last of them.
+    - `said` is the text of the line from the start of the pattern's match, with 0 for each number. Ranks whose signals
+      have the same name and `said` report the same error.
     - `handled` states how the process continued after the error, such as `retried`. It is empty if the log does not
       show that the process continued.
     - `is_chained` is True if the error was raised while another error was handled.
@@ -66,7 +66,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
-    """What one log file covers: how far it is trusted, its node, and the times of its lines.
+    """What one log file covers: its node, its lines and their times. `trust` is the kind of its source.
 
     - `progress_at` and `progress_line` are the time and line at which the job last made progress.
     - `steps_at` and `steps_line` are the time and line of the second to last training step. An error before that step

@@ -1,4 +1,4 @@
-"""Finds the fixed texts of all patterns in a piece of a log, without a separate search for each text."""
+"""Finds the fixed texts of all log patterns in a piece of a log, with few searches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _KeyPositions:
     def of(self, text: bytes, limit: int) -> Iterator[int]:
         """Yield the position of `text` in each line that contains it.
 
-        If more than `limit` lines contain the text, lines between the first and the last of them may be skipped.
+        If more than `limit` lines contain the text, some lines in the middle of the piece may be skipped.
         """
         key = self._keys[text]
         few = None if key is None else self._few[key]
@@ -76,8 +76,8 @@ def _few(piece: bytes, key: bytes) -> list[int] | None:
 def lines_with(piece: bytes, text: bytes, limit: int) -> Iterator[int]:
     """Yield the position of `text` in each line of `piece` that contains it.
 
-    If more than `limit` lines contain the text, only the first `limit - EACH_END` and the last `EACH_END` of them are
-    used.
+    If more than `limit` lines contain the text, only the first `limit - EACH_END` and the last `EACH_END` of these
+    lines count.
     """
     position, number = piece.find(text), 0
     while position >= 0 and number < limit - EACH_END:

@@ -1,4 +1,4 @@
-"""Finds the affected GPUs: those that the cause names, and those of ranks that others wait for."""
+"""Finds the GPUs that are affected by the failure of a job, for the JSON document of the verdict."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RankMap:
 
 
 def devices_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) -> list[dict[str, Any]]:
-    """Return the affected GPUs as JSON, each with its node and rank.
+    """Return at most 64 affected GPUs as JSON, each with its node and, if it is known, its rank.
 
     A GPU is affected if a signal of the cause names it, or if other ranks wait for the rank that ran on it.
     """

@@ -44,7 +44,7 @@ def verdict_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) ->
 
 
 def collectives_document(explained: Explained, nodes: Mapping[int, str]) -> dict[str, Any]:
-    """Return, as JSON, the ranks that other ranks wait for, each with the operation in which they wait."""
+    """Return the findings from the dumps as JSON: the ranks that other ranks wait for, and their nodes."""
     return {
         "ranks": list(explained.ranks),
         "nodes": sorted({nodes[rank] for rank in explained.ranks if rank in nodes}),

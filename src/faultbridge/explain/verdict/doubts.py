@@ -1,4 +1,7 @@
-"""Doubts about the outlook STOP: reasons why a job with an error in its program may not fail again."""
+"""Reasons to doubt that a job with an error in its program must stay stopped (the outlook STOP).
+
+Each reason shows that the error might not end the job again after a restart.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
 
 
 def _failure_before(situation: Situation, lead: Signal) -> Signal | None:
-    """Return a failure that came before an error in the same attempt and may be its reason, or None.
+    """Return an earlier failure of the same attempt of the job that may be the reason for `lead`, or None.
 
     The result is None for an error that NCCL reports, because NCCL reports a mismatch only after the timeout that the
     mismatch caused. For other errors, `_can_be_the_reason` states which earlier failures count.
@@ -115,12 +118,14 @@ def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> b
 
     - `earlier` is a hang: True. If `lead` had caused the hang, `lead` would have come minutes before the hang was
       reported.
-    - `lead` is an interrupt: True, except for a lost connection. Launchers interrupt the ranks of a failed job.
-    - `lead` is a cancellation: True, because users cancel a failed job. The exceptions are lost connections, failed
-      requests to services, and processes that ended because of the cancellation.
-    - `earlier` is a loss of peers on the same rank: True.
-    - `earlier` is an error shortly above `lead` in the same file and on the same rank, `lead` was raised while another
-      error was handled, and `earlier` is no sign of a mechanism with the outlook STOP: True.
+    - `lead` is an interrupt: True, unless `earlier` is a lost connection. Launchers interrupt the ranks of a failed
+      job.
+    - `lead` is a cancellation: True, because users cancel a failed job. It is False if `earlier` is a lost connection,
+      a failed request to a service, or a process that the cancellation ended.
+    - `earlier` is a loss of peers, on the same rank or without a rank: True.
+    - `earlier` is an error shortly above `lead` in the same file, on the same rank or without a rank. The result is
+      True if `lead` was raised while another error was handled, and `earlier` is no sign of a mechanism with the
+      outlook STOP.
     - Otherwise False.
     """
     if earlier.name == HANG:
@@ -140,9 +145,10 @@ def _can_be_the_reason(situation: Situation, lead: Signal, earlier: Signal) -> b
 
 
 def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
-    """Return whether a signal is a failure that came after a program reported its end.
+    """Return whether a signal of the job is a failure that came after the program reported its end.
 
-    A signal that only shows the end of the program's connections does not count.
+    `end` is the signal that reports the end. Only hangs and first signs of a failure count, because the end of a
+    program also breaks its connections.
     """
     is_failure = one.name == HANG or (one.role is Role.INITIATING and one.name != _COMPLETED and not one.handled)
     return one.trust is Trust.JOB and is_failure and situation.line.is_before(end, one)
@@ -170,7 +176,8 @@ def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
 def _earlier_on_the_same_rank(situation: Situation, mechanism: Mechanism, lead: Signal) -> Signal | None:
     """Return an earlier error of the same name and rank from which the job recovered, or None.
 
-    It is returned only if `mechanism` would cause the error on several ranks, but only one rank has it.
+    It is returned only if one rank alone has the error `lead`, and many ranks with this error would change the outlook
+    of `mechanism` (`on_many_ranks`).
     """
     ranks, _ = _with_same_error(situation, lead)
     if mechanism.on_many_ranks is None or len(ranks) != 1:

@@ -38,8 +38,8 @@ class Mechanism:
 
     - `initiators` maps the names of signals that start the mechanism to a strength, such as `weak` or `decisive`.
     - `causes` are the names of the signals that the mechanism causes.
-    - `after_progress` replaces `outlook` if the job made progress before it failed. `on_many_ranks` replaces both if
-      many ranks report the same error.
+    - `after_progress` replaces `outlook` if the job had started well before it failed (`TimeLine.has_started_well`).
+      `on_many_ranks` replaces both if many ranks report the same error.
     - With `expects_node`, the logs of the node should show the mechanism, and a signal of the job alone counts less.
     - With `trusts_job`, a line of the job, such as a line of its scheduler, is enough to name the node.
     - `settles` is what an operator can do next to find out whether this mechanism is the right explanation.
@@ -60,9 +60,9 @@ class Mechanism:
     trusts_job: bool = False
 
     def strength(self, signal: Signal) -> str | None:
-        """Return how strongly a signal indicates that this failure mechanism started, or None.
+        """Return how strongly a signal indicates that this failure mechanism started, such as `decisive`.
 
-        None means that the signal does not indicate it.
+        The result is None if the signal does not indicate this.
         """
         return next((one for glob, one in self.initiators.items() if signal.matches(glob)), None)
 

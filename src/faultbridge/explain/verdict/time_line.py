@@ -65,7 +65,7 @@ class TimeLine:
 
 
 def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mapping[str, int]) -> TimeLine:
-    """Order the signals of a job, without errors that the job survived and lines that imitate kernel messages."""
+    """Return the time line of a job; survived errors and imitated kernel lines are in separate fields."""
     spans = [one for one in spans if one.trust is Trust.JOB]
     by_file = {one.file: one for one in spans}
     progress_at = max((one.progress_at for one in spans if one.progress_at), default=None)
@@ -130,8 +130,9 @@ def _is_recovered(
 def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
     """Return whether the job reported two more training steps after an error, so the error ended no rank.
 
-    If error and steps have times, the times decide. Otherwise the steps must be below the error in the log. They may be
-    older all the same, because a program may buffer its output. Therefore, one of two further signs is needed:
+    If error and steps have times, the times decide. Otherwise the steps must be below the error in the log. A program
+    may buffer its output, so even steps below the error may be older than the error. Therefore, one of two further
+    signs is needed:
 
     - Another step is above the error, so the output was not buffered from the start of the job.
     - A later sign of a failure, in the line `last_sign`, is below the steps, so another failure ended the job.

@@ -39,8 +39,8 @@ class Verdict:
 
     `cause` is None if no failure mechanism is likely enough. `nodes` are left out of the restart. `check` are other
     nodes that must be tested before the restart, because they have a fault, or because only the job or its dumps name
-    them. `checks` are the signals that name these nodes. `is_shared` is True if most nodes show the same fault, so that
-    no node is blamed.
+    them. `checks` are the signals that name these nodes. `is_shared` is True if most nodes, at least three, show the
+    same fault. Then no node is left out, and these nodes are tested.
     """
 
     outlook: Outlook
@@ -99,10 +99,13 @@ def decide(
 def _cause(situation: Situation, ranked: Sequence[Hypothesis]) -> Hypothesis | None:
     """Return the hypothesis about the cause of the failure, or None if no hypothesis has enough points.
 
-    The likeliest hypothesis is the cause if a node's own source proves it, or if it leaves nodes out of the restart and
-    is more than a scheduler's report. Otherwise, the cause is the first of these that exists: a decisive fault that a
-    node reported while the job failed (`own_fault`); for a scheduler's report, a hypothesis that a node's own source
-    proves and that can explain the report; the likeliest hypothesis.
+    The cause is the first of these that exists:
+
+    1. The likeliest hypothesis, if it leaves nodes out of the restart and is more than a scheduler's report.
+    2. The likeliest hypothesis, if a node's own source proves it.
+    3. A decisive fault that a node reported while the job failed (`own_fault`).
+    4. For a scheduler's report: a hypothesis that a node's own source proves and that explains the report.
+    5. The likeliest hypothesis.
     """
     first = ranked[0] if ranked and ranked[0].score >= situation.weights.limits["named"] else None
     if first is None:
@@ -148,7 +151,7 @@ def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
 
 
 def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the nodes that are blamed for the cause, and the nodes that other signals of the cause only name.
+    """Return the nodes that are blamed for the cause, and the nodes that its signals name without proof.
 
     A signal of the cause blames its node if it fits the time of the failure and satisfies `_names_its_node`. No node is
     blamed if the cause is neither in hardware nor in the network, and its outlook is not `RESTART_WITHOUT`.
@@ -166,15 +169,12 @@ def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tu
 
 
 def _names_its_node(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
-    """Return whether a signal of the cause is enough to leave its node out of the restart.
-
-    A line of the job, such as a line of its scheduler, is not enough if the log of the node continues after it.
-    """
+    """Return whether a signal of the cause is enough to leave its node out of the restart."""
     return one.trust is Trust.NODE or (mechanism.trusts_job and not continues_after(situation, one))
 
 
 def _without_dump(situation: Situation, cause: Hypothesis | None) -> set[str]:
-    """Return the nodes of ranks without a dump that others wait for, unless the cause explains the missing dump."""
+    """Return the nodes with a signal `NO_DUMP` (a rank has no dump), unless the cause explains the signal."""
     absent = (one for one in situation.line.signals if one.name == NO_DUMP)
     return {one.node for one in absent if one.node and not (cause and cause.mechanism.can_cause(one))}
 
@@ -182,7 +182,7 @@ def _without_dump(situation: Situation, cause: Hypothesis | None) -> set[str]:
 def _checks(
     situation: Situation, cause: Hypothesis | None, check: Sequence[str], faults: Sequence[Signal]
 ) -> Iterator[Signal]:
-    """Yield, for each node in `check`, the first signal that shows why the node must be tested, if there is one."""
+    """Yield the first signal that shows why a node must be tested, for each node in `check` that has one."""
     for node in check:
         signs = (one for one in situation.line.signals if one.node == node)
         of_cause = (
@@ -241,8 +241,8 @@ def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
 def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
     """Return whether the cause of the failure is clear enough to rule out the hardware.
 
-    The cause must be shown by its signal (`DECISIVE`) or by the outlook `STOP`, and not by the launcher's end of the
-    other processes (teardown). A scheduler's report never shows it, because it does not state why a node is lost.
+    The cause must have a `DECISIVE` signal or the outlook `STOP`, and its signal must not be an error of the teardown.
+    A scheduler's report is never enough, because it does not state why a node is lost.
     """
     if cause.mechanism.trusts_job:
         return False

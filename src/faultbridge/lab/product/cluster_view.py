@@ -1,4 +1,4 @@
-"""Cluster view: in-memory indexes of timers, queued cases and failing nodes, in place of the table's indexes."""
+"""Cluster view: in-memory indexes of the nodes of a fleet, in place of the indexes of the table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGED_NOTES = frozenset({"approval"})
 
 
 class ClusterView:
-    """In-memory indexes of the nodes, which each commit updates, so that no decision reads all nodes."""
+    """In-memory indexes of the nodes. Each commit updates them, so that no decision reads all nodes."""
 
     def __init__(self, services: FleetServices, log: FleetLog) -> None:
         """Start with empty indexes: all nodes are healthy."""
@@ -99,14 +99,14 @@ class ClusterView:
         return any(draft.type in TRIGGERS for draft in drafts)
 
     def to_escalate(self, now: datetime) -> list[NodeKey]:
-        """Return the nodes whose case must continue without an incident.
+        """Return the nodes whose case has waited long enough for an incident and must continue alone.
 
-        These cases have been open for the time (`SETTLE`) in which an incident may explain their fault.
+        The wait lasts for the time `SETTLE` after the case was opened.
         """
         return sorted(key for key, at in self._awaiting.items() if at <= now)
 
     def next_due(self) -> datetime | None:
-        """Return the time at which the next sweep has work to do; None if there is none."""
+        """Return the earliest time at which a sweep has work to do; None if there is no such time."""
         while self._timers and self._services.store.states[self._timers[0][1]].due_at != self._timers[0][0]:
             heapq.heappop(self._timers)
         times = [*self._awaiting.values(), *([self._timers[0][0]] if self._timers else [])]
@@ -117,7 +117,7 @@ class ClusterView:
         return min(times, default=None)
 
     def due(self, now: datetime) -> list[NodeState]:
-        """Remove and return the nodes whose timer is due, in the order of the product's sweep."""
+        """Return the nodes whose timer is due, in the order of the product's sweep, and remove these timers."""
         found: dict[NodeKey, NodeState] = {}
         while self._timers and self._timers[0][0] <= now:
             at, key = heapq.heappop(self._timers)
@@ -129,7 +129,7 @@ class ClusterView:
     def to_isolate(self) -> list[NodeKey]:
         """Return the nodes in service whose isolation must be tried again.
 
-        These are the nodes with a live case that got a new entry since the last call. If a breaker has changed its
+        These are the nodes that have a live case and got a new entry since the last call. If a breaker has changed its
         state since then, they are all nodes in service with a live case.
         """
         found = sorted(self._unchecked)
@@ -137,10 +137,10 @@ class ClusterView:
         return found
 
     def dispatch_may_change(self, now: datetime) -> bool:
-        """Return whether a new run of admission may decide differently from the last run.
+        """Return whether a new run of dispatch may decide differently from the last run.
 
-        With an empty queue, the result is False. Otherwise it is True if the queue or the repair limits have changed
-        since the last run, or if the time has come that `FleetDispatch.next_change` returned after that run.
+        The result is False if the queue is empty. Otherwise it is True if the queue or the repair limits have changed
+        since the last run, or if the time from `FleetDispatch.next_change` has come.
         """
         if not self._services.dispatch.queue:
             return False
@@ -148,7 +148,7 @@ class ClusterView:
         return timed or self._seen != self._version()
 
     def dispatched(self, now: datetime) -> None:
-        """Record that a run of admission has completed with the current inputs."""
+        """Record that dispatch has just run with the current queue and repair limits."""
         self._seen = self._version()
         services = self._services
         self._dispatch_again = services.dispatch.next_change(services.control(), services.rules.policy, now)
@@ -183,7 +183,7 @@ class ClusterView:
     def _quiet_until(self, breakers: Mapping[str, Breaker], now: datetime) -> datetime | None:
         """Return the next time at which an open breaker may become half open if no further node fails.
 
-        None if there is no such time.
+        Returns None if there is no such time.
         """
         newest = max((one.opened_at for one in self._failing.values()), default=now)
         quiet = min(limit.quiet for limit in self._services.rules.policy.breakers)
@@ -191,7 +191,7 @@ class ClusterView:
         return min((at for at in times if at > now), default=None)
 
     def end(self, at: float) -> None:
-        """End the run at a time, and log the hours that each waiting case has waited by then, by reason."""
+        """Log, by reason, the hours that each waiting case has waited until `at`, the end of the run."""
         for reason, since in self._waiting.values():
             self._log.waited[reason.value] += (at - since) / HOUR
 
@@ -225,7 +225,7 @@ class ClusterView:
 def _alike(case: Case | None, old: Case | None) -> bool:
     """Return whether a case has the same status and waiting reason as before.
 
-    A queued case counts as changed, because its entry in the queue must be updated.
+    The result is False for a queued case, because its entry in the queue must be updated.
     """
     if case is None or old is None or case.id != old.id:
         return False

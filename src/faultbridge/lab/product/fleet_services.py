@@ -62,7 +62,7 @@ class FixedRulebook(Rulebook):
 
 @dataclass(frozen=True, slots=True)
 class FleetControls(Controls):
-    """Reads the repair limits of a cluster: its repair slots in use, its breakers, and the holds of its incidents.
+    """Reads the repair limits of a cluster: repair slots in use, breakers, and holds of incidents.
 
     A stored item is decoded again only after it has changed.
     """
@@ -102,7 +102,7 @@ class FleetDispatch(Dispatch):
     def next_change(self, control: Control, policy: Policy, now: datetime) -> datetime | None:
         """Return the next time at which dispatch may decide differently without any new entry.
 
-        None if time alone cannot change its decision.
+        Returns None if time alone cannot change its decision.
         """
         delayed = self.queue.next_delayed(now)
         times = [start + HOUR for start in control.starts] + ([delayed] if delayed else [])

@@ -42,7 +42,7 @@ class Backing:
 
 
 class HostPorts:
-    """Implements `Provider` and `Collector`, and the calls of `HostRestarter` and `HostVerifier`.
+    """Implements `Provider`, `Collector`, and the methods that `HostRestarter` and `HostVerifier` call.
 
     When an instance is released, its host leaves the fleet, and its group launches a successor on a host of the pool.
     """
@@ -70,7 +70,7 @@ class HostPorts:
     # ------------------------------------------------------------------ provider
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the signature of the port
-        """Return the free hosts of the pool as capacity of the source `OWN_RESERVATION`; other sources are ABSENT."""
+        """Return the free hosts of the pool as capacity of `OWN_RESERVATION`; other sources are ABSENT."""
         if source is not CapacitySource.OWN_RESERVATION:
             return Capacity(CapacityEvidence.ABSENT)
         count = self.hosts.free(self.seconds())
@@ -108,7 +108,10 @@ class HostPorts:
         return InstanceChecks()
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:  # noqa: ARG002 - as above
-        """List the running successors of the last day that were launched at or after a time, oldest first."""
+        """List the running successors that were launched at or after a time, oldest first.
+
+        Successors that were launched more than a day ago are not listed.
+        """
         now = self._clock.now()
         self._recent = [name for name in self._recent if self.instances[name].launched_at > now - RECENT]
         found = [(self.instances[name].launched_at, name) for name in self._recent if self.instances[name].alive]
@@ -175,7 +178,7 @@ class HostPorts:
         return Verification(verdict, findings, level=level or DEFAULT_LEVEL)
 
     def collect(self, instance_id: str, token: str) -> Bundle:
-        """Return that the log bundle is stored (KEPT), under an invented address; the lab collects no logs."""
+        """Return a bundle in the state KEPT with an invented address, because the lab collects no logs."""
         return Bundle(BundleState.KEPT, f"lab://{instance_id}/{token}")
 
 
@@ -210,5 +213,5 @@ class HostVerifier:
 
 
 def instance_name(number: int) -> str:
-    """Return the instance id that contains a number."""
+    """Return the id of the simulated instance with this number, in the format of EC2 instance ids."""
     return f"i-{number:017x}"

@@ -1,4 +1,4 @@
-"""Item table: the few items besides nodes that repair steps read and write, in memory.
+"""Item table: an in-memory table for the few items that repair steps read and write besides nodes.
 
 Items are not copied when they are written or read. The table has no indexes and no stream.
 """
@@ -28,7 +28,7 @@ class ItemTable:
         return self.items.get(key)
 
     def get_many(self, keys: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:  # noqa: ARG002 - as above
-        """Return those items of the given keys that exist."""
+        """Return the items that exist at these keys, by key."""
         return {key: self.items[key] for key in keys if key in self.items}
 
     def query(

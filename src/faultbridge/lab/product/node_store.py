@@ -1,7 +1,7 @@
 """Node store: replaces the product's writer of nodes; states are in memory, entries are only counted.
 
-The transition guard checks each change as in the product. What influences no decision is omitted: the hash chain, the
-causes of entries, index items, and items that only consumers outside of the lab read.
+The product's transition guard checks each change that has entries or a new status. Data that influences no decision is
+left out: the hash chain, the causes of entries, index items, and items that only consumers outside of the lab read.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ def skip_probes(
     """Skip the probes of a node's restart or verification that would find it still running.
 
     A probe checks whether the operation has ended. Probes are made by sweeps, which run every minute from `begin` on.
-    Returns the node as if the skipped probes had been made: they count as tries, and the next probe is due at the first
-    possible sweep after the operation ends or the attempt's deadline passes. Returns None if no probe can be skipped.
+    Returns the node as if the skipped probes had been made: they count as tries, and the next probe is the first that
+    finds the operation ended or the attempt's deadline passed. Returns None if no probe can be skipped.
 
     `ready_at` returns the time at which an operation ends, or None.
     """
@@ -45,7 +45,7 @@ def skip_probes(
 
 
 def _only_probe_is_due(state: NodeState, attempt: Attempt, now: datetime) -> bool:
-    """Return whether the probe of the current step is the only timer of a node that is due."""
+    """Return whether a probe of the node's current step is due and no other timer of the node is due."""
     if attempt.probe_at != state.due_at or current_step(attempt) is None or attempt.task_token is None:
         return False
     return all(ends is None or ends > now for ends in (condition.quiet_until for condition in state.active()))

@@ -1,11 +1,10 @@
 """Product fleet: runs months of a simulated fleet through the product's own code, event by event.
 
-The fleet calls the product's observe, tick, isolation, admission, breaker rule and repair steps. It replaces only the
-table and AWS. A sweep runs at each whole minute at which a timer is due, a case has waited long enough for an incident,
-or admission or a breaker may decide differently. At any other minute a sweep would change nothing, so it is skipped.
+The fleet calls the product's observe, tick, isolation, admission, breaker rule and repair steps. Only the table, the
+writer of nodes and AWS are replaced. A sweep runs at each whole minute at which a timer is due, a case has waited long
+enough for an incident, or admission or a breaker may decide differently. At any other minute it would change nothing.
 
-Three parts are not simulated: incidents of failure domains, because traces name none; answers to approval requests; and
-orchestrators, so a drain takes no time.
+Not simulated: incidents of failure domains (traces name none), answers to approval requests, and orchestrators.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ ALARM_SOURCE = "lab-alarm"
 
 
 class ProductFleet:
-    """One run of a scenario under one policy; `observer` gets the time, node state and entries of every commit."""
+    """One run of a scenario under a policy; `observer` gets time, node state and entries of each commit."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class ProductFleet:
         begin: datetime = BEGIN,
         stack_id: str = STACK_ID,
     ) -> None:
-        """Start the fleet at the time `begin` with all nodes in service; `stack_id` is the simulated installation."""
+        """Start the fleet at `begin` with all nodes in service; `stack_id` is the simulated installation."""
         self.scenario, self.hosts, self.log = scenario, Hosts(scenario), FleetLog()
         self.clock = ManualClock(begin)
         self.ports = HostPorts(self.hosts, self.clock, begin)
@@ -164,7 +163,7 @@ class ProductFleet:
     # ------------------------------------------------------------------ product
 
     def _sweep(self, minute: int) -> None:
-        """Do the work of the product's sweep: due timers first, then breakers, isolation and admission."""
+        """Do the work of the product's sweep: timers, then waiting cases, breakers, isolation, admission."""
         self._swept = minute
         self.clock.advance_to(self._begin + timedelta(minutes=minute))
         now, services = self.clock.now(), self.services
@@ -210,7 +209,10 @@ class ProductFleet:
             self.view.dispatched(self.clock.now())
 
     def _committed(self, before: NodeState, after: NodeState, drafts: tuple[Draft, ...]) -> None:
-        """After a committed transition of a node, update the indexes, the host of the node, and the log of the run."""
+        """Update the indexes, the log and the host of a node after a committed transition of the node.
+
+        Also schedules the operator's repair of a case that is now escalated, and calls `observer`.
+        """
         self.view.update(before, after, drafts, self.ports.seconds())
         if before.incarnation is not after.incarnation:
             self._move_instance(before, after)

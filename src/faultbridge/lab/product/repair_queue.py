@@ -36,9 +36,10 @@ SMALL = 30
 
 
 class _Question(NamedTuple):
-    """The inputs from which the cases for admission are chosen. If none has changed, the earlier choice is used again.
+    """The inputs from which the cases for admission are chosen.
 
-    `changes` is how often the queue has changed so far. `excluded` are the ids of cases that are not chosen.
+    If no input has changed, the earlier choice is used again. `changes` is how often the queue has changed so far.
+    `excluded` are the ids of cases that are not chosen.
     """
 
     changes: int
@@ -109,7 +110,7 @@ class RepairQueue:
             self._sort_out(queued)
 
     def unrecorded(self, control: Control, policy: Policy, now: datetime) -> bool:
-        """Return whether a refusal is still unrecorded, so that a run of admission would record it."""
+        """Return whether admission would refuse a queued case with a reason that is not yet recorded."""
         shown = self._show(control, policy, now, ())
         return not shown.recorded and any(_unrecorded(control, policy, shown.cases, now))
 
@@ -121,10 +122,10 @@ class RepairQueue:
     def shown_to(
         self, control: Control, policy: Policy, now: datetime, excluded: Collection[str] = ()
     ) -> list[QueuedCase]:
-        """Return the queued cases to pass to admission: the first cases of each class, or all cases of a small queue.
+        """Return the queued cases to pass to admission: the first of each class, or all of a small queue.
 
-        The module docstring states how many cases of a class are returned. With these cases, admission decides the same
-        as with the whole queue. Cases with an id in `excluded` are omitted.
+        With these cases, admission decides the same as with the whole queue. Cases with an id in `excluded` are
+        omitted.
         """
         return self._show(control, policy, now, excluded).cases
 

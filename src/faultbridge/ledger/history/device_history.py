@@ -27,8 +27,8 @@ _REPAIRABLE = ("error", "fatal")
 class DeviceEvent:
     """One line of a device's history; `kind` is `seen`, `fault`, `cleared`, `case`, `repair` or `verdict`.
 
-    A `verdict` is the result of diagnostics. A `case` line says that a case opened, was escalated or closed. `slot` is
-    the PCI address of the device, or None if it is not known.
+    A `verdict` is the result of diagnostics. A `case` line records that a case opened, was escalated or closed. `slot`
+    is the PCI address of the device, or None if it is not known.
     """
 
     at: str
@@ -67,7 +67,7 @@ class DeviceHistory:
     def offenders(self, cluster: str, odds: Odds, since: datetime | None = None) -> tuple[Offender, ...]:
         """Return the pairs of card and slot in a cluster with repeated faults of severity error or worse.
 
-        A slot is a PCI address in an instance, because EC2 and HyperPod hide the host of an instance. `odds` are used
+        A slot is a PCI address in an instance, because EC2 and HyperPod do not name the host. `odds` are used
         to estimate whether the card or the slot is the cause; they do not affect which pairs are returned. Faults
         before `since` do not count.
         """
@@ -98,7 +98,7 @@ class DeviceHistory:
                     yield Stay(card, _place(data["facts"]["instance_id"], seen["pci"], card))
 
     def _faulty(self, cluster: str) -> list[str]:
-        """Return the serial number, or if unknown the UUID, of each device with a fault in a cluster."""
+        """Return the serial number, or else the UUID, of each device that had a fault in a cluster."""
         partitions = (devices.faulty_partition(cluster, shard) for shard in range(devices.FAULTY_SHARDS))
         rows = (row for partition in partitions for row in query_all(self.table, partition))
         return sorted({self._name(str(row["device"])) for row in rows})
@@ -156,8 +156,8 @@ def event_of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
 def _event(event: Mapping[str, Any], kind: str, text: str, instance_id: str | None = None) -> DeviceEvent:
     """Return a line of a device's history.
 
-    `instance_id` is the instance that the line is about, or None if the entry does not prove it, as for the end of a
-    fault, which may be recorded on a later instance.
+    `instance_id` is the instance that the line is about. It is None if the entry does not prove which instance that is.
+    The end of a fault, for example, may be recorded after the instance was replaced.
     """
     metadata, data = event["metadata"], event["data"]
     slot = devices.component_of(data).get("pci")

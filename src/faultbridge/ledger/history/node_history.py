@@ -18,7 +18,7 @@ from faultbridge.storage import devices
 class NodeEvent:
     """One line of a node's history; `kind` is `instance`, `device`, `fault`, `cleared` or `case`.
 
-    `slot` is the PCI address of the device that the line is about, if it is about one.
+    `slot` is the PCI address of the device that the line is about, or None for a line about no device.
     """
 
     at: str

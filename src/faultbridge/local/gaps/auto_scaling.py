@@ -15,8 +15,8 @@ capacity.
 `instance_refreshes`
 AWS: `StartInstanceRefresh` replaces the instances of a group in batches, for minutes to days.
 `DescribeInstanceRefreshes` lists the refreshes of a group, the latest first.
-moto: none of the calls is implemented.
-Here: a refresh replaces all instances immediately, and has the status in progress for one minute or until
+moto: the calls for instance refreshes are not implemented.
+Here: a refresh replaces all instances immediately. Its status is in progress for one minute or until
 `CancelInstanceRefresh`.
 """
 
@@ -150,7 +150,7 @@ def _describe_refreshes(response: Any) -> Any:  # noqa: ANN401 - moto's types
 def _refreshes(group: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - moto's group
     """Return the instance refreshes of a group, the latest first.
 
-    A refresh that started at least a minute ago becomes successful.
+    A refresh that has been in progress for a minute or longer becomes successful.
     """
     found: list[dict[str, Any]] = vars(group).get(_REFRESHES, [])
     now = patching.resolve(NOW)()

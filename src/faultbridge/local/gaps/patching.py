@@ -1,7 +1,7 @@
 """Find and replace private names of an emulator.
 
-A name has the form `package.module:attribute`. Further attributes or dictionary keys follow after `|`, for example
-`moto.ssm.models:Command|response_object` or `...provisioners:_RESOURCE_HANDLERS|AWS::SQS::Queue|create`.
+A private name has the form `package.module:attribute`. Further attributes or dictionary keys follow after `|`, for
+example `moto.ssm.models:Command|response_object` or `...provisioners:_RESOURCE_HANDLERS|AWS::SQS::Queue|create`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ class Gap:
 
 
 def resolve(name: str) -> Any:  # noqa: ANN401 - any object of the emulator
-    """Return the current object of a private name; raises `LookupError` if the emulator has no such name."""
+    """Return the object that a private name of the emulator refers to now.
+
+    Raises `LookupError` if an attribute or key of the name does not exist.
+    """
     owner, last = owner_of(name)
     return _member(owner, last, name)
 
 
 def replace(name: str, make: Callable[[Any], Any]) -> None:
-    """Replace the object that a private name of the emulator refers to with `make(old)`."""
+    """Replace the object that a private name of the emulator refers to with the result of `make(object)`."""
     owner, last = owner_of(name)
     new = make(_member(owner, last, name))
     if isinstance(owner, dict):
@@ -48,7 +51,7 @@ def add_method(class_name: str, method: str, function: Callable[..., Any]) -> No
 
 
 def owner_of(name: str) -> tuple[Any, str]:
-    """Return the object that contains the attribute or key of a private name, and the attribute or key."""
+    """Return the object that has the last attribute or key of a private name, and this attribute or key."""
     module, _, path = name.partition(":")
     owner: Any = import_module(module)
     *parents, last = path.split("|")

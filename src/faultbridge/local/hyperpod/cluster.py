@@ -108,11 +108,11 @@ class FakeHyperPod:
         return next((node for node in self.current() if node.instance_id == instance_id), None)
 
     def replace(self, instance_ids: list[str]) -> Iterator[tuple[str, str]]:
-        """Start to replace nodes; yields each instance id with an error code, or with '' if its node is replaced."""
+        """Start to replace nodes; yield each instance id and an error code, which is '' if there is no error."""
         yield from self._act(instance_ids, "replace", {RUNNING, FAILURE}, self._shut_down)
 
     def reboot(self, instance_ids: list[str]) -> Iterator[tuple[str, str]]:
-        """Start to reboot nodes; yields each instance id with an error code, or with '' if its node is rebooted."""
+        """Start to reboot nodes; yield each instance id and an error code, which is '' if there is no error."""
         yield from self._act(instance_ids, "reboot", {RUNNING}, self._reboot)
 
     def check(self, instance_ids: list[str]) -> None:

@@ -48,7 +48,7 @@ class ChangeLog:
             self._compacted = self.version
 
     def after(self, version: int, seconds: float) -> list[LoggedChange]:
-        """Return the changes after a resource version, and wait up to `seconds` for the first change.
+        """Return the changes after a resource version; if there are none, wait up to `seconds` for one.
 
         Raises VersionTooOld if the changes after that version were discarded.
         """

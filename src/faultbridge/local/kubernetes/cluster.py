@@ -77,7 +77,7 @@ class Cluster:
     """A fake Kubernetes cluster with its nodes, pods and budgets; `now` is its clock.
 
     `permissions_used` contains the RBAC verb and resource of each request so far. `attached_volumes` contains the
-    persistent volumes that a storage driver attached, each with the name of its node. Every call takes the lock,
+    persistent volumes that a storage driver attached, each with the name of its node. Every method takes the lock,
     because the server has many threads.
     """
 
@@ -181,7 +181,7 @@ class Cluster:
             return deepcopy(after)
 
     def running(self) -> list[Pod]:
-        """Return all existing pods, including evicted pods whose grace period has not ended."""
+        """Return all pods except those in `job_pods`, including evicted pods until their grace period ends."""
         with self.lock:
             self._remove_evicted()
             return list(self.pods)

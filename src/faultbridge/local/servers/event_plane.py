@@ -46,7 +46,10 @@ def main() -> None:
 
 
 def with_own_routes(application: Application) -> Application:
-    """Return an ASGI application that answers the added routes and forwards all other requests."""
+    """Return an ASGI application that answers the added routes and forwards all other requests.
+
+    A request for the deployed HTTP API is forwarded with the path that this API has in the emulator.
+    """
 
     async def serve(scope: Message, receive: Receive, send: Send) -> None:
         path = str(scope.get("path", ""))

@@ -109,7 +109,10 @@ class ComputeFaults:
                 self.outputs[instance_id] = self.for_next_launches.pop(0)
 
     def set_capacity(self, instance_type: str, zone: str, *, available: bool) -> None:
-        """Set whether the instance type can be launched in a zone; the zone `*` means all zones."""
+        """Remove or restore the capacity of an instance type in a zone; the zone `*` means all zones.
+
+        If the capacity was removed in a single zone, restoring the zone `*` does not restore it.
+        """
         with self.lock:
             if available:
                 self.without_capacity.discard((instance_type, zone))
@@ -122,7 +125,7 @@ class ComputeFaults:
             return self.without_capacity.isdisjoint({(instance_type, zone), (instance_type, ANY_ZONE)})
 
     def reset(self) -> None:
-        """Remove every injected fault."""
+        """Remove every injected fault of instances and capacity."""
         with self.lock:
             self.outputs.clear()
             self.for_next_launches.clear()

@@ -22,9 +22,9 @@ Template = dict[str, Any]
 
 
 def check(state: StackState, template: Template) -> None:
-    """Raise `Misconfigured` if the deployed resources differ from the template.
+    """Raise `Misconfigured` if dead-letter queues or item expiry are missing or a function cannot start.
 
-    The error names the first difference.
+    The error names the first difference between the deployed resources and the template.
     """
     types = {resource["Type"] for resource in template.get("Resources", {}).values()}
     physical_ids = dict(clients.resources(state, *types))

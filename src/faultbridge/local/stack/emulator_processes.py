@@ -139,9 +139,9 @@ def _answers(emulator: Emulator, token: str) -> bool:
 
 
 def last_line(log: str | Path) -> str:
-    """Return the last line of a log file that is not blank.
+    """Return the last non-blank line of a log file.
 
-    If the file is missing or empty, the text states this.
+    If the file is missing or has no such line, the result states this.
     """
     try:
         lines = Path(log).read_text(errors="replace").splitlines()

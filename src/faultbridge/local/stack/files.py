@@ -1,6 +1,6 @@
 """The files of an embedded stack: its folder, its lock, and the state file that lists its processes.
 
-Each stack has one folder inside the project folder.
+Each stack has one folder in `state_home`, which by default is inside the project folder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class StackFolder:
 
     @property
     def state(self) -> Path:
-        """Return the path of the state file (JSON), which exists only while the stack is running."""
+        """Return the path of the state file (JSON), which exists from the start of the stack until `down`."""
         return self.root / "state.json"
 
     @property
@@ -137,7 +137,7 @@ def stack_folder(stack: str) -> StackFolder:
 def read_state(folder: StackFolder) -> StackState | None:
     """Return the state of a stack, or None if there is no valid state file.
 
-    The state file is missing when the stack is not running. A file with another format version is not valid.
+    `down` deletes the state file. A file with another format version is not valid.
     """
     try:
         document = json.loads(folder.state.read_text())

@@ -85,7 +85,7 @@ def up(
 
 
 def down(*, stack: str = DEFAULT_STACK, progress: Progress = _no_progress) -> bool:
-    """Stop the processes of a stack and delete its state file; returns False if it was not running."""
+    """Stop the processes of a stack and delete its state file; returns False if no process was running."""
     folder = stack_folder(stack)
     if not folder.root.exists():
         return False
@@ -97,13 +97,16 @@ def down(*, stack: str = DEFAULT_STACK, progress: Progress = _no_progress) -> bo
 
 
 def stack_info(*, stack: str = DEFAULT_STACK) -> StackInfo | None:
-    """Return the running stack from its state file, or None if it is not running or not deployed."""
+    """Return the stack that a state file describes, or None if there is no file or no deployment.
+
+    It is not checked whether the processes of the stack still run.
+    """
     state = _deployed_state(stack)
     return _info(state) if state else None
 
 
 def stack_names() -> list[str]:
-    """Return the names of the embedded stacks that are running and deployed."""
+    """Return the names of the embedded stacks that are started and deployed, by their state files."""
     try:
         home = files.state_home()
     except Misconfigured:
@@ -113,7 +116,7 @@ def stack_names() -> list[str]:
 
 
 def endpoint_environment(*, stack: str = DEFAULT_STACK) -> dict[str, str]:
-    """Return the environment variables that direct AWS clients to the stack; empty if it is not running."""
+    """Return the variables that direct AWS clients to the stack; empty if it is not started and deployed."""
     state = _deployed_state(stack)
     return client_environment(state.ports) if state else {}
 
@@ -129,7 +132,8 @@ def _deployed_state(stack: str) -> StackState | None:
 def _reusable_stack(folder: StackFolder, progress: Progress, *, fresh: bool) -> StackState | None:
     """Return the running stack, or None if no stack runs or the running stack had to be stopped.
 
-    It is stopped if `fresh` is True, if an emulator does not respond, or if the code of the emulators changed.
+    The running stack is stopped if `fresh` is True, if an emulator does not respond, or if the code of the emulators
+    changed.
     """
     state = files.read_state(folder)
     if state is None:

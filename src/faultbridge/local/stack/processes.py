@@ -53,7 +53,7 @@ def start(command: Sequence[str], *, environment: Mapping[str, str], log: Path) 
 def is_running(process: Process) -> bool:
     """Return whether the process with this id and start time is running.
 
-    A child process that has ended is also removed from the process table.
+    If it is a child process that has ended, it is also removed from the process table.
     """
     _reap(process.pid)
     started = _start_time(process.pid)

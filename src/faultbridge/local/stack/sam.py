@@ -51,7 +51,7 @@ def run(arguments: Sequence[str], *, project: Path, environment: Mapping[str, st
 
 
 def write_state_machines(project: Path) -> None:
-    """Convert the state machines of a project from YAML to JSON, if it has any.
+    """Convert the state machines of a project from YAML to JSON; a project without any is not changed.
 
     Raises `Misconfigured` for an invalid state machine.
     """

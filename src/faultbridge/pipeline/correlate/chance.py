@@ -1,7 +1,7 @@
 """Chance: whether a number of faults in a time window is unlikely, given a failure domain's history.
 
-The history counts the nodes that started to show faults of a family, per failure domain. Counts decay with a half-life,
-so that recent faults weigh more than old ones. Faults that belong to an incident are not counted.
+The history counts, for each failure domain and fault family, how many nodes started to have faults. Counts decay with a
+half-life, so that recent faults weigh more than old faults. Faults that belong to an incident are not counted.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class OnsetHistory:
     version: int = 0
 
     def expected(self, family: Family, domain: FailureDomain, nodes: int, window: timedelta, now: datetime) -> float:
-        """Return how many faults of a family the history predicts to start in a failure domain within `window`.
+        """Return the number of faults of a family that are to be expected in a failure domain within `window`.
 
-        `nodes` is the number of nodes in the failure domain. The result is at least the number that is assumed without
-        history: one fault per node in each `PRIOR_PER_NODE`, which is a duration.
+        `nodes` is the number of nodes in the failure domain. Without history, one fault per node is expected in each
+        `PRIOR_PER_NODE` (a duration). The history can only raise this number.
         """
         prior = nodes * (window / PRIOR_PER_NODE)
         counted = self.counts.get(_key(family, domain))
@@ -64,9 +64,9 @@ class OnsetHistory:
         return max(prior, _decayed(counted, now) / _SCALE * (window / weight))
 
     def counting(self, onsets: Iterable[tuple[Family, FailureDomain, datetime]], until: datetime) -> OnsetHistory:
-        """Return a copy of the history that also counts the faults in `onsets`, each with the time of its start.
+        """Return a copy of the history that also counts the faults in `onsets`, up to the time `until`.
 
-        Faults that started up to `self.until` are already counted, and those that start after `until` are left out.
+        Each fault has the time of its start. Faults that started up to `self.until` are already counted.
         Only the `MAX_DOMAINS` failure domains with the highest counts are kept.
         """
         counts = dict(self.counts)

@@ -17,9 +17,10 @@ from faultbridge.domain.faults import Family
 def exempt_nodes(
     incidents: Iterable[Incident], limits: CorrelationLimits, now: datetime
 ) -> frozenset[tuple[Family, str]]:
-    """Return the fault family and name of each node that is in an expired incident and not healthy yet.
+    """Return the family of the incident and the name of each exempt node of these incidents.
 
-    A node counts as healthy after it had no fault for the quiet period of the incident.
+    The repair of an exempt node waits for no further incident of the family. A node is exempt if its incident has
+    expired, until it had no fault of the family for the quiet period of the incident.
     """
     holds = (hold_of(one, limits, now) for one in incidents)
     return frozenset((hold.family, name) for hold in holds for name in hold.exempt)
@@ -28,8 +29,8 @@ def exempt_nodes(
 def hold_of(incident: Incident, limits: CorrelationLimits, now: datetime) -> Hold:
     """Return the `Hold` of an incident, which decides which repairs wait, with its current exempt nodes.
 
-    The repair of an exempt node waits for no further incident. A node is exempt until it has been healthy for the
-    quiet period of the incident.
+    The repair of an exempt node waits for no further incident of the family. A node of an expired incident is exempt
+    until it had no fault of the family for the quiet period of the incident.
     """
     hold, left = incident.hold, recently_left(incident, incident.nodes, limits, now)
     return replace(hold, exempt=tuple(name for name in hold.exempt if name in left or name in incident.nodes))

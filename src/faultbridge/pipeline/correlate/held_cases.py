@@ -45,7 +45,7 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
 
     - It has no live case.
     - It has no fault of the incident's family, and its next repair does not follow a failed attempt (`is_repeated`).
-      After a failed attempt, the case waits whatever its fault is, because the incident may be why the attempt failed.
+      After a failed attempt, a case with any fault waits, because the incident may be why the attempt failed.
     - The case is not allowed to wait (`is_absorbable`).
     - The case is escalated, and an operator denied its approval or quarantined the node. After the incident, the case
       would be escalated again, which would page operators about their own decision.
@@ -77,12 +77,11 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
 
 
 def release(state: NodeState, policy: Policy, now: datetime, reason: str, holding: Collection[str] = ()) -> Transition:
-    """Release the case of a node that waits for an incident. A case that does not wait for one is unchanged.
+    """Release a node's case that waits for an incident. Any other case is unchanged.
 
-    The first rule that applies:
+    The first of these rules that applies decides:
 
-    - The node is faulty, and the incident is one of those for which cases still wait (`holding`, their ids): the case
-      continues to wait.
+    - The node is faulty, and cases still wait for the incident (its id is in `holding`): the case continues to wait.
     - The node is not faulty, in service and not isolated: the case is resolved.
     - Any other node that is not faulty: the case is queued for a verification, because the shared cause may have made
       an earlier repair fail.

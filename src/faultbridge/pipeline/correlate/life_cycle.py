@@ -1,4 +1,4 @@
-"""Life cycle: how cluster incidents change with the affected nodes and the time, until they are closed.
+"""Life cycle: how cluster incidents are opened, grow, shrink, expire and are closed.
 
 The input is the time and the affected nodes of a cluster.
 """
@@ -28,7 +28,7 @@ _QUIET = "no node has been affected for the quiet period"
 
 @dataclass(frozen=True, slots=True)
 class IncidentChange:
-    """One change of an incident: its values before and after, and the nodes that joined and left."""
+    """One change of an incident: the incident before and after it. `before` is None for a new incident."""
 
     kind: IncidentChangeKind
     before: Incident | None
@@ -52,10 +52,10 @@ def correlate(
     limits: CorrelationLimits,
     now: datetime,
 ) -> tuple[IncidentChange, ...]:
-    """Return the changes of a cluster's incidents that its affected nodes cause now.
+    """Return the changes of a cluster's incidents that follow from its affected nodes and the time.
 
-    `incidents` are those that are not closed. `ended` are closed incidents: the faults that they explain open no
-    further incident. After the changes are applied, a second call at the same time returns no change.
+    `incidents` are the incidents that are not closed. `ended` are closed incidents: the faults that they explain open
+    no further incident. After the changes are applied, a second call at the same time returns no change.
     """
     known = sorted((one for one in incidents if _is_known(one, snapshot)), key=lambda one: (one.opened_at, one.id))
     before = {one.id: one for one in known}
@@ -86,11 +86,11 @@ def _is_known(incident: Incident, snapshot: ClusterSnapshot) -> bool:
 
 
 def _close_if_over(incident: Incident, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> Incident:
-    """Close an incident whose nodes began to fail again only after its quiet period was over.
+    """Close an incident whose quiet period ended before its nodes began to fail again.
 
-    Any other incident is returned unchanged. The incident is closed as of the end of its quiet period. Usually, an
-    earlier call of `correlate` has closed it then. If no call was made between that end and the new faults, this
-    function closes it, so that the new faults can open another incident, with a maximum age of its own.
+    Any other incident is returned unchanged. The time of closure is the end of the quiet period. Usually, a call of
+    `correlate` closes the incident at that time. If no call was made before the new faults, this function closes it.
+    The new faults can then open another incident, with a maximum age of its own.
     """
     members = tuple(_members(snapshot, incident, limits, now))
     quiet_since = _recovered_at(incident, members) or incident.quiet_since
@@ -103,11 +103,11 @@ def _close_if_over(incident: Incident, snapshot: ClusterSnapshot, limits: Correl
 
 
 def _recovered_at(incident: Incident, members: Iterable[AffectedNode]) -> datetime | None:
-    """Return when the last node of an incident recovered before the current faults; None if that is not known.
+    """Return when the last node of an incident recovered before the current faults, or None.
 
-    The time is read from the nodes, because a run of `correlate` that failed or was late may not have recorded the
-    recovery. It is known if all nodes of the incident are faulty again, and each of them was without a fault of the
-    incident's family in between.
+    The time is computed from the nodes, because `correlate` may not have run between the recovery and the new faults.
+    It is None unless all nodes of the incident are faulty again, and each of them had no fault of the incident's family
+    between its earlier and its current faults.
     """
     known = frozenset((*incident.nodes, *incident.left))
     ended = {one.node: one.ended for one in members if one.ended is not None and one.ended < (one.first or one.since)}
@@ -175,9 +175,9 @@ def _change(before: Incident | None, after: Incident) -> IncidentChange | None:
 
 
 def _content(incident: Incident) -> tuple[object, ...]:
-    """Return the values of an incident whose changes are recorded.
+    """Return the nodes, failure domain, status and subject of an incident.
 
-    A change of only its other values, such as the counts of nodes, is not recorded.
+    A change of one of these values is recorded. A change of only other values, such as the counts of nodes, is not.
     """
     return incident.nodes, incident.domain, incident.status, incident.subject
 

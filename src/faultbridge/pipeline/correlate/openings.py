@@ -14,7 +14,7 @@ from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapsho
 
 
 def close_incident(incident: Incident, now: datetime, reason: str, operator: str | None = None) -> Incident:
-    """Return the incident with the status `closed`, so that no repair waits for it any longer."""
+    """Return the incident with the status `closed`, so that no repair waits for it."""
     return replace(incident, status=IncidentStatus.CLOSED, closed_at=now, reason=reason, operator=operator)
 
 
@@ -60,10 +60,11 @@ def with_shared_causes(
 def superseded_incidents(
     snapshot: ClusterSnapshot, incidents: Sequence[Incident], limits: CorrelationLimits
 ) -> frozenset[str]:
-    """Return the ids of the open incidents that no further node joins, because a later one covers their nodes.
+    """Return the ids of the open incidents that no further node joins, because of a later incident.
 
-    The later incident has the same family, was opened past half of the maximum age of the earlier one, and has the same
-    failure domain or a wider one.
+    The later incident has the same family and was opened past half of the maximum age of the earlier one. It has the
+    same failure domain, or its failure domain contains all nodes of the earlier incident that are affected now. An
+    incident of the intake (the path of records to the table) is never returned.
     """
     holding = [one for one in incidents if one.status.holds and one.domain.kind is not DomainKind.INTAKE]
     return frozenset(
@@ -93,7 +94,7 @@ def _causes(
     """Return the shared causes of one fault family that no expired or closed incident explains.
 
     The search runs twice: among all nodes, and among the nodes that no open incident contains. Without the second
-    search, a large incident would hide a smaller group of later faults in the same wide failure domain.
+    search, a smaller group of later faults in the wide failure domain of a large incident would not be found.
     """
     fresh = [one for one in snapshot.of_family(family) if not _ignored(one, live, ended)]
     explained = {name for one in live if one.family is family and one.status.holds for name in one.nodes}
@@ -121,7 +122,7 @@ def _is_another(cause: SharedCause, incident: Incident, limits: CorrelationLimit
 
 
 def _ignored(node: AffectedNode, incidents: Iterable[Incident], ended: Iterable[Hold]) -> bool:
-    """Return whether a node's fault belongs to an expired or closed incident, so that the fault opens no incident."""
+    """Return whether a node's fault opens no incident, because an expired or closed incident explains it."""
     past = [(one.family, one.domain, one.expired_at) for one in incidents]
     past += [(one.family, one.domain, one.explains_until) for one in ended]
     return any(
@@ -157,11 +158,12 @@ def _open(
 def _recurrence(
     cause: SharedCause, family: Family, ended: Iterable[Hold], limits: CorrelationLimits, now: datetime
 ) -> int:
-    """Return how often the shared cause came back: the `recurrence` of its new incident. 0 for a cause that is new.
+    """Return how often the shared cause came back, for the `recurrence` of its new incident.
 
     A cause came back if an incident of the same family ended less than `limits.max_age` ago, and all affected nodes are
-    in the failure domain of that incident. The result is then the `recurrence` of that incident plus 1. The result for
-    a failed intake is always 0, so that its incident, which delays all repairs, closes soon after records arrive again.
+    in the failure domain of that incident. The result is then the highest `recurrence` of such incidents plus 1. The
+    result is 0 for a new cause. It is also 0 for a failed intake: the incident of the intake delays all repairs, and
+    with 0 it closes soon after records arrive again.
     """
     if cause.domain.kind is DomainKind.INTAKE:
         return 0
@@ -173,10 +175,10 @@ def _recurrence(
 def _evidence_since(
     snapshot: ClusterSnapshot, cause: SharedCause, family: Family, limits: CorrelationLimits
 ) -> datetime:
-    """Return the time since which faults in the cause's failure domain belong to the incident of this cause.
+    """Return the time since which faults in the cause's failure domain belong to the cause's incident.
 
-    From the first fault of the cause, the search goes back to earlier faults in the domain, as long as another fault
-    started at most `limits.window` before. The result is `limits.window` before the earliest fault found.
+    The search starts at the first fault of the cause. It goes back from fault to fault in the domain, as long as an
+    earlier fault started at most `limits.window` before. The result is `limits.window` before the earliest fault found.
     """
     start = min(one.since for one in cause.affected)
     in_domain = (one.since for one in snapshot.of_family(family) if cause.domain in one.domains)

@@ -21,7 +21,7 @@ _KINDS = list(DomainKind)
 
 @dataclass(frozen=True, slots=True)
 class SharedCause:
-    """A failure domain whose nodes may fail for one shared cause.
+    """A failure domain whose nodes may have failed because of one shared cause.
 
     `affected` are its nodes with faults that started close together, and `of` is the number of all its nodes.
     """
@@ -39,7 +39,7 @@ class SharedCause:
 def needs_sizes(affected: Iterable[AffectedNode], limits: CorrelationLimits) -> bool:
     """Return whether the sizes of failure domains must be read.
 
-    They are necessary only if enough nodes for an incident in one domain have faults of the same family.
+    The sizes are needed only if enough nodes for an incident in one domain have faults of the same family.
     """
     families: dict[Family, list[AffectedNode]] = {}
     for one in affected:
@@ -55,10 +55,10 @@ def find_shared_causes(
 
     The failure domains that exceed the limits are tried from the widest to the narrowest:
 
-    - A domain is skipped if the results so far already contain `limits.explains` percent of its affected nodes.
+    - A domain is skipped if the results so far contain at least `limits.explains` percent of its affected nodes.
     - If the domain is the intake (the path of records to the table), this domain is a result.
-    - For any other domain, the narrowest domain that exceeds the limits and contains `limits.explains` percent of the
-      affected nodes is a result. This can be the tried domain itself.
+    - For any other domain, the result is the narrowest domain that exceeds the limits and contains at least
+      `limits.explains` percent of the affected nodes. This can be the tried domain itself.
     """
     found = (
         SharedCause(domain, burst, max(snapshot.sizes.get(domain, 0), len(members)))
@@ -94,10 +94,10 @@ def _largest_burst(members: Iterable[AffectedNode], limits: CorrelationLimits) -
 
 
 def _exceeds_limits(cause: SharedCause, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> bool:
-    """Return whether enough nodes are affected for an incident.
+    """Return whether enough nodes of a failure domain are affected for an incident.
 
-    Their number and their share must reach the limits, and so many faults must be unlikely by chance. For the intake
-    (the path from the queue to the table), the result is always True.
+    The number and the share of affected nodes must reach the limits, and so many faults must be unlikely by chance. For
+    the intake (the path of records to the table), the result is always True.
     """
     number = len(cause.affected)
     if cause.domain.kind is DomainKind.INTAKE:

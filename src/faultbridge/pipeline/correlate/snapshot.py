@@ -21,9 +21,9 @@ class AffectedNode:
 
     - `since`, `code` and `subject` describe the latest of these faults: when it started, its fault code, and the remote
       object that it names, such as a switch.
-    - `first` is when the oldest of these faults started; None if that is `since`.
-    - `ended` is when the last of the node's ended faults, of any family, ended. It is None unless an active fault of
-      the node is one that had ended before and began again.
+    - `first` is when the oldest of these faults started; None means the same time as `since`.
+    - `ended` is when a fault of the node, of any family, last ended. It is None unless an active fault of the node has
+      ended before and started again.
     """
 
     node: str
@@ -40,8 +40,8 @@ class AffectedNode:
 class ClusterSnapshot:
     """The state of one cluster from which incidents are derived.
 
-    `sizes` holds the number of nodes of each failure domain. It may be empty if no family of faults affects enough
-    nodes for an incident. `knows_intake` is True if the snapshot states whether records arrive at all.
+    `sizes` maps each failure domain to its number of nodes. It may be empty if no family of faults affects enough nodes
+    for an incident. `knows_intake` is True if it was determined whether records of the cluster arrive at all.
     """
 
     stack_id: str
@@ -63,11 +63,11 @@ class ClusterSnapshot:
 def without_records(
     affected: Iterable[AffectedNode], cluster: str, overdue: Iterable[str], since: datetime
 ) -> tuple[AffectedNode, ...]:
-    """Return the affected nodes and the nodes with overdue heartbeats, for a time in which no records arrive.
+    """Return the affected nodes, and the nodes with overdue heartbeats, while no records arrive.
 
     Each node with a missing heartbeat gets the intake, the path of records from the queue to the table, as a failure
-    domain. `since` is when the last record arrived. It identifies the outage: one outage opens at most one incident,
-    even if an operator closes that incident or it reaches its maximum age.
+    domain. `since` is when the last record arrived. This time identifies the outage: one outage opens at most one
+    incident, even if an operator closes that incident or it reaches its maximum age.
     """
     intake = FailureDomain(DomainKind.INTAKE, cluster)
     nodes = tuple(
@@ -94,7 +94,7 @@ def most_frequent(values: Iterable[str]) -> str:
 
 
 def shared_subject(affected: Iterable[AffectedNode], percent: int) -> str | None:
-    """Return the remote object (such as a switch) that at least `percent` % of the affected nodes name, or None."""
+    """Return the remote object, such as a switch, that `percent` % of the nodes or more name, or None."""
     affected = tuple(affected)
     named = [one.subject for one in affected if one.subject]
     if not named:

@@ -54,7 +54,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The cases to admit, most urgent first, and the refused cases. Other cases wait for the next call of `admit`."""
+    """The cases to admit, most urgent first, and the refused cases. Other cases wait for the next call."""
 
     picks: tuple[QueuedCase, ...] = ()
     refusals: tuple[Refused, ...] = ()
@@ -64,8 +64,8 @@ class Admission:
 class AdmissionRequest:
     """The input of every admission check for one case.
 
-    `picks` are the cases that this run has already admitted. `started` is the number of repairs started within the last
-    hour. `holds` are the current pauses of repairs in groups that their owners update.
+    `picks` are the cases that this call of `admit` has already admitted. `started` is the number of repairs started
+    within the last hour. `holds` are the current pauses of repairs in groups that their owners update.
     """
 
     control: Control
@@ -79,7 +79,7 @@ class AdmissionRequest:
 
     @property
     def picked_slots(self) -> int:
-        """Return the number of repair slots for the cases that this run has already admitted."""
+        """Return the number of repair slots for the cases that this call of `admit` has already admitted."""
         return sum(pick.repair_action.needs_slot for pick in self.picks)
 
     @property
@@ -118,7 +118,7 @@ def admit(
 
 
 def _urgency(queued: QueuedCase) -> tuple[int, bool, datetime, str]:
-    """Return a case's sort key: by priority; then cases that wait for capacity last; then the longest wait first."""
+    """Return the sort key of a case: priority, then cases that wait for capacity last, then oldest first."""
     tried = queued.not_before if queued.waiting_for is WaitingFor.CAPACITY else None
     return queued.priority, tried is not None, tried or queued.since, queued.case
 
@@ -150,9 +150,9 @@ def _check_incident(request: AdmissionRequest) -> Refused | None:
 
 
 def _check_update(request: AdmissionRequest) -> Refused | None:
-    """Refuse a repair in a group that its owner updates now.
+    """Refuse a repair in a group whose repairs pause for an update by the group's owner.
 
-    A verification is admitted, because it changes no instance.
+    Returns None for any other group, and for a verification, because it changes no instance.
     """
     queued = request.queued
     hold = next((one for one in request.holds if one.group == queued.group), None)
@@ -213,7 +213,7 @@ def closed_window(rules: Iterable[Rule], action: RepairAction, now: datetime) ->
 def _check_capacity(request: AdmissionRequest) -> Refused | None:
     """Refuse the replacement of a node in a group that had no capacity at the last try.
 
-    After the waiting time of the group, one replacement at a time tries again.
+    The result is None for any other repair, and for one replacement per call after the waiting time of the group.
     """
     group, no_capacity_until = request.queued.group, request.control.no_capacity_until
     if request.queued.repair_action is not RepairAction.REPLACE_NODE or group is None or group not in no_capacity_until:

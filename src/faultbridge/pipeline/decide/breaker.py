@@ -1,7 +1,8 @@
 """Circuit breaker rule: whether so many nodes fail at once that new repairs must stop.
 
-The rule is pure. `repair/breakers.py` applies it, and takes no more nodes out of service while a breaker is open. Nodes
-that are not in service yet are not failing, so a growing cluster opens no breaker.
+The rule is pure; `repair/breakers.py` applies it to the table. While a breaker is open, `repair/isolate.py` leaves
+failing nodes in service, and `admit` starts no repair. A node that is not in service yet does not count as failing, so
+a growing cluster opens no breaker.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class FailingNode:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The failing nodes in the cluster or failure domain of one breaker, and the number of all nodes there (`of`)."""
+    """The nodes with a live case in the cluster or domain of one breaker; `of` counts all nodes there."""
 
     failing: tuple[FailingNode, ...]
     of: int
@@ -50,7 +51,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class BreakerChange:
-    """A breaker whose state changes, and why; `before` is None if it has never opened before."""
+    """A breaker whose state changes, and why. `before` is its former state, or None for a new breaker."""
 
     name: str
     before: BreakerState | None
@@ -67,7 +68,7 @@ def evaluate_breakers(
 ) -> tuple[BreakerChange, ...]:
     """Return the breakers of a cluster whose state changes now.
 
-    `node_counts` maps each failure domain to its number of nodes. The key None holds the number of the whole cluster.
+    `node_counts` maps each failure domain to its number of nodes, and None to the number of nodes in the cluster.
     """
     failing, limits = list(failing), tuple(limits)
     changes = (
@@ -85,14 +86,14 @@ def failing_node(state: NodeState, case: Case) -> FailingNode:
 
 
 def close_manually(breaker: Breaker, now: datetime) -> Breaker:
-    """Return the breaker after an operator closed it; only cases that open later count for it."""
+    """Return the breaker as closed by an operator. It counts only cases that open later."""
     return replace(breaker, state=BreakerState.CLOSED, since=now, ignored_before=now, opened=(), stays_open=False)
 
 
 def _without_limit(
     breakers: Mapping[str, Breaker], limits: Iterable[BreakerLimit], now: datetime
 ) -> Iterator[BreakerChange]:
-    """Yield a change that closes each breaker whose limit is no longer in the policy."""
+    """Yield a change that closes each open or half-open breaker whose limit the policy does not contain."""
     scopes = {limit.scope for limit in limits}
     for name, before in breakers.items():
         scope = BreakerScope.CLUSTER if domain_of(name) is None else BreakerScope.DOMAIN
@@ -107,7 +108,10 @@ def _tallies(
     node_counts: Mapping[str | None, int],
     breakers: Mapping[str, Breaker],
 ) -> Iterator[tuple[str, Tally]]:
-    """Yield the name and node counts of each breaker of a limit: the cluster's, or one per failure domain."""
+    """Yield the name and node counts of each breaker of a limit: one for the cluster, or one per domain.
+
+    A failure domain without failing nodes and without a stored breaker is left out.
+    """
     if limit.scope is BreakerScope.CLUSTER:
         yield breaker_name(limit.scope), Tally(tuple(failing), node_counts.get(None, 0))
         return
@@ -144,8 +148,8 @@ def _change(
 def _count_opening(breaker: Breaker, limit: BreakerLimit) -> tuple[Breaker, str]:
     """Record that a breaker opened; return the breaker, and a text that states what closes it.
 
-    After `limit.openings` openings within a day the breaker stays open, because each further trial repair would only
-    lose another node.
+    After `limit.openings` openings within a day, the breaker stays open until no node fails or an operator closes it.
+    Each trial repair before that would probably lose another node.
     """
     openings = (*(at for at in breaker.opened if at > breaker.since - _DAY), breaker.since)
     stays_open = len(openings) >= limit.openings

@@ -25,8 +25,8 @@ MAX_WAIT = timedelta(minutes=3)
 def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None = None) -> datetime | None:
     """Return when the minutely sweep must process the node even if no record arrives, or None.
 
-    With `now`, a node that waits only for the sweep to return it to `healthy` or to close its case is due at `now`.
-    Without `now`, this wait is not considered. If `case` is given, it is used instead of the node's live case.
+    A node is due at `now` if its faults ended, so that only its status or its case must still change. Without `now`,
+    this is not considered. `case` replaces the node's live case, if given.
     """
     case = case or state.live_case
     timers = [condition.quiet_until for condition in state.active()]
@@ -58,7 +58,8 @@ def _recovered(state: NodeState) -> bool:
 def move_case(decided: Transition, case: Case, now: datetime, reason: str) -> Transition:
     """Replace the live case by `case`, draft the entry of its status change, and update the node's timer.
 
-    `Case.marks` stores when the case first reached each status.
+    `Case.marks` stores when the case first reached each status. If the case leaves the queue with an unanswered
+    approval request, a note withdraws the request.
     """
     before = decided.state.live_case
     marked = replace(case, marks={**case.marks, case.status.value: case.marks.get(case.status.value, now)})
@@ -69,7 +70,7 @@ def move_case(decided: Transition, case: Case, now: datetime, reason: str) -> Tr
 
 
 def resolve_case(decided: Transition, case: Case, now: datetime) -> Transition:
-    """Close a case because all of the node's faults ended before a repair."""
+    """Close a case with the resolution `recovered`, because the faults that required it ended."""
     resolved = replace(
         case, status=CaseStatus.RESOLVED, resolution=Resolution.RECOVERED, waiting_for=None, closed_at=now
     )
@@ -93,9 +94,9 @@ def may_be_shared(state: NodeState) -> bool:
 def continue_alone(decided: Transition, now: datetime, *, after: timedelta) -> Transition:
     """Let a case that awaits correlation continue without an incident that explains its fault.
 
-    If no active fault of the node requires a repair case anymore, the case is queued at once to verify the node.
-    Otherwise, it is escalated to the operators once it has been open for `after`, and is unchanged until then. A case
-    that does not await correlation is never changed.
+    If no active fault of the node requires a case now, the case is queued at once to verify the node. Otherwise, the
+    case is escalated to the operators after it was open for `after`. A case that does not await correlation is
+    unchanged.
     """
     case = decided.state.live_case
     if case is None or not case.awaits_correlation:
@@ -110,10 +111,10 @@ def continue_alone(decided: Transition, now: datetime, *, after: timedelta) -> T
 
 
 def drop_approval(case: Case, now: datetime, text: str) -> tuple[Case, tuple[Draft, ...]]:
-    """Return the case without its approval or approval request.
+    """Return the case without its approval or approval request, and the entries that record this.
 
-    `text` is the note that ends an unanswered request. A case that waited for the answer then waits for admission,
-    which requests approval again if the next attempt requires it.
+    For an unanswered request, the entry is a note with `text`; otherwise there is no entry. A case that waited for the
+    answer then waits for admission, which requests approval again if the next attempt requires it.
     """
     drafts = () if case.pending_approval is None else (_approval_over(case, now, text),)
     if case.waiting_for is WaitingFor.APPROVAL:

@@ -43,9 +43,9 @@ class Thresholds:
 
 
 def nodes_by_status(bad: Mapping[NodeStatus, int], expected: int) -> dict[str, int]:
-    """Return the number of nodes by status. `bad` counts all except healthy nodes.
+    """Return the number of nodes by status. `bad` contains the number in each status except healthy.
 
-    Expected nodes that are not in `bad` count as healthy.
+    The result counts all other nodes of the `expected` number as healthy. A status without nodes is left out.
     """
     healthy = max(expected - sum(bad.values()), 0)
     counts = {NodeStatus.HEALTHY.value: healthy} | {status.value: number for status, number in bad.items()}
@@ -69,7 +69,7 @@ def provider_health(conditions: Iterable[ProviderCondition]) -> str:
 
 
 def provider_stage(before: Iterable[ProviderCondition], after: Iterable[ProviderCondition]) -> str | None:
-    """Return `begun` if provider conditions start to need an operator, `over` if they stop, else None."""
+    """Return `begun` if the conditions start to require an operator, `over` if they stop, else None."""
     needed, needs = (provider_health(one) == ACTION_REQUIRED for one in (before, after))
     return None if needed == needs else "begun" if needs else "over"
 
@@ -83,8 +83,8 @@ def cluster_status(
 ) -> ClusterStatus:
     """Return the status of a cluster. A cluster without an expected number of nodes is never critical.
 
-    `bad` holds the number of nodes in each status other than healthy. A cluster is not healthy while its provider
-    reports open conditions, or while the provider keeps work away from any of its nodes (`occupied`).
+    `bad` contains the number of nodes in each status other than healthy. A cluster is not healthy while its provider
+    reports open conditions, or while the provider keeps new work off some of its nodes (`occupied`, their number).
     """
     health = provider_health(provider)
     present = {status for status, number in bad.items() if number}

@@ -1,6 +1,7 @@
 """Decide: derive node status, case transitions and timers from conditions, policy and time.
 
-This is the first stage that reads the policy's rules. Running the stage again on its own result changes nothing.
+This is the first stage that reads the policy's rules. A second run on its own result records nothing further, apart
+from policy changes beyond `MAX_OVERRIDES`.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ def _apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) -
     The policy sets the severity and action of each condition. `changes` are the changes that the observations made.
 
     - A condition in `changes` gets no additional change: the entry of its change shows the policy's values.
-    - Any other condition gets one if it now matches another rule, for example because it was observed often enough.
-      One commit changes at most 8 of these conditions, the worst first; the rest follow with the next observation.
+    - Any other condition gets one if the policy now gives it another severity or action, for example because the
+      condition was observed often enough to match another rule. One commit changes at most 8 of these conditions, the
+      worst first; the others follow with the next commit.
     """
     changed = {(change.condition.code, change.condition.component) for change in changes if change.condition}
     conditions: dict[str, Condition] = dict(state.conditions)
@@ -202,9 +204,9 @@ def _with_policy_severity(change: Change, state: NodeState) -> Change:
 
 
 def _move_node(decided: Transition, now: datetime) -> Transition:
-    """Change the node's status to degraded while a condition of severity warning or worse is active, else to healthy.
+    """Set the node's status to degraded while a condition of severity warning or worse is active, else healthy.
 
-    An isolated node stays degraded. Nodes with any other status are not changed.
+    An isolated node stays degraded. A node with another status than degraded or healthy is not changed.
     """
     state = decided.state
     impaired = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
@@ -222,7 +224,10 @@ def _set_node_status(decided: Transition, target: NodeStatus, now: datetime, rea
 
 
 def _move_case(decided: Transition, now: datetime) -> Transition:
-    """Close a case whose faults ended before isolation, or continue a case after its waiting period."""
+    """Close an open or queued case whose faults ended, or continue an open case after its waiting period.
+
+    A case is closed only while its node is in service and not isolated, and needs no verification.
+    """
     state = decided.state
     case = state.live_case
     if case is None or case.status not in {CaseStatus.OPEN, CaseStatus.QUEUED}:

@@ -25,8 +25,8 @@ def raise_repair_action(
 ) -> tuple[NodeState, tuple[Draft, ...]]:
     """Raise the repair action of a waiting case if a condition that joined it needs a stronger one.
 
-    A running attempt is not changed. It reads the conditions itself, before its intent (the point of no return) and
-    after its verification.
+    A running attempt is not changed. The attempt reads the conditions itself, before its intent (the point of no
+    return) and after its verification.
     """
     case = state.live_case
     if case is None or case.status not in WAITING or case.cancelled:

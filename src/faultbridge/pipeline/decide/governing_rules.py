@@ -23,7 +23,7 @@ _WITHOUT_POLICY = frozenset({DEFAULT_RULE.name, INVENTORY_RULE})
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """An active condition that needs a case, its rule, and the repair action of that rule, if any."""
+    """An active condition that needs a case, its policy rule, and the repair action of the rule or None."""
 
     condition: Condition
     rule: Rule
@@ -31,7 +31,7 @@ class Requirement:
 
 
 def requirements(state: NodeState, policy: Policy) -> tuple[Requirement, ...]:
-    """Return the requirement of each active condition that is certainly about the current instance."""
+    """Return the requirement of each active condition that needs a case and is about the current instance."""
     found = []
     for condition in state.active():
         if condition.action.opens_case and condition.known_incarnation:
@@ -43,7 +43,7 @@ def requirements(state: NodeState, policy: Policy) -> tuple[Requirement, ...]:
 def strongest_requirement(state: NodeState, policy: Policy) -> Requirement | None:
     """Return the requirement with the strongest repair action, or None if there is none.
 
-    Of equally strong requirements, one whose rule is not a dry run comes first, then the one with the worst fault.
+    Of equally strong requirements, a requirement whose rule is not a dry run comes first, then the worst fault.
     """
     found = (one for one in requirements(state, policy) if one.repair_action is not None)
     return max(found, key=_strength, default=None)
@@ -67,9 +67,9 @@ def _strength(one: Requirement) -> tuple[int, bool, int]:
 def rule_of_case(state: NodeState, case: Case, policy: Policy) -> Rule:
     """Return the policy rule that applies to a case.
 
-    If the current policy has no rule of the name that is stored in the case, the node's conditions are matched again.
-    If no condition of the node is left to match, each repair of the node requires approval, because what the former
-    rule required is unknown.
+    The case stores the name of its rule. If the current policy has no rule of this name, the result is the rule of the
+    active condition that requires the strongest repair action. If no condition is active, the result is a rule that
+    requires approval of each repair, because what the former rule required is unknown.
     """
     if _is_known(case.rule, policy):
         return policy.rule_named(case.rule)
@@ -89,7 +89,7 @@ def _is_known(rule: str, policy: Policy) -> bool:
 def _asking_rule(name: str) -> Rule:
     """Return a rule that requires approval of each repair.
 
-    It replaces a rule of this name that the policy no longer contains, because what that rule required is unknown.
+    It replaces a rule of this name that the policy does not contain, because what that rule required is unknown.
     """
     return Rule(name, approval=tuple(action for action in RepairAction if action.needs_slot))
 
@@ -97,12 +97,14 @@ def _asking_rule(name: str) -> Rule:
 def governing_rules(state: NodeState, case: Case, policy: Policy, action: RepairAction) -> tuple[Rule, ...]:
     """Return the rules whose approvals and maintenance windows apply to this repair action of the case.
 
-    - The rule of the case.
-    - The rules of the conditions that require this repair action or a stronger one. If no condition does, for example
-      because an attempt failed and the next action is stronger, the rules of all conditions.
-    - If the policy changed since the case was opened and the fault that opened it has ended: the rules that this policy
-      may have for that fault.
-    - The rules of earlier attempts, even if their conditions have ended.
+    These are:
+
+    - the rule of the case,
+    - the rules of the conditions that require this repair action or a stronger one. If no condition requires it, for
+      example after a failed attempt with a weaker action, the rules of all conditions that need a case are used,
+    - if the policy changed since the case was opened and the fault that opened it has ended: the rules that this policy
+      may have for that fault,
+    - the rules of earlier attempts, even if their conditions have ended.
     """
     found = requirements(state, policy)
     least = _ORDER.index(action)
@@ -143,14 +145,14 @@ def with_governing_rules(state: NodeState, case: Case, policy: Policy) -> Case:
 
 
 def rule_to_ask(state: NodeState, case: Case, policy: Policy, action: RepairAction, attempt: int) -> Rule | None:
-    """Return the rule that still requires an operator's approval of this attempt's action, or None."""
+    """Return a rule for which an operator must still approve this attempt's action, or None."""
     if case.approves(action, attempt):
         return None
     return next((rule for rule in governing_rules(state, case, policy, action) if action in rule.approval), None)
 
 
 def with_requirement(case: Case, requirement: Requirement) -> Case:
-    """Return the case with the rule and action of a condition that requires a stronger repair action."""
+    """Return the case with a requirement's rule and action, and with its severity if that is worse."""
     condition = requirement.condition
     return replace(
         case,

@@ -38,7 +38,7 @@ class VacantNode:
 
     @property
     def open(self) -> bool:
-        """Return whether the inventory may attach another instance: the former one is gone, and no repair runs."""
+        """Return True if the former instance is gone and no repair runs: another instance may be attached."""
         return self.confirmed_gone and not self.under_repair
 
 
@@ -59,8 +59,8 @@ class Pairing:
 def may_change_instance(state: NodeState) -> bool:
     """Return whether the inventory may change a node's instance.
 
-    It may not if the node is retired, being replaced or not registered. It also may not while a repair attempt controls
-    the node, unless the attempt only waits for the provider's own repair.
+    The result is False if the node is retired, being replaced or not registered. It is also False while a repair
+    attempt controls the node, unless the attempt only waits for the provider's own repair.
     """
     if state.status in {None, NodeStatus.RETIRED, NodeStatus.REPLACING}:
         return False
@@ -79,8 +79,8 @@ def pair(vacant: Collection[VacantNode], unassigned: Iterable[Instance]) -> Pair
 
     - An instance with a provider slot (the provider's permanent node id) is paired only with the node of that slot.
     - The nodes without a slot that may get an instance are taken in the order of their names. Each gets the oldest
-      other instance in its zone, or else the oldest one.
-    - One of the youngest instances is reserved for each vacant node that may not get an instance now.
+      instance without a slot in its zone, or else the oldest instance without a slot.
+    - For each node without a slot that may not get an instance now, one of the youngest instances is reserved.
     """
     oldest_first = sorted(
         unassigned, key=lambda instance: (instance.launched_at or _UNKNOWN_LAUNCH, instance.instance_id)

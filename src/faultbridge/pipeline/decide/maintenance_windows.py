@@ -1,7 +1,7 @@
 """Maintenance windows: whether a window is open at a time, in the window's own time zone.
 
 The package `cronsim` evaluates the cron expression, with the rules of Debian's cron for changes to and from daylight
-saving time. It is imported when the first window is evaluated, because most policies have no window.
+saving time. `cronsim` is imported only when a window is evaluated, because most policies have no window.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FIELDS = "minute, hour, day of month, month, day of week"
 def is_open(window: Window, now: datetime) -> bool:
     """Return whether a maintenance window is open at `now`.
 
-    A window is open from its start until its duration has passed. It is closed at exactly that end.
+    A window is open from its start until its duration has passed. At exactly this end, the window is closed.
     """
     from cronsim import CronSim
 

@@ -46,7 +46,7 @@ def exclusion_reason(state: NodeState, config: ClusterConfig, now: datetime) -> 
 def deferred_until(state: NodeState, condition: Condition, config: ClusterConfig, now: datetime) -> datetime | None:
     """Return the time before which a condition opens no case, or None if it may open a case now.
 
-    Until then, the node is excluded from repairs, or it is absent while the owner updates its group.
+    Until then, the node is excluded from repairs, or its absence is explained by the update of its group.
     """
     hold = config.update_hold(state.placement.group, now) if is_absence(condition) else None
     ends = (opted_out_until(state, config, now), hold.until if hold else None)
@@ -59,7 +59,7 @@ def is_absence(condition: Condition) -> bool:
 
 
 def start_ignoring(state: NodeState, ignored: Ignored) -> NodeState:
-    """Return the node with its exclusion from repairs, which starts now."""
+    """Return the node with an exclusion from repairs; `ignored` states the reason and the end."""
     return replace(state, ignored=ignored)
 
 

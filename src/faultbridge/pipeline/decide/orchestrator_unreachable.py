@@ -25,7 +25,7 @@ PROOFS: Mapping[str, frozenset[str]] = {
 
 
 def proof_of_failure(state: NodeState) -> str | None:
-    """Return the report that proves that the node's instance is unusable, or None without proof."""
+    """Return a text that states which report proves the instance unusable, or None without proof."""
     for condition in state.active():
         reporters = condition.sources & PROOFS.get(condition.code, frozenset())
         if reporters and condition.known_incarnation and not condition.claimed:

@@ -14,8 +14,8 @@ _PHASE_ORDER = ("detected", CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PR
 def durations(case: Case, end: datetime) -> dict[str, int]:
     """Return the milliseconds that a case spent in each phase until `end`, in the order of the phases.
 
-    The current phase of a live case is included. The status that closes a case is not a phase. A case without recorded
-    times (`marks`) has no phases.
+    `Case.marks` states when the case reached each phase. The current phase of a live case is included. A status that
+    closes a case is not a phase.
     """
     reached = (mark for mark in case.marks.items() if mark[0] not in _CLOSED)
     marks = sorted(reached, key=lambda mark: (mark[1], _order(mark[0])))

@@ -1,7 +1,7 @@
-"""Provider conditions: a provider's open conditions of a cluster, and pauses of repairs for updates.
+"""Provider conditions: what a provider reports about a cluster, and pauses of repairs for updates.
 
-The provider's current state opens and ends conditions. An event can only open the condition of a failed launch, and
-only while the state shows that its group is not complete.
+The provider's current state opens and ends conditions. An event can open only one kind of condition, a failed launch.
+This condition is open only while the state shows that the group lacks nodes.
 
 An update of a group replaces or reboots nodes on purpose. Until the update and a grace period are over, an absent node
 opens no case, and no repair starts in its group. Every other fault opens its case, which then waits.
@@ -40,7 +40,7 @@ def open_conditions(
     """Return the open conditions of a cluster, at most one of each kind per group.
 
     `stored` were open before, `reported` come from events, and `status` is the provider's current state. A condition
-    keeps its first message.
+    keeps its first message. At most `MAX_CONDITIONS` are returned, those that need an operator first.
     """
     stored = tuple(stored)
     launches = [one for one in (*stored, *reported) if one.kind in LAUNCHES and not status.is_complete(one.group)]
@@ -56,7 +56,7 @@ def open_conditions(
 def target_size(expected: int, registered: Mapping[str, int], status: ProviderStatus) -> int:
     """Return how many nodes a cluster should have: its registered nodes, and those that its groups lack.
 
-    A desired size below the number of registered nodes reduces nothing, because a node counts until it is retired.
+    A desired size below the number of registered nodes does not reduce the result: a node counts until it is retired.
     """
     return expected + sum(max(status.groups[name].desired - registered.get(name, 0), 0) for name in status.groups)
 
@@ -78,13 +78,13 @@ def next_holds(
 
     `registered` has the number of registered nodes of each group.
 
-    A pause starts with the update of a group, and ends with the grace period after the update. An ended pause delays no
-    more repairs, but it stays stored in two cases:
+    A pause starts with the update of a group. It ends with the grace period after the update, or at its deadline. An
+    ended pause delays no repairs, but it stays stored in two cases:
 
-    - until the update ends, if the pause ended with its deadline: the same update then starts no second pause, and is
-      reported as overdue,
-    - for at most `update_deadline` more while the group has more registered nodes than its desired size. In this time,
-      nodes that the update replaced by others are still retired.
+    - The pause reached its deadline during the update. It is stored until the update ends, so that the same update
+      starts no second pause and is reported as overdue.
+    - The group has more registered nodes than its desired size. The pause is stored for at most `update_deadline` more,
+      while the nodes that the update replaced are retired.
     """
     before = {one.group: one for one in stored}
     updates = {name: group.update for name, group in status.groups.items() if group.update is not None}
@@ -128,10 +128,10 @@ def _running(name: str, update: GroupUpdate, before: UpdateHold | None, limits: 
 
 
 def _ended(before: UpdateHold, limits: Limits, now: datetime, *, surplus: bool) -> UpdateHold | None:
-    """Return the pause of repairs of a group whose update has ended.
+    """Return the pause of repairs of a group whose update has ended, or None if it need not be stored.
 
-    The pause lasts until the end of the grace period, which starts when the end of the update is first seen. Then the
-    result is None, but for a group with surplus nodes only after a further `update_deadline`.
+    The pause lasts until the end of the grace period, which starts when the end of the update is first seen. A group
+    with more nodes than its desired size (`surplus`) keeps the pause stored for a further `update_deadline`.
     """
     until = now + limits.update_grace if before.running else before.until
     stored_until = until + limits.update_deadline if surplus else until

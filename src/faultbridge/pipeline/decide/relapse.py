@@ -22,9 +22,9 @@ _ORDER = list(RepairAction)
 
 
 class Response(NamedTuple):
-    """The repair action for a condition, and the probation during which its fault came back, if it did.
+    """The repair action for a condition, or None if an operator must act.
 
-    The repair action is None if an operator must act. The probation is the period after an earlier repair of the fault.
+    `probation` is the period after an earlier repair in which the same fault came back, or None for no relapse.
     """
 
     repair_action: RepairAction | None
@@ -32,7 +32,7 @@ class Response(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return a phrase that names the repair after which the fault came back; empty if it is no relapse."""
+        """Return a phrase that names the repair after which the fault came back; empty without a relapse."""
         if self.probation is None:
             return ""
         return f"relapse after {self.probation.repair_action.value} of case {self.probation.case_id}"
@@ -41,8 +41,8 @@ class Response(NamedTuple):
 def respond(state: NodeState, condition: Condition, rule: Rule, now: datetime) -> Response:
     """Return the repair action for a condition; after a relapse, one stronger than the last repair.
 
-    Diagnostics change nothing, so a fault that comes back after them keeps its own repair action. After a replacement
-    the cause is probably outside of the instance: another replacement requires an operator.
+    If the last repair only ran diagnostics, which change nothing, the repair action is not made stronger. After a
+    replacement, an operator must act, because the cause is probably outside of the instance.
     """
     required = rule.repair_action(condition.action)
     instance = state.incarnation.instance if state.incarnation else None
@@ -59,7 +59,8 @@ def respond(state: NodeState, condition: Condition, rule: Rule, now: datetime) -
 def start_probation(state: NodeState, case: Case, family: Family | None, limits: Limits, now: datetime) -> NodeState:
     """Put a node on probation for the fault of a case whose repair was verified.
 
-    If the same fault returns during the probation, it needs a stronger repair action.
+    If the same fault returns during the probation, it needs a stronger repair action. The node is unchanged if it has
+    no instance, or if the policy sets no probation.
     """
     if state.incarnation is None or not limits.probation:
         return state
@@ -70,7 +71,7 @@ def start_probation(state: NodeState, case: Case, family: Family | None, limits:
 def _begin_probation(
     probations: Iterable[Probation], case: Case, family: Family | None, instance: int, until: datetime, now: datetime
 ) -> tuple[Probation, ...]:
-    """Return a node's probations with a new one, until `until`, for the fault of a repaired case.
+    """Return a node's probations with a new probation until `until`, for the fault of a repaired case.
 
     `instance` is the generation of the node's instance. Ended probations, probations of other instances, and an earlier
     probation for the same fault code are removed.

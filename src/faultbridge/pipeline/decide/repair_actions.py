@@ -18,7 +18,7 @@ _NOTHING = _ORDER.index(RepairAction.VERIFY)
 class Choice(NamedTuple):
     """The chosen repair action, or None if an operator must act.
 
-    `reason` states why the requested action was not chosen.
+    `reason` states why the action that the case requests was not chosen; empty if it was chosen.
     """
 
     repair_action: RepairAction | None
@@ -29,8 +29,8 @@ def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice
     """Choose the repair action of the next attempt. The requested action is that of the case.
 
     - A node that recovered before its first attempt is only verified.
-    - If only claimed conditions, whose senders did not prove to be the node, require the requested action, the node is
-      verified first.
+    - If only claimed conditions require the requested action, the node is verified first. The senders of claimed
+      conditions did not prove to be the node.
     - A repair action that the rule does not permit is replaced by the next stronger permitted one. If there is none, an
       operator must act.
     """
@@ -53,7 +53,7 @@ def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice
 def required_repair_action(state: NodeState, case: Case, policy: Policy) -> RepairAction:
     """Return the strongest repair action that the case or a confirmed active condition requires.
 
-    A condition is not confirmed if only claimed reports assert it, whose sender did not prove to be the node.
+    A condition is confirmed if the sender of a report proved to be the node, or if a verification in this case failed.
     """
     return max((case.repair_action, *_required(believed(state, case), policy)), key=_ORDER.index)
 
@@ -62,7 +62,7 @@ def unconfirmed(state: NodeState, case: Case, policy: Policy) -> bool:
     """Return whether only claimed conditions require the repair action of the next attempt.
 
     A claimed condition has only reports whose sender did not prove to be the node. A failed verification of the
-    instance confirms it, and so does the operator who approves that repair action.
+    instance confirms the condition. An operator who approves the repair action confirms it too.
     """
     claimed = [_ORDER.index(one) for one in _required(state, policy, claimed=True)]
     if not claimed or case.approved or is_confirmed(state, case):
@@ -98,15 +98,15 @@ def without_claims(state: NodeState) -> NodeState:
 def _required(state: NodeState, policy: Policy, *, claimed: bool | None = None) -> list[RepairAction]:
     """Return the repair actions that the active conditions require.
 
-    If `claimed` is True, only the claimed conditions count. If it is False, only the others count. If it is None, all
-    count. A claimed condition has only reports whose sender did not prove to be the node.
+    If `claimed` is True, only claimed conditions are included. If it is False, only other conditions are included. A
+    claimed condition has only reports whose sender did not prove to be the node.
     """
     found = (one for one in requirements(state, policy) if claimed in (None, one.condition.claimed))
     return [one.repair_action for one in found if one.repair_action is not None]
 
 
 def next_repair_action(rule: Rule, *, at_least: RepairAction) -> RepairAction | None:
-    """Return the least disruptive permitted repair action that is `at_least` or a stronger one, or None."""
+    """Return the weakest permitted repair action that is at least as strong as `at_least`, or None."""
     return next((action for action in _ORDER[_ORDER.index(at_least) :] if action in rule.repair_actions), None)
 
 

@@ -26,9 +26,9 @@ class RequiredOrder:
 
 
 def required_order(state: NodeState, config: ClusterConfig, now: datetime, control: Control) -> RequiredOrder | None:
-    """Return the command without which a node cannot continue; None if it needs no operator.
+    """Return the command without which a node or its case cannot continue, or None if none is needed.
 
-    `control` holds the pause and the breakers of the cluster.
+    `control` contains the pause and the breakers of the cluster.
     """
     case = state.live_case
     if state.status in {None, NodeStatus.RETIRED}:
@@ -45,7 +45,8 @@ def required_order(state: NodeState, config: ClusterConfig, now: datetime, contr
 def _escalated(state: NodeState, case: Case, config: ClusterConfig) -> RequiredOrder:
     """Return the command for an escalated case: `faultbridge node return`, which verifies the node.
 
-    For a node that was to be replaced but has no registered group, it is `faultbridge node add`, which names the group.
+    If Faultbridge could not replace the node because no group is registered for it, the command is instead
+    `faultbridge node add`, which names the group.
     """
     was_to_be_replaced = case.repair_action is RepairAction.REPLACE_NODE and case.attempts > 0
     if not (was_to_be_replaced and config.acts and state.placement.group is None):
@@ -99,7 +100,7 @@ def permission_order(config: ClusterConfig) -> RequiredOrder | None:
 
 
 def inclusion_order(state: NodeState, config: ClusterConfig, now: datetime) -> RequiredOrder | None:
-    """Return the command that ends an unlimited exclusion of the node from repairs; None if it has none."""
+    """Return the command that ends an unlimited exclusion of the node from repairs; None if not excluded."""
     if opted_out_until(state, config, now) != FOREVER or state.ignored is None:
         return None
     if state.ignored.by != LABEL:

@@ -1,7 +1,7 @@
 """Shadow: records a note if a second policy would have decided differently about a new fault.
 
-The second policy sees the same node and has no effect on it. Only the decision to open a case is compared, once for a
-new fault. `faultbridge policy backtest` computes what would have followed.
+The second policy has no effect on the node. Only the decision to open a case is compared, once for a new fault.
+`faultbridge policy backtest` compares all later decisions too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from faultbridge.pipeline.fold.expire import ORDERED
 
 @dataclass(frozen=True, slots=True)
 class ShadowDecision:
-    """What a policy decides about a new fault. Without a repair action it opens no case."""
+    """What a policy decides about a new fault. If `repair_action` is None, the policy opens no case."""
 
     repair_action: RepairAction | None = None
     escalate: bool = False
@@ -58,8 +58,8 @@ def note_shadow(
 ) -> Transition:
     """Add a note if the shadow policy, a second policy without effect, decides differently.
 
-    `before` and `changes` are the input of the decision of the current policy. The node and its case stay as decided.
-    An operator's order gets no note.
+    `before` and `changes` are the input of the decision `decided`, which the current policy made. The node and its case
+    stay as decided. For an operator's order, no note is added.
     """
     changes = tuple(changes)
     began = [change.condition for change in changes if change.kind is ChangeKind.BEGAN and change.condition]

@@ -1,6 +1,7 @@
 """Fold: merges observations into the conditions (active faults) of one node.
 
-No record is stored for deduplication; the conditions contain enough to ignore duplicates and late observations.
+No record is stored for deduplication. The state of the node contains the times of the last reports, by which duplicates
+and late observations are recognized.
 
 Reading order:
 

@@ -31,7 +31,7 @@ def specific_condition(
 
     An unspecific fault names no device or only a general code. `reported_key` is the condition key of the fault as its
     source reported it, and `at` the time of the fault. Of several conditions the worst is returned, and of equally
-    severe ones the latest.
+    severe conditions the latest.
     """
     code = catalog.canonical(fault.code)
     matching = [
@@ -44,7 +44,7 @@ def specific_condition(
 
 
 def unspecific_conditions(specific: Condition, conditions: Conditions, catalog: Catalog) -> list[str]:
-    """Return the keys of at most 8 active unspecific conditions that a new specific one explains.
+    """Return the keys of at most 8 active unspecific conditions that a new specific condition explains.
 
     An unspecific condition names no device or only a general code.
     """

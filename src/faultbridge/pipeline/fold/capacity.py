@@ -1,9 +1,8 @@
 """Capacity: how many changes one commit takes, and how many bytes of conditions a node stores.
 
-DynamoDB accepts 100 writes in a transaction and 400 KB in an item. With these limits no commit has more than 90 writes,
-and no node more than 200 KB of conditions and tombstones, whatever its sources report. What exceeds a limit is counted,
-not lost: further changes follow in the next commit, and the condition `host.condition_overflow` represents evicted
-conditions.
+DynamoDB accepts 100 writes in a transaction and 400 KB in an item. The limits of this module keep a commit at 90 writes
+or fewer, and a node at 200 KB of conditions and tombstones or less. Changes above a limit follow in the next commit.
+Conditions above a limit are evicted, and the condition `host.condition_overflow` reports this.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _CONDITION, _REPORTER, _DIGEST, _HOUR, _TIME, _FIELD = 700, 130, 20, 26, 40, 8
 def weight(changes: Iterable[Change]) -> int:
     """Return the number of table writes for these changes.
 
-    Each change takes one entry. A new fault also takes the rows that index its device.
+    Each change needs one write, for its entry. A new fault also needs the rows that index its device.
     """
     return sum(1 + (_names_of_device(change) if change.kind is ChangeKind.BEGAN else 0) for change in changes)
 
@@ -60,7 +59,10 @@ def condition_bytes(key: str, condition: Condition) -> int:
 
 
 def mildest_condition(conditions: Mapping[str, Condition]) -> str:
-    """Return the key of the least severe condition; of equals, the one with the oldest observation."""
+    """Return the key of the least severe condition; of several, the condition observed longest ago.
+
+    The overflow condition is never returned.
+    """
     others = (key for key, condition in conditions.items() if condition.code != OVERFLOW)
     return min(others, key=lambda key: (conditions[key].severity.rank, conditions[key].last_at))
 
@@ -68,7 +70,7 @@ def mildest_condition(conditions: Mapping[str, Condition]) -> str:
 def oversized_conditions(conditions: Mapping[str, Condition]) -> list[str]:
     """Return the keys of the conditions to evict so that the rest fits into the node's table item.
 
-    The mildest conditions are evicted first, and of these the largest first.
+    The mildest conditions are evicted first, and of equally severe conditions the largest first.
     """
     if len(conditions) <= ALWAYS_FITTING:
         return []
@@ -92,7 +94,7 @@ def oversized_conditions(conditions: Mapping[str, Condition]) -> list[str]:
 def tombstone_bytes(key: str, tombstone: Tombstone) -> int:
     """Return an upper bound of the bytes of a tombstone in its node's table item.
 
-    A tombstone holds the times of an ended condition.
+    A tombstone contains the times of an ended condition.
     """
     return 2 * _TIME + _bytes(key) + sum(_TIME + _bytes(source) for source in tombstone.reporters)
 
@@ -100,8 +102,8 @@ def tombstone_bytes(key: str, tombstone: Tombstone) -> int:
 def evict_tombstones(tombstones: dict[str, Tombstone], floor: datetime | None) -> datetime | None:
     """Remove the oldest tombstones above the limits, and return the new `floor`.
 
-    A tombstone holds the times of an ended condition. The floor is the time up to which observations open no condition,
-    or None. The new floor is not before the end of any condition whose tombstone was removed.
+    A tombstone contains the times of an ended condition. The floor is the time up to which observations open no
+    condition, or None. The new floor is not before the end of any condition whose tombstone was removed.
     """
     stored = sum(tombstone_bytes(*ended) for ended in tombstones.items())
     while len(tombstones) > MAX_TOMBSTONES or stored > MAX_TOMBSTONE_BYTES:
@@ -115,7 +117,7 @@ def evict_tombstones(tombstones: dict[str, Tombstone], floor: datetime | None) -
 def limit_attributes(attributes: Mapping[str, str], limit: int) -> dict[str, str]:
     """Return the fault attributes that fit into `limit` bytes, in their order.
 
-    The longest attributes are removed, and `attributes_dropped` is added with their number.
+    If they do not fit, the longest attributes are removed, and `attributes_dropped` is added with their number.
     """
     sizes = {name: _bytes(name, value) + _FIELD for name, value in attributes.items()}
     if sum(sizes.values()) <= limit:
@@ -133,7 +135,7 @@ def limit_attributes(attributes: Mapping[str, str], limit: int) -> dict[str, str
 def limit_reporters(reporters: Mapping[str, Reporter], newest: str | None = None) -> dict[str, Reporter]:
     """Return at most 8 reporters of a condition; the reporter `newest` is always kept.
 
-    Inactive reporters are removed first, then active ones. Within both groups, the oldest are removed first.
+    Inactive reporters are removed first, then active reporters, in both groups those with the oldest report first.
     """
     kept = dict(reporters)
     while len(kept) > MAX_REPORTERS:

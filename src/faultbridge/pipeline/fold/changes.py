@@ -53,8 +53,8 @@ class Arrival:
 class Change:
     """One change to record on the timeline: the condition after the change, and the fault that caused it.
 
-    `changed_parts` names what an update changed: `count`, `severity`, `reporters` or `component`. `facts` are added to
-    the note of a change without a condition.
+    `changed_parts` names what an update changed: `count`, `severity` (or action), `reporters` or `component`. `facts`
+    are added to the note of a change without a condition.
     """
 
     kind: ChangeKind
@@ -71,8 +71,7 @@ class Change:
 class Folded:
     """The result of the fold stage: the node's next state, its changes, and each record's outcome.
 
-    `remaining` are the observations whose changes exceed the limits of one commit. The caller must apply them again
-    after the commit.
+    `remaining` are the observations that exceed the limits of one commit. The caller applies them after the commit.
     """
 
     state: NodeState

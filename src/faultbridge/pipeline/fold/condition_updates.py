@@ -37,7 +37,7 @@ def merge_conditions(first: Condition, second: Condition) -> Condition:
 
 
 def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: Tombstone | None) -> Condition:
-    """Create a condition from its first fault. `ended` has the times of its previous occurrence, if any."""
+    """Create a condition from its first fault. `ended` contains the times of its last occurrence, or is None."""
     former = {source: Reporter(False, at) for source, at in ended.reporters.items()} if ended else {}
     return Condition(
         code=code,
@@ -67,7 +67,7 @@ def repeat_condition(
     """Add one more fault to a condition.
 
     `unspecific_key` is the fault's own key if the fault names no device or only a general code. Message and attributes
-    stay those of the first report, except for a fault of the node's clock if the clock was set since that report.
+    stay those of the first report, except for a fault of the node's clock if the clock error changed since that report.
     """
     reporter = condition.reporters.get(fault.source)
     digests = reporter.digests if reporter is not None and reporter.last_at == arrival.at else ()
@@ -98,7 +98,7 @@ def add_report(
 
     A fault or condition is claimed if no sender proved to be the node. `row` is the catalog's row of the condition.
 
-    - A claimed fault only adds a reporter to a condition that is not claimed.
+    - A claimed fault adds a reporter and its time to a condition that is not claimed, but no severity and no count.
     - The first specific report that is not claimed replaces severity, action, text and count of a claimed condition.
     - Any other fault is added by `repeat_condition`.
     """
@@ -146,11 +146,12 @@ def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Co
 def is_known(reporter: Reporter, fault: Fault, arrival: Arrival) -> bool:
     """Return whether a report adds nothing to a condition.
 
-    `reporter` holds the source's newest report. A report is claimed if its sender did not prove to be the node.
+    `reporter` is the source's newest report. A report is claimed if its sender did not prove to be the node.
 
     - While a report that is not claimed is active, a claimed report of the same source adds nothing.
     - While a claimed report is active, a report of the same source that is not claimed always adds to it.
-    - Any other report adds nothing if it is older than the source's newest report, or was counted already.
+    - Any other report adds nothing if it is older than the source's newest report. A report of the same time adds
+      nothing if it was counted already, or if `MAX_DIGESTS` reports of this time were counted.
     """
     if bool(reporter.claimed) is not arrival.claimed and reporter.active:
         return arrival.claimed

@@ -64,7 +64,7 @@ def note_change(note: Note, kind: ChangeKind, group: str, arrival: Arrival, reas
 
 
 def summary_text(group: str) -> str:
-    """Return the text of the note that a daily limit was reached, so that further faults are not recorded today.
+    """Return the text of the note that a daily limit was reached and no further faults are recorded today.
 
     `group` is the prefix of the keys to which the limit applies, such as LATE.
     """

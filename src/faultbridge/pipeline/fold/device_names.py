@@ -1,8 +1,8 @@
 """Device names: rename stored keys when a device becomes known by another name.
 
-The same GPU is first known by its index and later by its PCI address. Its conditions, its tombstones (the times of
-ended conditions) and its notes are stored under the name. Without a renaming, a repeated record of an ended fault would
-open a new condition.
+A GPU can first be known by its index and later by its PCI address. Its conditions, its tombstones (the times of ended
+conditions) and its notes are stored under its name. Without a renaming, a repeated record of an ended fault would open
+a new condition.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def rename_tombstones(tombstones: Mapping[str, Tombstone], devices: Iterable[Com
 
 
 def rename_notes(noted: Mapping[str, str], devices: Iterable[Component]) -> dict[str, str]:
-    """Return the days of recorded notes under the current names of devices.
+    """Return the days on which notes were recorded, under the current names of the devices.
 
-    If a device has two days under two names, the later day is kept.
+    If a device has notes under two names, the later day is kept.
     """
     devices = tuple(devices)
     renamed: dict[str, str] = {}

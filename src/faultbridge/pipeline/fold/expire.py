@@ -33,7 +33,7 @@ ORDERED_QUARANTINE = f"{ORDERED}quarantine"
 
 
 def end_scopes(state: NodeState, scopes: Iterable[Scope], *, at: datetime, reason: str) -> Folded:
-    """End every condition that has one of these scopes; a reboot ends the scopes `process` and `boot`."""
+    """End every condition that has one of these scopes, such as `process` and `boot` after a reboot."""
     ending = frozenset(scopes)
     return _end(state, at, reason, lambda condition: at if condition.scope in ending else None)
 
@@ -50,8 +50,8 @@ def end_verified(
 
     - The repair action fixes conditions with one of the scopes in `SCOPES_FIXED_BY[repair_action]`, and conditions for
       which the catalog names the action as their end.
-    - The verification proves only conditions whose code `covers` accepts. Of these it proves the conditions that need
-      `repair_action` or a weaker one, and those that the catalog ends with any passed verification.
+    - The verification proves only conditions whose code `covers` accepts. Of these, it proves the conditions that need
+      `repair_action` or a weaker action, and those that the catalog ends with any passed verification.
 
     Any other condition stays active.
     """
@@ -91,9 +91,9 @@ def end_orders(state: NodeState, *, at: datetime) -> Folded:
 def ignore_observations(state: NodeState, *, before: datetime) -> NodeState:
     """Raise the node's floor, the time up to which observations open no condition, to `before`.
 
-    A passed verification proves that earlier observations of the new instance no longer apply, even if their records
-    arrive late. If a condition has a tombstone (the times of an ended condition), these times apply instead of the
-    floor. Each tombstone without a time after the floor is therefore removed.
+    After a passed verification, earlier observations of the instance do not apply, even if their records arrive late.
+    If a condition has a tombstone (the times of an ended condition), these times apply instead of the floor. Each
+    tombstone without a time after the floor is therefore removed.
     """
     floor = before if state.floor is None else max(state.floor, before)
     tombstones = {key: tombstone for key, tombstone in state.tombstones.items() if _last_time(tombstone) > floor}

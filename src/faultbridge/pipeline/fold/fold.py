@@ -1,6 +1,6 @@
 """Fold: apply observations to a node's conditions; duplicates and reordering change nothing.
 
-Records are not stored, only their effects. An observation is ignored if it is older than one of these times:
+Records are not stored, only their effects. One of these times decides whether an observation is too old:
 
 - watermark: the time of the latest counted observation of a reporter, stored in the condition.
 - tombstone: the watermarks of a condition that ended, and the time of its end.
@@ -66,9 +66,9 @@ def _apply(conditions: NodeConditions, arrival: Arrival, *, oldest: datetime) ->
 
 
 def _record_late_fault(conditions: NodeConditions, arrival: Arrival) -> Outcome:
-    """Record a fault of another instance or an earlier boot, once per day and code.
+    """Record a fault of another instance or an earlier boot as a note, once per day and code.
 
-    It changes no condition.
+    The fault changes no condition.
     """
     fault = arrival.observation
     if not isinstance(fault, Fault):

@@ -1,4 +1,4 @@
-"""The conditions (active faults) of one node while observations are applied; old observations are ignored."""
+"""The conditions (active faults) of one node while new observations are applied to them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NodeConditions:
     """The conditions of one node as a mutable object; `state()` returns the node after all changes.
 
     `active` maps condition keys to conditions. `changes` lists the changes to record on the timeline. `interrupted` is
-    True if a health snapshot changes more than one commit may contain; it is then applied again after the commit.
+    True if one commit cannot contain all changes of a health snapshot. The caller then applies the snapshot again.
     """
 
     def __init__(self, state: NodeState, catalog: Catalog, changed: int = 0) -> None:
@@ -68,7 +68,7 @@ class NodeConditions:
         return most >= capacity.MAX_CHANGES and self._changed + capacity.weight(self.changes) >= capacity.MAX_CHANGES
 
     def apply_fault(self, fault: Fault, arrival: Arrival) -> Outcome:
-        """Record a fault as a note, a new condition or a report of an active one; ignore a stale or repeated fault."""
+        """Record a fault as a note, condition or report of a condition, unless it is stale or repeated."""
         fault = self._catalog.classify(fault)
         component = identity(fault.component, self._devices)
         key = condition_key(self._catalog.canonical(fault.code), component)
@@ -88,7 +88,7 @@ class NodeConditions:
         return Outcome.RECORDED
 
     def apply_clear(self, clear: Clear, arrival: Arrival) -> Outcome:
-        """End one source's report of a condition. A condition ends when no report is left."""
+        """End one source's report of a condition. The condition ends if no other source reports it."""
         component = identity(clear.component, self._devices)
         key = condition_key(self._catalog.canonical(clear.code), component)
         key = attribution.reported_condition(key, clear.source, self.active)
@@ -143,14 +143,14 @@ class NodeConditions:
         return instance_id in own
 
     def note(self, kind: ChangeKind, group: str, key: str, arrival: Arrival, reason: str = "") -> bool:
-        """Record a fault without a condition, once a day; return False if only a summary or nothing is recorded."""
+        """Record a fault as a note, once a day; return False if only a summary or nothing was recorded."""
         note = daily_notes.take_note(self._noted, group + key, arrival.at)
         if note is not daily_notes.Note.NOTHING:
             self.changes.append(daily_notes.note_change(note, kind, group, arrival, reason))
         return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
-        """Return whether a fault is too old to open a condition, by an earlier end or by the node's floor."""
+        """Return True if a fault is not later than the end of its condition, or than `NodeState.floor`."""
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))
@@ -159,7 +159,7 @@ class NodeConditions:
         return self._floor is not None and at <= self._floor
 
     def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
-        """Create a condition, and merge the unspecific conditions that it explains into it."""
+        """Create a condition. Merge into it the unspecific conditions that the new condition explains."""
         code = self._catalog.canonical(fault.code)
         condition = new_condition(code, self._catalog.row(code), fault, arrival, self._tombstones.pop(key, None))
         for unspecific_key in attribution.unspecific_conditions(condition, self.active, self._catalog):
@@ -214,7 +214,7 @@ class NodeConditions:
             self._report_overflow(fault, arrival)
 
     def _interrupt(self) -> bool:
-        """Return whether the commit is full; if so, mark the health snapshot, so that the next commit continues it."""
+        """Return whether the commit is full; if so, set `interrupted`, and the snapshot is applied again later."""
         self.interrupted = self.interrupted or self.is_full
         return self.interrupted
 

@@ -23,7 +23,7 @@ MAX_CUSTODY = 64
 class Sightings(NamedTuple):
     """The result of `record_sightings`.
 
-    - `state` is the node, whose `custody` contains the devices that were first seen in its instance now.
+    - `state` is the node. Its `custody` also contains the devices that its instance shows for the first time.
     - `changes` contains the change that records these devices on the timeline; it is empty if there are none.
     - `weight` is the number of writes to the table that this change needs; a commit has a maximum.
     """
@@ -37,7 +37,7 @@ def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: date
     """Record the new devices of the first health snapshot that has new devices.
 
     New devices of later snapshots are recorded when they are reported again. A snapshot is ignored if it is not
-    certainly about the current instance, is older than `oldest`, or is older than the last snapshot of its source.
+    certainly about the current instance, is older than `oldest`, or is older than the last snapshot of its reporter.
     """
     for arrival in arrivals:
         snapshot, incarnation = arrival.observation, state.incarnation
@@ -55,7 +55,7 @@ def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: date
 
 
 def _devices(snapshot: Snapshot) -> Iterable[Component]:
-    """Return the devices that a snapshot lists, or the devices that it could check if it lists none."""
+    """Return the devices that a snapshot lists; if it lists none, the devices that it could check."""
     return snapshot.devices or dict.fromkeys(one for covered in snapshot.covers.values() for one in covered)
 
 

@@ -46,9 +46,9 @@ LOG_CODES = ("xid.", "sxid.")
 def must_write(before: NodeState, after: NodeState, policy: Policy, catalog: Catalog, *, logged: bool = False) -> bool:
     """Return whether a node's changed state must be stored.
 
-    It must be stored if a watermark or count changed by more than its precision, or if anything else changed. A
-    watermark is the time of a reporter's last report. The due time of the node is not compared. With `logged`, a
-    heartbeat also stores the times of the node's snapshots, so these may differ more before the state is stored.
+    It must be stored if a watermark or count changed by more than its precision, or if anything else changed, except
+    the due time of the node. A watermark is the time of a reporter's last report. With `logged`, a heartbeat also
+    stores the times of the node's snapshots, and these times have a lower precision in the state.
     """
     if replace(after, conditions=before.conditions, snapshots=before.snapshots, due_at=before.due_at) != before:
         return True

@@ -20,10 +20,10 @@ STALL_STEPS, STALL_SECONDS = 5, 300
 
 
 def differences(observations: Iterable[Observation], limits: Thresholds | None = None) -> tuple[Observation, ...]:
-    """Return the observations and the faults between successive samples of the same port or device.
+    """Return the observations of a record, and the faults that successive counter samples show.
 
-    A fault that a health snapshot of the same record already contains is not added again. `limits` replaces the
-    packaged thresholds.
+    Each sample is compared with the previous sample of the same port or device. A fault that an earlier health snapshot
+    in `observations` contains is not added again. `limits` replaces the packaged thresholds.
     """
     last: dict[tuple[str, Component], CounterSample] = {}
     reported: set[tuple[str, Component]] = set()
@@ -41,7 +41,7 @@ def differences(observations: Iterable[Observation], limits: Thresholds | None =
 
 
 def compare(previous: CounterSample, sample: CounterSample, limits: Thresholds | None = None) -> tuple[Fault, ...]:
-    """Return the faults between two samples of the same port or device; `previous` is the older one."""
+    """Return the faults that the difference between two samples of the same port or device shows."""
     return tuple(_faults(previous, sample, thresholds() if limits is None else limits))
 
 
@@ -150,7 +150,7 @@ def _reduced_rate(previous: CounterSample, sample: CounterSample, name: str) -> 
 
 
 def _stalled_job(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Return a fault if a job's iteration lasts five times its usual duration and at least 300 s."""
+    """Return a fault if one iteration of a job lasts five times its usual duration and at least 300 s."""
     if previous.values.get(name) != sample.values[name] or sample.values.get("finished") == 1:
         return None
     step = sample.values.get("step_milliseconds")

@@ -1,7 +1,7 @@
 """Mask secrets: remove passwords, tokens and keys from a raw record before any part of it is stored.
 
-The text around a secret stays, for example the name of a variable or the prefix of a token. The time that masking takes
-is proportional to the size of the record, whatever the record contains.
+The text around a secret stays, for example the name of a variable or the prefix of a token. Masking any record takes a
+time that is proportional to the size of the record.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class SecretPattern:
 
 @cache
 def secret_patterns() -> Sequence[SecretPattern]:
-    """Return the packaged patterns of secrets. They are parsed once."""
+    """Return the packaged patterns of secrets, which are parsed once."""
     data: Mapping[str, Any] = json.loads((FOLDER / "secrets.json").read_bytes())
     return (_tokens(data), *(_pattern(row, data["parts"]) for row in data["patterns"]))
 
@@ -80,7 +80,7 @@ def secret_hints() -> frozenset[bytes]:
 
 
 def _tokens(data: Mapping[str, Any]) -> SecretPattern:
-    """Return one pattern that finds the tokens of all vendors by the known prefixes with which these tokens start.
+    """Return one pattern that finds the tokens of all vendors by the prefixes of these tokens.
 
     The pattern matches from the last character of a prefix, which is `_`, `.` or `-`, to the end of the token. Its
     group `secret`, the text to mask, leaves the prefix out.

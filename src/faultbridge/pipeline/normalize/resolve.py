@@ -24,7 +24,7 @@ _NAME_WITH_INSTANCE = re.compile(r"(?:hyperpod-)?(m?i-[0-9a-f]{8,17})")
 
 
 class IncarnationMatch(StrEnum):
-    """Whether an observation is about a node's current instance and boot, about earlier ones, or unknown."""
+    """Whether an observation is about a node's current instance and boot or an earlier one, if this is known."""
 
     CURRENT = "current"
     EARLIER = "earlier"
@@ -45,9 +45,9 @@ def resolve(candidates: tuple[Alias, ...], known: Mapping[Alias, AliasRow], clus
 
     - `candidates` are the names in the order of the search. `known` has the table rows of those that are stored.
     - `cluster` is None for a record that names no cluster. A node of any cluster then matches.
-    - The `instance_id` of the returned row is None if the record may be about another instance. This is so for a node
-      name that is in use, because the next instance may get the same name. An instance id and a former name of a node
-      prove the instance.
+    - The `instance_id` of the returned row is None if the name does not prove which instance the record is about. A
+      node name in use does not prove the instance, because the next instance may get the same name. An instance id or a
+      former name of a node proves the instance.
     """
     rows = (_with_proven_instance(alias, known[alias]) for alias in candidates if alias in known)
     return next((row for row in rows if cluster is None or row.key.cluster == cluster), None)
@@ -64,7 +64,7 @@ def _with_proven_instance(alias: Alias, row: AliasRow) -> AliasRow:
 
 
 def record_boot(state: NodeState, record: RawRecord) -> NodeState:
-    """Store the boot id that a record contains in the node, and return the node.
+    """Return the node with the boot id that a record contains.
 
     The node is unchanged if the record is about another instance or older than the current boot. A boot id that
     replaces another one is a new boot: the boot number rises, and the boot starts at the time when the record was sent.
@@ -82,14 +82,16 @@ def record_boot(state: NodeState, record: RawRecord) -> NodeState:
 def match_incarnation(
     state: NodeState, record: RawRecord, alias_instance: str | None, observed_at: datetime
 ) -> IncarnationMatch:
-    """Return whether an observation is about the node's current instance and boot. The first rule that applies decides.
+    """Return whether an observation is about the node's current instance and boot.
 
-    - An observation of a retired node is about an earlier instance.
+    The first of these rules that applies decides:
+
+    - If the node is retired, the result is EARLIER.
     - If the node has no instance, the result is UNKNOWN.
     - If the record names an instance, the result is CURRENT for the current instance and EARLIER for any other one. If
       it names none, the same is decided by `alias_instance`, the instance of the alias by which the node was found.
     - If the record has the current boot id, the result is CURRENT. Another boot id decides nothing.
-    - The time decides (`_match_by_time`).
+    - Otherwise, the time of the observation decides (`_match_by_time`).
     """
     current = state.incarnation
     if state.status is NodeStatus.RETIRED:
@@ -107,7 +109,7 @@ def match_incarnation(
 def _match_by_time(current: Incarnation, observed_at: datetime, *, first: bool) -> IncarnationMatch:
     """Return which instance and boot an observation is about, by its time.
 
-    - In the first boot of the node's first instance (`first`), the result is CURRENT, because nothing earlier exists.
+    - In the first boot of the node's first instance, the result is CURRENT, because no earlier boot exists.
     - If the time is closer than `INCARNATION_MARGIN` to the start of the current boot, the result is UNKNOWN.
     - An earlier time gives EARLIER, a later one CURRENT.
 

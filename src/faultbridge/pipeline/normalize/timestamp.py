@@ -13,8 +13,8 @@ No other stage changes times. The rules are:
   forward, at most to the receipt. Without this rule, a fault of the node could be too old to act on, or older than the
   node's last repair.
 
-Only heartbeats show that a clock is behind by less than 14 days. They are never stored before they are sent, so a late
-receipt is caused by the clock, except for the time of a slow call. Any other record may have waited.
+Only heartbeats show that a clock is behind by less than 14 days. Heartbeats are never stored before they are sent, so a
+late receipt is caused by the clock, except for the time of a slow call. Any other record may have waited.
 """
 
 from __future__ import annotations
@@ -53,12 +53,15 @@ small lag, a time of another clock must not be corrected."""
 
 
 def bounded_sent_at(sent_at: datetime, received_at: datetime) -> datetime:
-    """Return the sending time if it is at most `MAX_DELAY` before the receipt and not after it, else the receipt."""
+    """Return the sending time, or the time of receipt if the sending time is implausible.
+
+    A sending time is plausible if it is not after the receipt, and at most `MAX_DELAY` before it.
+    """
     return sent_at if received_at - MAX_DELAY <= sent_at <= received_at else received_at
 
 
 def shift_last_sent(values: SentValues | None, shift: timedelta) -> SentValues | None:
-    """Return `values` with each time in `last_sent` shifted by `shift`; unchanged if there are no values or no shift.
+    """Return `values` with each time in `last_sent` shifted by `shift`; None if `values` is None.
 
     `last_sent` contains sending times of earlier records by the sender's clock. `shift` is the correction of this
     clock. Raises Rejected if a shifted time is before year 1 or after year 9999.
@@ -103,7 +106,7 @@ class _Clock:
     def with_time(self, observation: _AnyObservation) -> _AnyObservation:
         """Return an observation with its time shifted to AWS's clock, or with a default time if it has none.
 
-        A fault or a clear whose time changed gets the attributes that `assign_times` describes.
+        A fault or a clear whose time changed gets the attributes `time_source` and, if known, `time_claimed`.
         """
         if isinstance(observation, Snapshot):
             present = tuple(self.with_time(fault) for fault in observation.present)

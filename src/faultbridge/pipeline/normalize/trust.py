@@ -8,9 +8,9 @@ session name of an instance role to the instance id, but a caller of AssumeRole 
 the role must be one of the cluster's `node_roles`, and the queue accepts node roles only from credentials that EC2 gave
 to an instance (docs/threat-model.md).
 
-The intake function checks the secret of a webhook post and names its sender in the message. That sender may report
-about every node of its cluster, as a listed collector may. Everything that it reports is a claim, because anybody who
-has the secret can be that sender.
+The intake function checks the secret of a webhook post and names its sender in the message. This sender may report
+about every node of its cluster, as a listed collector may. Each of its reports is a claim, because every client that
+has the secret can send it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ANY_SESSION = "*"
 class Trust:
     """The sender checks of an installation. Without `required`, no sender is checked.
 
-    `own` holds the role ids of the installation's functions. `events_queue` is the ARN of the queue that only
+    `own` contains the role ids of the installation's functions. `events_queue` is the ARN of the queue that only
     EventBridge can send to.
     """
 
@@ -64,7 +64,7 @@ class Trust:
         return min(claimed, delivered_at)
 
     def with_sender_instance(self, record: RawRecord) -> RawRecord:
-        """Return the record with its sender's instance id, if checks are required and the record names no instance."""
+        """Return the record; if it names no instance and checks are required, its sender's instance is added."""
         if not self.required or record.instance_id is not None:
             return record
         return replace(record, instance_id=instance_of(record.sender))
@@ -88,8 +88,8 @@ class Trust:
     def is_claim(self, record: RawRecord, config: ClusterConfig, row: AliasRow, others: Iterable[AliasRow]) -> bool:
         """Return whether a record is only a claim: nothing proves that its sender is the node.
 
-        This is so for a webhook, and for a sender that is only listed as trusted. `row` is the alias row of the node,
-        and `others` are the alias rows of the other names in the record. Without sender checks, the result is False.
+        The result is True for a webhook, and for a sender that is only listed as trusted. Without sender checks, it is
+        False. `row` is the alias row of the node. `others` are the alias rows of the other names in the record.
         """
         if not self.required or record.sender == EVENT_BUS or self._is_own(record.sender):
             return False
@@ -100,9 +100,9 @@ class Trust:
         return not proven and _is_listed(record.sender, config)
 
     def refusal_of_sender(self, sender: str | None, instance_id: str | None, config: ClusterConfig) -> str | None:
-        """Return why a sender's record is refused whatever its body contains, or None if the body decides.
+        """Return why a record is refused because of its sender, or None if its body must be read to decide.
 
-        `instance_id` is the instance that the record names. This check is made before the body is read.
+        `instance_id` is the instance that the message names outside of the body, or None.
         """
         if self._is_trusted(sender, config):
             return None

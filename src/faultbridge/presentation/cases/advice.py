@@ -1,8 +1,12 @@
 """Advice: why a case has no repair, what happens next, and what an operator should do.
 
-Tables map each situation of a case to these texts. A situation is a status, `queued` with what the case waits for,
-`resolved` with its resolution, or `escalated` with what stopped the repair: `denied`, `operator` (an operator keeps the
-node out of service) or `relapse`.
+The tables contain these texts for each situation of a case. The situation is the status of the case. For some statuses,
+a detail follows:
+
+- `queued`: what the case waits for
+- `resolved`: the resolution
+- `escalated`: what stopped the repair, which is `denied`, `relapse` or `operator` (an operator keeps the node out of
+  service)
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from faultbridge.presentation.entry_rows import Document
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What happens next, what an operator should do, and the commands and the runbook for it."""
+    """What happens next, what an operator should do, and the commands and the runbook for this."""
 
     next: str
     action: str

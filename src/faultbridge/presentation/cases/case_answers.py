@@ -1,7 +1,7 @@
 """Case answers: the questions of an operator about a case, with their answers.
 
-They are what happened, why, what was done, why it was not repaired, what happens now, and what to do. The first
-sentence of each answer can be read alone.
+The questions are: what happened, why, what was done, why it was not repaired, what happens now, and what to do. The
+first sentence of each answer can be read alone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ _REPAIRED = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One question and its answer: sentences, commands that an operator may run, and the nodes concerned."""
+    """One question and its answer: sentences, commands that an operator may run, and a runbook.
+
+    `nodes` are the nodes that the answer is about.
+    """
 
     question: str
     sentences: tuple[str, ...]
@@ -78,9 +81,10 @@ def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
 
 
 def _asked_about_action(facts: CaseFacts) -> str:
-    """Return the question about the repair action of a case.
+    """Return the question about the repair action of a case, which depends on how far the repair is.
 
-    The question is why the action was taken. If no action was taken, it is which action is planned, or was planned.
+    If the action was taken or runs, the question is why it was taken. Otherwise, the question is which action is
+    planned, or was planned.
     """
     case = facts.case
     acted = any(one["data"].get("step") not in _BEFORE_ACTION for one in of_type(facts.entries, STEP))

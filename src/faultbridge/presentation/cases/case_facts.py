@@ -15,8 +15,8 @@ from faultbridge.presentation.entry_rows import Document
 class CaseFacts:
     """The documents of a case; `meaning` is the name of the fault code in the catalog.
 
-    `policy` is None unless one of the policy's limits delays the repair now. `failing` names the other nodes with a
-    live case. It is empty unless a breaker delays the repair.
+    `policy` is None unless a budget or a breaker delays the repair now. `failing` names the other nodes with a live
+    case. It is empty unless a breaker delays the repair now.
     """
 
     case: Document

@@ -63,13 +63,13 @@ def short_name(operator: object) -> str:
 
 
 def open_breakers(facts: CaseFacts) -> Iterator[Document]:
-    """Yield the breakers that are not closed, of the cluster and of the node's failure domain."""
+    """Yield the breakers of the cluster and of the node's failure domain that are not closed."""
     names = {breaker_name(BreakerScope.CLUSTER), breaker_name(BreakerScope.DOMAIN, facts.node["domain"])}
     return (one for one in facts.cluster["breakers"] if one["state"] != "closed" and one["name"] in names)
 
 
 def _breaker(breaker: Document, facts: CaseFacts) -> str:
-    """Return a breaker as text: its state, the time of its last change, its failing nodes and its limit."""
+    """Return a breaker as text: its state and since when, its number of failing nodes, and its limit."""
     domain, limit = domain_of(str(breaker["name"])), breaker_limit(breaker, facts.policy)
     text = f"the breaker of {domain or 'the cluster'}, {words(breaker['state'])} since {_time(breaker['since'])}"
     text += f", when {breaker['failing']} of {breaker['of']} nodes failed"
@@ -77,7 +77,10 @@ def _breaker(breaker: Document, facts: CaseFacts) -> str:
 
 
 def _breaker_end(facts: CaseFacts) -> tuple[str, str]:
-    """Return two sentences about the breaker that delays a case: what ends it, and what follows."""
+    """Return two sentences about the first open or half-open breaker: what ends this state, what follows.
+
+    If no breaker is open or half-open, the sentences state this and that the case is considered again.
+    """
     found = next(open_breakers(facts), None)
     if found is None:
         return "No breaker is open any longer.", "The next run of admission considers the case."

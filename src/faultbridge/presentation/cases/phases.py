@@ -98,7 +98,7 @@ def _periods(case: Document, changes: Iterable[Document], end: datetime) -> Iter
 
 
 def _state(status: object, change: Document, attempt: int, case: Document) -> tuple[str, Tone]:
-    """Return the name and the tone of the period that begins with a change of a case to this status."""
+    """Return the name and the tone of the period that starts when a case changes to `status`."""
     if status == "in_progress":
         return f"attempt {attempt}: {_current(case)}", Tone.WORK
     if status == "escalated":

@@ -30,7 +30,7 @@ def verify_before_service(registered: Transition, rules: Rules, now: datetime) -
 
 
 def move_node(transition: Transition, target: NodeStatus, reason: str, now: datetime) -> Transition:
-    """Return the transition with another status of the node, and with the entry that records it."""
+    """Return the transition with the node in the status `target`, and with an entry about the change."""
     draft = entry_builder.status_change(transition.state, target, now, reason)
     return Transition(replace(transition.state, status=target), (*transition.drafts, draft))
 
@@ -95,7 +95,7 @@ def _open_verification_case(transition: Transition, code: str, rules: Rules, now
 
 
 def _rule_for(state: NodeState, cause: Cause, rules: Rules, now: datetime) -> str:
-    """Return the name of the policy rule for a condition code, so that its approvals and windows apply."""
+    """Return the name of the policy rule for a cause, so that the approvals and windows of the rule apply."""
     parts = cause.code, cause.component, cause.severity, cause.action
     condition = Condition(*parts, Scope.INSTANCE, (), now, now, "")
     return rules.policy.rule_for(condition, state.key.cluster, state.placement.instance_type).name

@@ -24,7 +24,7 @@ class VerificationPeers:
     clock: Clock
 
     def cluster_of(self, instance_id: str) -> str | None:
-        """Return the cluster to which an instance belongs as a node or a spare, or None."""
+        """Return the cluster of an instance that is a node or a spare, or None if the instance is neither."""
         node = self._node_of(instance_id)
         if node is not None:
             return node.cluster
@@ -33,7 +33,7 @@ class VerificationPeers:
         return next((spare.cluster for spare in spares if spare.instance_id == instance_id), None)
 
     def ready_spares(self, cluster: str) -> Iterator[str]:
-        """Yield the instance ids of the verified spares of a cluster that no case has taken."""
+        """Yield the instance ids of a cluster's spares that are ready and were verified recently enough."""
         now = self.clock.now()
         return (str(spare.instance_id) for spare in read_spares(self.table, cluster) if spare.serves(spare.group, now))
 

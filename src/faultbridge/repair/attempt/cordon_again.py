@@ -13,10 +13,10 @@ from faultbridge.repair.isolation_changes import confirm_cordon
 
 
 def cordon_again(context: StepContext) -> StepContext:
-    """Cordon the node again, to keep new work off it, and return the context after it.
+    """Cordon the node again, to keep new work off it, and return the context with the changed node.
 
-    The cordon is stored as `requested` before the orchestrator is called. If the execution is lost then, the sweep
-    uncordons a node in service. A node out of service is cordoned again later.
+    The cordon is stored as `requested` before the orchestrator is called. If the execution is lost after that, the
+    sweep uncordons a node in service, and cordons a node out of service.
 
     Does nothing if the provider repairs the cluster or if the cluster has no orchestrator. Raises Transient if the
     orchestrator does not confirm the cordon, so that the step is tried again.

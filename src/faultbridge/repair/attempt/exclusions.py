@@ -20,7 +20,10 @@ from faultbridge.repair.attempt.step_contract import StepResult
 
 
 def stop_for_update(context: StepContext) -> StepResult | None:
-    """End the attempt if the node's group has an update hold; return None otherwise."""
+    """End the attempt if the node's group has an update hold; return None otherwise.
+
+    An attempt that only verifies its node continues.
+    """
     hold = context.rules.config.update_hold(context.state.placement.group, context.now)
     if hold is None or not context.case.repair_action.needs_slot:
         return None
@@ -29,7 +32,7 @@ def stop_for_update(context: StepContext) -> StepResult | None:
 
 
 def stop_if_excluded(context: StepContext) -> StepResult | None:
-    """End the attempt if its cluster no longer acts or its node is excluded from repairs; return None otherwise.
+    """End the attempt if its node or cluster is excluded from repairs; return None otherwise.
 
     An attempt that only verifies its node continues.
     """
@@ -40,7 +43,10 @@ def stop_if_excluded(context: StepContext) -> StepResult | None:
 
 
 def exclusion(context: StepContext, state: NodeState) -> str | None:
-    """Return why no repair of the node may begin now, or None if neither the node nor its cluster is excluded."""
+    """Return why the node is excluded from repairs now, or None if it is not excluded.
+
+    Update holds are not considered here; `stop_for_update` checks them.
+    """
     config = context.rules.config
     forbidden = permission_order(config)
     return forbidden.reason if forbidden else exclusion_reason(state, config, context.now)

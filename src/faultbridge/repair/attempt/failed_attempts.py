@@ -65,9 +65,9 @@ def requeue_case(
 
     If `BECOME_QUARANTINED` lists the status of the node, the node becomes `quarantined` again.
 
-    - `repair_action`: the repair action of the next attempt. With None it is that of the case. If this attempt was
-      verifying the node without an intent, the next one verifies it again: another controller may have replaced the
-      instance. The next attempt of a canceled case always verifies only.
+    - `repair_action`: the repair action of the next attempt. None means the action of the case. If the ended attempt
+      was verifying the node and has no intent, None means `verify`, because another controller may have replaced the
+      instance. For a canceled case, the next action is always `verify`.
     - `requirement`: the condition that requires a stronger repair action, or None. The policy rule of this condition
       becomes the rule of the case.
     - `not_before`: the earliest time of the next attempt; None if it may start at once.

@@ -40,7 +40,7 @@ NODE_STATUS_OF = {
 
 
 def stop_before_intent(context: StepContext) -> StepResult | None:
-    """End an attempt that must not reach its intent, the point of no return; return None if the attempt may reach it.
+    """End an attempt that must not reach its intent, the point of no return; otherwise return None.
 
     The attempt ends if
 
@@ -107,7 +107,7 @@ def stop_for_incident(context: StepContext, control: Control | None = None) -> S
 def stop_for_new_incident(context: StepContext) -> StepResult | None:
     """Update the incidents, and end the attempt if one affects the node; return None otherwise.
 
-    It is called before a step that can disturb the work on the node.
+    It is called before volumes are detached from the node, which can disturb work on the node.
     """
     _update_incidents(context)
     return stop_for_incident(context)
@@ -154,10 +154,11 @@ def _permitting_control(context: StepContext, state: NodeState) -> Control | Non
 
 @dataclass(frozen=True, slots=True)
 class IncidentsOfFailure:
-    """The incidents that may explain why an attempt failed on a node, by their ids.
+    """The ids of the incidents that may explain why an attempt failed; None if there is no such incident.
 
-    The `open` incident still affects the node's failure domain. The `expired` incident also affects it, but has reached
-    its maximum age. The `closed` incident was closed while the node was verified.
+    - `open`: repairs of the node wait for this incident.
+    - `expired`: the incident in a failure domain of the node is not closed, but has reached its maximum age.
+    - `closed`: the incident in a failure domain of the node was closed while the node was verified.
     """
 
     open: str | None = None
@@ -166,7 +167,7 @@ class IncidentsOfFailure:
 
 
 def incidents_of_failure(context: StepContext) -> IncidentsOfFailure:
-    """Return the incidents that may explain why the attempt failed; none if the case is canceled.
+    """Return the ids of the incidents that may explain why the attempt failed; no id for a canceled case.
 
     The incidents are updated first, because other nodes of the failure domain may have failed moments ago.
     """
@@ -221,7 +222,7 @@ def _stop_for_stronger_action(context: StepContext) -> StepResult | None:
 
 
 def _stop_for_approval(context: StepContext) -> StepResult | None:
-    """End the attempt if the rule of a new fault requires an approval that was not given; return None otherwise."""
+    """End the attempt if a rule of a new fault requires an approval that is missing; else return None."""
     asking = _rule_to_ask(context, context.state)
     if asking is None:
         return None

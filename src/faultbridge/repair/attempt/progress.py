@@ -66,7 +66,7 @@ def start_or_resume_step(
 
 
 def schedule_probe(state: NodeState, now: datetime, first: timedelta) -> NodeState:
-    """Schedule the next probe of a step that waits for a result; `first` is the wait before its first probe."""
+    """Schedule the next probe of a waiting step; `first` is the time until the first probe of the step."""
     _, attempt = live_attempt(state)
     at = probe_time(attempt.tries, attempt.deadline, now, first)
     return update_attempt(state, tries=attempt.tries + 1, probe_at=at)

@@ -5,9 +5,9 @@ An execution of Step Functions drives each attempt. The sweep calls `RecoverAtte
 - A waiting step is probed again. When it has a result, its execution is resumed.
 - An execution that never started is started.
 - An execution is lost if it ended without ending its attempt, or if it makes no progress between two steps. If the
-  attempt has no intent and its node is still quarantined or drained, the case is queued again. Otherwise, a new attempt
-  continues at the first step without an outcome. If the case has already had too many attempts, it is escalated to an
-  operator instead.
+  attempt has no intent and its node is still quarantined or draining, the case is queued again. Otherwise, a new
+  attempt continues at the first step without an outcome. If the case has already had too many attempts, it is escalated
+  to an operator instead.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ Later calls of that execution are superseded.
 class RecoveryResult(StrEnum):
     """What one call did to recover an interrupted repair attempt.
 
-    - `nothing`: the attempt was not due.
+    - `nothing`: the node has no attempt that was due.
     - `waiting`: the attempt's current step has no result yet.
     - `answered`: the step has a result, with which its waiting execution was resumed.
     - `running`: the execution still runs.
-    - `started`: started an execution that was missing.
-    - `recovered`: continued with a new attempt.
-    - `given_back`: queued the case again, or escalated it to an operator.
+    - `started`: the execution had never started, and was started.
+    - `recovered`: the execution was lost, and a new attempt continues.
+    - `given_back`: the execution was lost, and the case was queued again or escalated to an operator.
     """
 
     NOTHING = "nothing"
@@ -69,7 +69,7 @@ class RecoveryResult(StrEnum):
 class RecoverAttempts:
     """Recovers the repair attempt of a node, if the attempt's probe time or deadline has passed.
 
-    A repeated call has no further effect.
+    The call may be repeated at any time.
     """
 
     runner: StepRunner

@@ -145,7 +145,7 @@ class StepContext:
             raise StepAlreadyFinished(StepResult(StepOutcome(attempt.steps[self.request.step])))
 
     def commit(self, revise: Change, actor: Actor = Actor.STEP) -> StepContext:
-        """Write a change of the node and return the new context; writes nothing if `fence` raises an error."""
+        """Write a change of the node and return the new context. Raises the errors of `fence`."""
 
         def fenced(state: NodeState, now: datetime) -> Transition:
             self.fence(state)
@@ -166,7 +166,7 @@ class StepContext:
         return StepResult(outcome)
 
     def escalate_to_operator(self, reason: str, *drafts: Draft, fails: bool = True) -> StepResult:
-        """End the attempt and escalate the case to an operator; with `fails`, the node may become `failed`."""
+        """End the attempt and escalate the case to an operator; `fails=False` keeps the status of the node."""
         self.commit(lambda state, now: escalate_case(state, now, reason, drafts=drafts, fails=fails))
         self.log("attempt_escalated", reason)
         return StepResult(StepOutcome.FAILED, reason)
@@ -206,7 +206,7 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def _requirement_of(self, state: NodeState, action: RepairAction | None) -> Requirement | None:
-        """Return the requirement of `action`; None if it is None or not stronger than the case's action."""
+        """Return the condition and rule that require an action stronger than that of the case, or None."""
         order = list(RepairAction)
         if action is None or order.index(action) <= order.index(self.case.repair_action):
             return None

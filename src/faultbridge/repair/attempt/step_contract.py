@@ -27,7 +27,7 @@ def execution_input(key: NodeKey, case: Case) -> dict[str, Any]:
 class StepRequest:
     """One call of one step for one attempt.
 
-    `error` is the error that the state machine caught. Only the step that records failures uses it.
+    `error` is the error that the state machine or the step runner caught. Only the step that records failures uses it.
     """
 
     step: str

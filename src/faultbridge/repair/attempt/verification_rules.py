@@ -1,4 +1,4 @@
-"""Rules of a verification: how deep it tests, which faults fail it, since when a fault counts, and its reason."""
+"""Rules of a verification: its level, the faults that fail it, and the text of its findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SEPARATOR = "; "
 
 
 def joined_findings(findings: Sequence[str]) -> str:
-    """Return the findings of a verification as one reason; the findings that do not fit are counted at its end.
+    """Return the findings of a verification as one text; findings that do not fit are only counted.
 
     A first finding that does not fit is cut.
     """
@@ -60,9 +60,10 @@ def watched_since(case: Case, attempt: Attempt) -> datetime | None:
 
 
 def is_successor(state: NodeState, case: Case) -> bool:
-    """Return whether the node's instance was replaced since the case opened, by Faultbridge or another controller.
+    """Return whether the node has another instance or boot than when its case was opened.
 
-    The result is also True if the repair action of the case is a replacement.
+    The result is True if the current boot was first seen after the case was opened, or if the repair action of the case
+    is a replacement. It is also True for a never verified instance that replaced another.
     """
     incarnation = state.incarnation
     attached = incarnation is not None and (
@@ -99,10 +100,10 @@ def _level_for_faults(context: StepContext) -> int | None:
 
 
 def _conditions_since(state: NodeState, action: RepairAction, since: datetime | None) -> list[Condition]:
-    """List the active conditions of severity `error` or worse that were last observed after the time `since`.
+    """List the active conditions of severity `error` or worse that were last observed after `since`.
 
-    If the action replaces the instance, the time since which the current instance backs the node counts instead of
-    `since`. If the time that counts is None, the list is empty.
+    If the action replaces the instance, conditions are compared with the start of the current instance instead of
+    `since`. Without a time to compare with, the list is empty.
     """
     incarnation = state.incarnation
     start = incarnation.since if action is RepairAction.REPLACE_NODE and incarnation else since

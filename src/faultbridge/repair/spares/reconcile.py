@@ -1,4 +1,4 @@
-"""Reconciles the spare pool: each call runs the next step of each spare, such as launch, verify or terminate.
+"""Reconciles the spare pool: each call runs the next step of each spare, such as a launch.
 
 A call may be repeated or interrupted, and calls may run at the same time. Until a launch for a spare succeeds or fails,
 all calls use the same token. An instance is terminated only in the status `ending`, in which no case can take it.
@@ -37,7 +37,7 @@ from faultbridge.rules.rulebook import rules_of
 from faultbridge.storage import keys
 
 RELAUNCH_DELAY = timedelta(minutes=10)
-"""How long a spare stays empty after a failed launch."""
+"""How long a spare stays empty after a failed launch, or after its instance was discarded or is gone."""
 
 REFUSED_DELAY = timedelta(days=1)
 """How long a spare stays empty after the verifier refused its instance; `RELAUNCH_DELAY` if the verifier changes."""
@@ -58,7 +58,7 @@ class ReconcileSpares:
     def __call__(self, cluster: str) -> None:
         """Launch, verify, replace or terminate the spares of a cluster, one step for each spare.
 
-        After the last spare, raises Misconfigured if a verification could not start, else Transient if a step failed.
+        Failed steps are reported after the last spare: Misconfigured if an operator must act, Transient otherwise.
         """
         rules = rules_of(self.tools.rulebook, cluster)
         config = rules.config
@@ -153,7 +153,7 @@ class _SpareReconciler:
             self._discard(candidate.instance_id, "the instance does not run, or cannot be cordoned")
 
     def _cordon(self, candidate: LaunchedInstance) -> bool:
-        """Cordon a spare's instance, which joined the cluster and would get work; return whether this succeeded."""
+        """Cordon a spare's instance, so that it gets no work; return whether this succeeded."""
         orchestrator = self.tools.orchestrators[self.config.orchestrator]
         return not orchestrator.applicable or orchestrator.cordon(ClusterNode.of_spare(candidate, self.config)).ok
 

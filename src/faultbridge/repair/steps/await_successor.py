@@ -21,10 +21,11 @@ NAME = "await_successor"
 
 
 def await_successor(context: StepContext) -> StepResult:
-    """Claim the oldest free instance that the group launched for the replacement, or wait for one.
+    """Claim the oldest free instance as the successor of the node, or wait for such an instance.
 
-    An instance counts if it was launched after the intent, which is the attempt's point of no return. If the group
-    launches none itself, a ready spare is claimed at once, or a successor is launched.
+    If the group launches instances itself, an instance counts if it was launched after the intent, the attempt's point
+    of no return. Otherwise, only instances that were launched for the case count. If there is none, a ready spare is
+    claimed, or a successor is launched.
     """
     group = context.state.placement.group
     if group is None:
@@ -39,7 +40,10 @@ def await_successor(context: StepContext) -> StepResult:
 
 
 def _claim_candidate(context: StepContext, group: str) -> StepResult | None:
-    """Claim the oldest instance that may become the successor; return None if there is none."""
+    """Claim the oldest instance that may become the successor; return None if there is no such instance.
+
+    Returns `waiting` if that instance is a spare that cannot be tagged with the case yet.
+    """
     for candidate in _candidates(context, group):
         if not candidate.running or candidate.instance_id == context.instance_id:
             continue
@@ -57,7 +61,7 @@ def _claim_candidate(context: StepContext, group: str) -> StepResult | None:
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
-    """Escalate the case after the deadline, because the node has no old and no new instance."""
+    """Escalate the case after the deadline, because no instance backs the node."""
     old = context.attempt.intent.instance_id if context.attempt.intent else context.instance_id
     draft = entry_builder.step(
         context.case, NAME, "timed_out", context.now, reason=reason, failure="TIMEOUT", old_instance=old

@@ -30,7 +30,8 @@ IN_PLACE = frozenset({RepairAction.RESET_GPU, RepairAction.REBOOT_NODE})
 def drain_node(context: StepContext) -> StepResult:
     """Drain the node, or leave it to the provider if the provider repairs the cluster.
 
-    In a cluster without an orchestrator, the step finishes as `not_applicable`.
+    The attempt ends first if the case is canceled, an incident affects the node, or the node is excluded from repairs.
+    If the instance is gone, the step finishes as `gone`. If the cluster has no orchestrator, nothing is drained.
     """
     if context.rules.config.follows_provider:
         return _leave_to_provider(context)
@@ -78,7 +79,11 @@ def _result_of(context: StepContext, answer: CallResult) -> StepResult:
 
 
 def _leave_to_provider(context: StepContext) -> StepResult:
-    """Leave the node to the provider's own repair. A node that is already repaired is only verified."""
+    """Finish the step as `follow`, so that the attempt waits for the provider's own repair.
+
+    If another instance already backs the node, the step finishes as `diagnose`, and the node is only verified. A
+    canceled case does not wait for the provider.
+    """
     if context.state.status is NodeStatus.VALIDATING:
         return context.finish(StepOutcome.DIAGNOSE, Phase.VERIFYING, lambda state, _: Transition(state))
     if context.case.cancelled:
@@ -98,7 +103,10 @@ def _leave_to_provider(context: StepContext) -> StepResult:
 
 
 def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple[StepContext, CallResult]:
-    """Drain the node. First cordon it if no cordon is confirmed, or if an earlier attempt may have uncordoned it."""
+    """Drain the node. If its cordon is requested but not confirmed, cordon it first.
+
+    From the second attempt, a confirmed cordon is repeated too, because the earlier attempt may have removed it.
+    """
     recheck = context.state.isolation is Isolation.CONFIRMED and context.case.attempts > 1
     if recheck or context.state.isolation is Isolation.REQUESTED:
         answer = _answer(lambda: orchestrator.cordon(context.member))
@@ -132,7 +140,10 @@ def _orchestrator_answers(state: NodeState, now: datetime) -> Transition:
 
 
 def _without_orchestrator(context: StepContext, reason: str) -> StepResult:
-    """Wait until the orchestrator answers. Continue without it only if the instance is proven dead."""
+    """Wait for the orchestrator until its timeout, then queue the case again.
+
+    If the timeout is over, the instance is proven dead and the policy permits it, finish the drain as `forced` instead.
+    """
     if context.state.orchestrator_lost_at is None:
         context.log("orchestrator_unavailable", reason)
         context = context.commit(lambda state, now: Transition(replace(state, orchestrator_lost_at=now)))

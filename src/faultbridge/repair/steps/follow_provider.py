@@ -32,9 +32,9 @@ MAX_FOLLOW_DEADLINES = 4
 
 
 def follow_provider(context: StepContext) -> StepResult:
-    """Finish the step once the provider has repaired the node or the case is canceled; until then, return `waiting`.
+    """Finish the step once the provider repaired the node or the case is canceled; else return `waiting`.
 
-    Each report of the fault extends the deadline, up to a limit.
+    Each report of a fault of the node extends the deadline, up to a limit.
     """
     change = _provider_change(context)
     if change is not None:
@@ -81,9 +81,9 @@ def _finish_followed(context: StepContext, change: str) -> StepResult:
 
 
 def _extend_deadline(context: StepContext) -> None:
-    """Let the deadline for the provider's repair count from the latest report of the fault.
+    """Extend the step's deadline: it counts from the latest report of an active fault of the node.
 
-    The total time is limited to `MAX_FOLLOW_DEADLINES` times the deadline.
+    The step lasts at most `MAX_FOLLOW_DEADLINES` times the policy's `follow_deadline`.
     """
     attempt, limit = context.attempt, context.rules.policy.limits.follow_deadline
     reported_at = latest(attempt.since, *(condition.last_at for condition in context.state.active()))
@@ -118,7 +118,7 @@ def finish_if_gone(context: StepContext, step: str) -> StepResult | None:
 def is_gone(context: StepContext) -> bool:
     """Return whether a probe shows that the instance no longer exists.
 
-    Returns False if no probe is possible, or if the probe gets no clear answer.
+    Returns False without a probe if the instance or its group is unknown, or if the provider repairs the cluster.
     """
     if context.instance_id is None or context.state.placement.group is None or context.rules.config.follows_provider:
         return False

@@ -1,4 +1,4 @@
-"""The step RecordFailure: records an error that the state machine caught."""
+"""The step RecordFailure: records an error that the state machine or the step runner caught."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def _finish_released(context: StepContext, intent: Intent, answer: CallResult) -
 def _handle_refusal(context: StepContext, answer: CallResult) -> StepResult:
     """Retry the case later or escalate it, because the release was refused or is not possible.
 
-    The instance still exists: a refused call had no effect.
+    The instance was not released: a refused call had no effect.
     """
     failure = answer.failure or ProviderFailure.PROVIDER_ERROR
     draft = entry_builder.step(

@@ -84,15 +84,17 @@ def revoke(context: StepContext, findings: tuple[str, ...]) -> StepResult:
 
 
 def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
-    """Return a line of text if the report has fewer GPUs than the instance type; diagnostics do not check this."""
+    """Return one finding if the report has fewer GPUs than the instance type, else no finding."""
     finding = missing_gpus(found.gpus, context.state.placement.instance_type)
     return (finding,) if finding else ()
 
 
 def _end_verified(context: StepContext, found: Verification, state: NodeState, now: datetime) -> Folded:
-    """End the conditions that the repair fixed, and the claimed conditions that the verification refutes.
+    """End conditions of the node after its verification passed.
 
-    In a canceled case, which an operator ended, the verification counts as a proof for every fault code.
+    These are the conditions that the repair fixed or that the verification proves fixed, the claimed conditions that
+    the verification refutes, and the conditions of a replaced instance. In a canceled case, which an operator ended,
+    the verification counts as a proof for every fault code.
     """
     case, _ = live_attempt(state)
     if case.cancelled:
@@ -106,9 +108,9 @@ def _end_verified(context: StepContext, found: Verification, state: NodeState, n
 
 
 def _wait_for_evidence(context: StepContext, found: Verification, remaining: NodeState) -> StepResult | None:
-    """Return `waiting` while a fault is active that the verification does not test; None if none is active.
+    """Return `waiting` while a fault is active that the verification does not test, else None.
 
-    Only the fault's reporters can end it. A canceled case does not wait; the fault stays active.
+    The step then waits until the fault ends. A canceled case does not wait, and the fault stays active.
     """
     if context.case.cancelled:
         return None
@@ -121,7 +123,7 @@ def _wait_for_evidence(context: StepContext, found: Verification, remaining: Nod
 
 
 def _stronger_action(context: StepContext, remaining: NodeState) -> RepairAction | None:
-    """Return the stronger action that the remaining conditions require; None if none does or the case is canceled."""
+    """Return the stronger action that the remaining conditions require, or None; None for a canceled case."""
     action = required_repair_action(without_claims(remaining), context.case, context.rules.policy)
     return None if action is context.case.repair_action or context.case.cancelled else action
 
@@ -152,7 +154,7 @@ def _start(context: StepContext, instance_id: str) -> StepResult:
 
 
 def _requeue_if_gone(context: StepContext) -> StepResult | None:
-    """End the attempt if the instance is gone, so that the next one awaits a successor; return None otherwise."""
+    """End the attempt if the instance is gone, and requeue or escalate the case; else return None."""
     if not is_gone(context):
         return None
     reason = gone_reason(context)

@@ -137,7 +137,7 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
 def requeue_without_capacity(
     context: StepContext, reason: str, facts: Mapping[str, Any] = MappingProxyType({})
 ) -> StepResult:
-    """End the attempt and queue the case again, because there is no EC2 capacity; the old instance is kept.
+    """End the attempt and queue the case again, because there is no EC2 capacity. The instance is kept.
 
     Further replacements in the node's group are postponed. `facts` are recorded in the entry.
     """

@@ -97,9 +97,9 @@ def _attach(
 def _backs_since(context: StepContext, candidate: LaunchedInstance) -> datetime:
     """Return the time from which an instance counts as the one that backs the node.
 
-    This is its launch or the release of the old instance, whichever is later. It is the start of the step that claims
-    the instance if the instance is a spare, which was launched long before, or if no release is recorded since the
-    intent.
+    Normally, this is the launch of the instance or the release of the old instance, whichever is later. For a spare,
+    which was launched long before, it is the start of the step that claims the spare. The start of the step is also
+    used if no release is recorded since the intent.
     """
     attempt = context.attempt
     acted_at = context.case.marks.get(Phase.ACTED.value, candidate.launched_at)

@@ -92,16 +92,19 @@ def taken_spare(context: StepContext, fits: Callable[[str], bool]) -> str | None
 
 
 def take_spare(context: StepContext, group: str, fits: Callable[[str], bool]) -> str | None:
-    """Take a verified spare from the cluster's pool for the case; return its instance id, or None if no spare fits.
+    """Take a verified spare from the cluster's pool for the case, and return its instance id.
 
-    `fits` gets the instance id of a spare, and returns whether it fits.
+    `fits` gets the instance id of a spare, and returns whether it fits. The result is None if no spare fits.
     """
     pool, instance_type = SparePool(context.tools.table, context.tools.clock), context.state.placement.instance_type
     return pool.take(context.state.key.cluster, group, context.case.id, instance_type, fits)
 
 
 def check_launchable(context: StepContext) -> None:
-    """Raise Misconfigured if no successor could be launched; called before an instance is released."""
+    """Raise Misconfigured if no configured instance type has as many GPUs as the node.
+
+    Nothing is raised if no types are configured. This is called before an instance is released.
+    """
     if context.launcher is not None and context.state.placement.group is not None:
         launch_request(context, context.state.placement.group)
 
@@ -119,10 +122,11 @@ def launch_request(context: StepContext, group: str) -> LaunchRequest:
 def types_to_launch(context: StepContext, used: CapacitySource | None = None) -> tuple[str, ...]:
     """Return the instance types to launch, in order of preference.
 
-    The result is empty if no types are configured; the launch template then decides. `used` is the source of capacity
-    that permitted the release, or None. Its types come first; for a reservation, this is the type of the old instance.
-    The types of `on_demand` and `fallback_types` follow in the policy's order, if the policy lists these sources. If
-    all this gives no type, the first configured type is returned.
+    Configured types with another number of GPUs than the node are ignored. The result is empty if no types are
+    configured; the launch template then decides. `used` is the source of capacity that permitted the release, or None.
+    Its types come first; for a reservation, this is the type of the old instance. The types of `on_demand` and
+    `fallback_types` follow in the policy's order, if the policy lists these sources. If all this gives no type, the
+    first configured type is returned.
     """
     types = _types(context)
     if not types:
@@ -148,7 +152,7 @@ def source_of_type(context: StepContext, instance_type: str | None) -> CapacityS
 
 
 def fallback_types(context: StepContext) -> tuple[str, ...]:
-    """Return the configured instance types after the first one that have as many GPUs as the node's type."""
+    """Return the configured instance types with as many GPUs as the node's type, except the first of them."""
     return _types(context)[1:]
 
 

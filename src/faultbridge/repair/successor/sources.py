@@ -89,7 +89,7 @@ class SourceAnswer:
     def is_shared(self) -> bool:
         """Return whether the source is a reservation with free instances whose number is known.
 
-        Other replacements may use the same free instances, so `pending` counts only for such a source.
+        Other replacements may use free instances of such a source. For any other source, `pending` is ignored.
         """
         found = self.found
         return found.free and found.count is not None and found.evidence is CapacityEvidence.RESERVATION
@@ -140,7 +140,7 @@ def _provided(context: StepContext, source: CapacitySource, instance_id: str, gr
 
 
 def _present(context: StepContext, instance_id: str, group: str) -> SourceAnswer | None:
-    """Return an answer for the spare or launched instance that the case already has; None if it has neither.
+    """Return an answer for the spare or launched instance that the case already has, or None.
 
     A spare that is not in the zone of the volumes that move to it does not count.
     """
@@ -158,11 +158,11 @@ def _present(context: StepContext, instance_id: str, group: str) -> SourceAnswer
 
 
 def ask_spare_pool(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
-    """Return the answer of the spare pool: the spare that the case already has, or one that is taken for it now.
+    """Return the answer of the spare pool: the spare that the case took before, or a spare taken now.
 
-    If the attempt has already recorded a spare, and that spare could not be claimed, only a spare that is ready in the
-    pool counts, not one that the case took before. Two spares that cannot be claimed, such as stopped instances, would
-    otherwise be tried in turn without end, and no successor would be launched.
+    If the attempt has already recorded a spare, that spare could not be claimed. Then only a ready spare of the pool is
+    taken. Otherwise, two spares that cannot be claimed, such as stopped instances, would replace each other without
+    end, and no successor would be launched.
     """
     taken = _taken(context, instance_id) if context.attempt.spare is None else None
     return taken or _spare(context, instance_id, group)
@@ -199,7 +199,10 @@ def _spare(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
 
 
 def _fallback(context: StepContext) -> SourceAnswer:
-    """Return the answer for the fallback instance types. Only a launch shows whether one is available."""
+    """Return the answer for the fallback instance types: `absent` if there are none, else `used`.
+
+    The successor is launched before the release, so this launch shows whether a type has capacity.
+    """
     types = fallback_types(context) if context.launcher else ()
     found = (
         Capacity(CapacityEvidence.LAUNCH_FIRST, reason=", ".join(types))

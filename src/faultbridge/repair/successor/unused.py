@@ -23,7 +23,7 @@ from faultbridge.storage import keys
 
 
 def end_for_case(context: StepContext) -> None:
-    """Terminate the instances that were launched for the case and never backed a node; runs when the case closes.
+    """Terminate the instances that were launched for a closing case and never backed a node.
 
     If EC2 does not answer, this is only logged, and `EndUnusedLaunches` terminates the instances later.
     """

@@ -52,10 +52,10 @@ def attach_volumes(context: StepContext) -> tuple[StepContext, StepResult | None
 
 
 def _attach(context: StepContext, moving: MovingVolume, volume: Volume, instance_id: str) -> tuple[str, bool]:
-    """Start to attach a volume to an instance, unless the volume is attached there or is in use by another instance.
+    """Start to attach a volume to an instance, unless this or another instance already uses it.
 
-    Returns two values: why the volume is not attached to the instance yet, which is never empty because attaching takes
-    time; and whether another try cannot succeed.
+    Returns two values. The first is why the volume is not attached yet; it is never empty, because attaching takes
+    time. The second is True if another try cannot succeed.
     """
     name = moving.volume_id
     if volume.on(instance_id):

@@ -45,7 +45,7 @@ def detach_volumes(context: StepContext, instance_id: str, spare: str | None) ->
 
 
 def refuse_unmovable(context: StepContext) -> StepResult | None:
-    """Escalate the case if volumes must move, but no adapter can move volumes between the provider's instances.
+    """Escalate the case if volumes must move, but no adapter can move volumes of the provider's instances.
 
     Returns the result of the step, or None if the repair may continue.
     """

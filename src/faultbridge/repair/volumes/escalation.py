@@ -18,7 +18,7 @@ from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult
 
 
 def before_intent(context: StepContext, step: str, outcome: str, reason: str, gone: Collection[str] = ()) -> StepResult:
-    """Escalate the case before the intent is recorded, because a volume cannot move; the old instance is kept.
+    """Escalate the case before the intent, because a volume cannot move. The old instance is kept.
 
     An entry records `step` (the name of the repair step), `outcome` (its result, such as `refused`) and `reason`.
     Volumes in `gone` no longer exist, so they are removed from the record of moving volumes.
@@ -28,7 +28,7 @@ def before_intent(context: StepContext, step: str, outcome: str, reason: str, go
 
 
 def before_service(context: StepContext, step: str, reason: str, lost: Collection[str] = ()) -> StepResult:
-    """Escalate the case before the node returns to service, because a volume is not attached to its instance.
+    """Escalate the case before the node returns to service, because a volume is not attached.
 
     The node stays out of service. An entry records `step` (the name of the failed repair step) and `reason`.
     Volumes in `lost` can no longer be attached. They are removed from the record of moving volumes, so that an operator

@@ -46,8 +46,8 @@ def volume_zones(context: StepContext, instance_id: str) -> frozenset[str]:
 def in_zones(context: StepContext, instance_id: str, zones: frozenset[str]) -> bool:
     """Return whether an instance is in the zone of all volumes, so that they can be attached to it.
 
-    `zones` are the zones of the volumes; if there are several, the result is False. If the zone of the instance is not
-    known, the result is True.
+    `zones` are the zones of the volumes. If the zone of the instance is not known, the result is True. Otherwise, it is
+    False if the volumes are in several zones.
     """
     zone = context.volumes.zone_of(instance_id)
     return zone is None or zones == {zone}

@@ -55,10 +55,10 @@ _SIZE_CHARACTERS, _SIZE_BYTES = 8, 4  # gzip ends with the size of its content; 
 def unpacked_size(frame: object) -> int | None:
     """Return the size of a record's body; `frame` is the record, decoded from JSON.
 
-    - For a gzip body: the unpacked size that the end of the gzip data states. If it is wrong, unpacking fails later.
+    - For a gzip body: the unpacked size that the gzip data states at its end. If this size is wrong, unpacking fails.
     - For any other body: the length of its text.
     - None if the body is in the object store.
-    - 0 if the record is not a JSON object; it is rejected later, separately.
+    - 0 if the record is not a JSON object; decoding then rejects it.
     """
     if not isinstance(frame, dict):
         return 0

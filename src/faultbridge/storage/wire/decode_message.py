@@ -1,4 +1,4 @@
-"""Decode message: converts a text from the SQS queue to raw records.
+"""Decode message: converts a text from the SQS queue to messages, each with one raw record.
 
 The text is a message with one or several records, or an EventBridge event of an AWS service, which arrives unchanged on
 the same queue. This module does no I/O: the caller fetches a body that is stored in S3. An invalid message is
@@ -50,11 +50,10 @@ T = TypeVar("T")
 
 
 def split_records(text: str) -> tuple[str, ...]:
-    """Return the messages in a text of the queue.
+    """Return the encoded messages in a text of the queue.
 
-    A valid shared message, which contains several records, gives one message for each record. Any other text is
-    returned unchanged, as the only message. `decode_message` then rejects an invalid shared message, and a shared
-    message inside another.
+    For a valid shared message, the result has one message for each record. Any other text is returned unchanged, as the
+    only message. `decode_message` then rejects an invalid shared message, and a shared message inside another.
     """
     if '"records"' not in text:
         return (text,)

@@ -76,14 +76,14 @@ class Message:
 
 
 def raw_key(cluster: str, at: datetime, body: bytes) -> str:
-    """Return the S3 key of a record's body. It contains a content hash, so a repeated write is harmless."""
+    """Return the S3 key of a record's body. The key contains a content hash: a repeated write is harmless."""
     return f"raw/{cluster}/{at:%Y-%m-%d}/{_content_hash(body)}"
 
 
 def is_body_of(key: str, body: bytes) -> bool:
-    """Return whether a body is the one for which `raw_key` returned this S3 key, by the content hash in the key.
+    """Return whether an S3 key of `raw_key` contains the content hash of this body.
 
-    Every node may write objects of records, so the body of a record can be replaced after the message was sent.
+    A node that may write objects of records could replace the body of a record after the message was sent.
     """
     return key.rpartition("/")[2] == _content_hash(body)
 
@@ -137,7 +137,7 @@ def join_records(texts: Sequence[str]) -> str:
 
 
 def unpacked_bytes(text: str) -> int | None:
-    """Return the unpacked body size of an encoded message, or None if the message must not share a queue message.
+    """Return the unpacked body size of a message, or None if it may not be part of a shared message.
 
     The result is None if the body is in the object store, or if the text is not valid JSON.
     """

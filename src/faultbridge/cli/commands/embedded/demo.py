@@ -1,4 +1,4 @@
-"""`faultbridge demo`: a lost GPU, its repair, its notifications and its timeline, on this machine."""
+"""`faultbridge demo`: shows on this machine how Faultbridge repairs a node with a lost GPU."""
 
 from __future__ import annotations
 

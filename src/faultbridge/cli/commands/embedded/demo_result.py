@@ -61,7 +61,7 @@ class DemoResult:
 
     @property
     def repaired(self) -> bool:
-        """Return whether a case of the demo was resolved by a replacement, so that its node is repaired."""
+        """Return whether a case of the demo was resolved by the replacement of its instance."""
         return any(view.case.resolution is Resolution.REPLACED for view in self.cases)
 
     @property

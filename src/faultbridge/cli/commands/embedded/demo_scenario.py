@@ -100,7 +100,7 @@ class DemoScenario:
     def _follow(self, sent: int, since: datetime) -> list[Line]:
         """Print timeline entries until the repair is complete or the timeout is over, and return the entries.
 
-        `sent` is the number of records that the queue accepted, and `since` the time before they were sent.
+        `sent` is the number of records that the queue accepted. `since` is the time before the records were sent.
         """
         print_step("timeline (a scheduled minute takes 3 s in this demo):")
         table = LiveTable(ENTRIES, widths=(14, 18, 58))
@@ -147,7 +147,7 @@ class DemoScenario:
         since: datetime,
         took: float,
     ) -> DemoResult:
-        """Collect events and pages, verify the timeline entries of the cluster, and return the result of the demo."""
+        """Collect events and pages, verify the entries of the cluster, and return the result of the demo."""
         session, directory = self.session, self.session.directory
         verified = session.verify(self.cluster)
         return DemoResult(
@@ -167,7 +167,7 @@ class DemoScenario:
 
 
 def print_step(text: str) -> None:
-    """Print the next step of the demo on stderr; only the result goes to standard output."""
+    """Print a step of the demo on stderr. The timeline and the result are printed on stdout."""
     print_line(text, to_stderr=True, flush=True)
 
 

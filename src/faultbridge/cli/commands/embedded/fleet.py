@@ -77,7 +77,7 @@ def create(
 def add_fleet(registration: Registration, config: ClusterConfig, instances: Iterable[Instance]) -> None:
     """Register instances as the nodes `gpu-1`, `gpu-2` and so on, then set the provider of the cluster.
 
-    The provider is set last, because an inventory sync would otherwise register the instances under their host names.
+    The provider is set last, because the inventory of a provider registers its instances under their host names.
     """
     for number, instance in enumerate(instances, 1):
         registration.add_node(config.cluster, replace(NewNode.of_instance(instance), name=NODE_NAME.format(number)))

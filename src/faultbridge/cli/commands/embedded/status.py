@@ -132,7 +132,7 @@ def _queued_records(session: Session, now: datetime) -> BacklogItem:
 
 
 def _deployed_status(session: Session) -> dict[str, Any]:
-    """Return the status of a stack on AWS, in the form of the status of an embedded stack."""
+    """Return the status of a stack on AWS, with the same fields as the status of an embedded stack."""
     from faultbridge.adapters.messaging.sqs import SqsQueue
     from faultbridge.local import StackStatus
 

@@ -38,7 +38,7 @@ def start(
     *,
     output: OutputFormat,
 ) -> None:
-    """Start the embedded stack: two AWS emulators on 127.0.0.1, with the template that is also deployed to AWS.
+    """Start the embedded stack: two AWS emulators on 127.0.0.1, with the same template as on AWS.
 
     If the stack is running and up to date, the command changes nothing.
     """

@@ -92,7 +92,7 @@ def list_cases(
 @app.command("show", epilog=examples(f"faultbridge case show {_EXAMPLE_ID}"))
 @stack_command
 def show_case(session: Session, case: CaseArgument) -> None:
-    """Show a case: its phases, and what each source of capacity answered."""
+    """Show a case, its phases, and which sources of EC2 capacity can provide a successor."""
     _show(session, case)
 
 
@@ -156,8 +156,8 @@ _answer_command = with_options(answer=_answer)
 def approve(session: Session, case: CaseArgument, *, answer: Answer) -> None:
     """Approve the repair for which a case requires approval.
 
-    The approval is valid only for the repair action that the case requests now. If the case later needs another one,
-    approval is requested again.
+    The approval is valid only for the repair action that the case requests now. If the case later needs another repair
+    action, approval is requested again.
     """
     order = OperatorOrder(session.operator, answer.reason)
     session.application.repair.case_orders.approve(case, order, answer.attempt, answer.repair_action)

@@ -103,7 +103,7 @@ def cluster_settings(
     external_id: ExternalIdOption = None,
     domain: DomainOption = None,
 ) -> dict[str, Any]:
-    """Return the settings given as options of a command, and the verifier and restarter that the provider requires."""
+    """Return the settings given as options, and the verifier and restarter that the provider requires."""
     given = {
         "mode": mode,
         "repair_owner": repair_owner,
@@ -128,8 +128,11 @@ def cluster_settings(
 def _slurm(head_node: str | None, rest: str | None, *, requeue: bool | None) -> dict[str, Any]:
     """Check the options for access to Slurm, and return their values by the name of the setting.
 
-    `head_node` is the instance id of the head node, `rest` the address of the REST API of Slurm, and `requeue` the
-    option for requeuing jobs. None means that the option was not given. An empty text removes the stored setting.
+    - `head_node` is the instance id of the head node.
+    - `rest` is the address of the REST API of Slurm.
+    - `requeue` states whether jobs are requeued when a node is drained.
+
+    None means that the option was not given. An empty text removes the stored setting.
     """
     checked_node = instance_id(head_node) if head_node else head_node
     checked_rest = rest_address(rest) if rest else rest

@@ -1,4 +1,7 @@
-"""`faultbridge cluster template`: sets instance types and subnets that override the launch templates of a cluster."""
+"""`faultbridge cluster template`: sets the instance types, subnets and spares of a cluster.
+
+Instance types and subnets override those of the launch templates.
+"""
 
 from __future__ import annotations
 
@@ -76,9 +79,9 @@ def set_template(
 
 
 def _types(given: list[str] | None) -> tuple[str, ...] | None:
-    """Check the instance types: each type must have GPUs, and all types must have the same number.
+    """Return the instance types without duplicates, or None if none were given.
 
-    Returns None if no instance type was given.
+    It is a usage error if a type has no GPUs, or if two types have different numbers of GPUs.
     """
     if given is None:
         return None

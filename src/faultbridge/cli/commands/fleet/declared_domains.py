@@ -1,6 +1,6 @@
 """The option `--domain` of `cluster add` and `cluster set`, which declares failure domains.
 
-It is for failure domains that no inventory reports, such as racks.
+The option is for failure domains that no inventory reports, such as racks.
 """
 
 from __future__ import annotations

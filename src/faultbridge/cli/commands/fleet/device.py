@@ -43,7 +43,7 @@ OFFENDERS: Columns = {
 def show_history(
     session: Session, device: Annotated[str, typer.Argument(metavar="DEVICE", help="Serial number or UUID.")]
 ) -> None:
-    """Show the nodes in which a device was, its faults, and their repairs and verdicts, oldest first."""
+    """Show the nodes in which a device was, and its faults, repairs and diagnostics, oldest first."""
     from faultbridge.ledger.history.device_history import DeviceHistory
 
     events = DeviceHistory(session.ports.table)(device)
@@ -61,7 +61,7 @@ def list_offenders(
         str | None, typer.Option(metavar="TIME", help=f"Only faults recorded since this time. {PAST_HELP}")
     ] = None,
 ) -> None:
-    """List GPU cards and slots with repeated faults, and which of the two is more likely faulty.
+    """List GPU cards and slots with repeated faults, and whether the card or the slot is likelier faulty.
 
     RATIO is the likelihood ratio of a faulty card to a faulty slot. EC2 and HyperPod do not show the host of an
     instance, so a slot is a PCI address in one instance.

@@ -1,4 +1,4 @@
-"""`faultbridge finding`: shows signs of gray failures, and records whether they were right.
+"""`faultbridge finding`: shows findings (signs of gray failures), and records whether they were right.
 
 A finding does not repair, isolate or page, unless a policy allows its detector to act.
 """
@@ -59,7 +59,7 @@ def list_findings(
     cluster: AnyClusterOption = None,
     ended: Annotated[bool, typer.Option("--all", help="Also the findings that ended in the last year.")] = False,
 ) -> None:
-    """List the nodes with far more errors or throttling than the other nodes of their group, oldest finding first."""
+    """List findings, oldest first: nodes with far more errors or throttling than the rest of their group."""
     found = session.judgments.list(session.cluster_names(cluster), ended=ended)
     session.show(map(finding_document, found), FINDINGS)
 

@@ -140,7 +140,7 @@ def record_heartbeat(
 ) -> None:
     """Record the last step of a job. A job whose step does not advance within its time limit is stalled.
 
-    A stalled job or an invalid loss, such as nan, starts no repair. The event `Job Change` reports it.
+    A stalled job or an invalid loss, such as nan, starts no repair. The event `Job Change` reports both.
     """
     session.show_one(job_document(session.application.jobs.progress.heartbeat(cluster, job, step, loss)), JOB)
 
@@ -158,7 +158,7 @@ def run_job(
 ) -> None:
     """Run the launcher of a job, and record its start and its end. The exit code is the launcher's.
 
-    The launcher also runs if nothing can be recorded. Use the command once for each job, not once for each node. If the
+    The launcher runs even if nothing can be recorded. Use the command once for each job, not once for each node. If the
     launcher exits with 0, the job has succeeded; with another code, it has failed. If this command received a signal
     and the launcher then fails, the outcome is unreported.
     """
@@ -179,7 +179,11 @@ def run_job(
 @app.command("list", epilog=examples("faultbridge job list", "faultbridge job list --cluster train-a"))
 @stack_command
 def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
-    """List the running jobs, and the failed jobs whose faulty nodes are not yet back in service."""
+    """List the running jobs, and the ended jobs that Faultbridge still follows.
+
+    Faultbridge follows an ended job while the job may become resumable, or while a callback for the job is not
+    delivered.
+    """
     clusters = session.cluster_names(cluster)
     followed = (job for name in clusters for job in session.jobs.all(name))
     session.show((job_document(job) for job in followed), JOBS)
@@ -215,7 +219,10 @@ def show_ranks(
 
 
 def _limit(text: str, now: datetime) -> timedelta:
-    """Return the time limit of `--stall-after`. Raises BadParameter if it is less than a minute."""
+    """Return the time limit of `--stall-after`.
+
+    Raises BadParameter if the text is not an age of a minute or more.
+    """
     from datetime import timedelta
 
     since = parse_age(text, now)

@@ -25,7 +25,7 @@ RANKS: Columns = {
 
 
 def is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
-    """Return whether a row of the list is wanted: it has one of the given ranks, and the given node.
+    """Return whether a row for a rank is wanted: its rank is in `ranks`, and its node is `node`.
 
     If `ranks` or `node` is None, every rank or node matches.
     """
@@ -35,8 +35,8 @@ def is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
 def rank_rows(job: Job, devices: Mapping[str, Iterable[Component]]) -> Iterator[Document]:
     """Yield a row for each rank of a job, with its node and its GPU.
 
-    `devices` contains the devices of each node. The GPU of a rank is the GPU of its node whose index equals the local
-    rank. If `devices` contains no such GPU, the fields for the GPU are None.
+    `devices` contains the devices of each node. A rank uses the GPU on its node that has the local rank as index. If
+    `devices` does not contain this GPU, the fields for the GPU are None.
     """
     from faultbridge.domain.cluster.ranks import gpu_of, ranks_of
 
@@ -51,7 +51,8 @@ def given_ranks(nodes: list[str], file: Path | None, per_node: int | None) -> di
     """Return the ranks of each node as text, such as `0-7`.
 
     The ranks come from the rank map `file` (`--ranks`), or are numbered in the order of `nodes`, with `per_node` ranks
-    on each node (`--ranks-per-node`). If neither option is given, the result is empty. Both are a usage error.
+    on each node (`--ranks-per-node`). If neither option is given, the result is empty. It is a usage error to give
+    both.
     """
     from faultbridge.cli.commands.offline.rank_map import read_rank_map
     from faultbridge.domain.cluster.ranks import ranks_in_order

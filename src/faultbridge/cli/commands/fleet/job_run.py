@@ -17,10 +17,10 @@ SIGNAL_EXIT = 128
 
 
 def run_recorded(command: Sequence[str], start: Callable[[], object], end: Callable[[str, str], object]) -> int:
-    """Record the start of a job, run its command, and record its outcome; returns the exit code of the command.
+    """Record the start of a job, run its command, and record its outcome; return the exit code.
 
-    `start` records the start. `end` records the outcome and the reason, which are its two arguments. An error of either
-    is only printed, so the command always runs. Raises OSError if the program cannot be started.
+    `start` records the start. `end` records the outcome and the reason, which are its two arguments. If `start` or
+    `end` fails, the error is only printed, so the command always runs. Raises OSError if the program cannot be started.
     """
     _recorded("the start of the job", start)
     try:
@@ -57,7 +57,7 @@ def _run(command: Sequence[str]) -> tuple[int, list[int]]:
 
 @contextmanager
 def _forwarding(started: Sequence[subprocess.Popen[bytes]], received: list[int]) -> Iterator[None]:
-    """Within the `with` block, forward signals to the started process, and add their numbers to `received`.
+    """Within the `with` block, forward signals to the started process, and store them in `received`.
 
     `started` is empty until the process exists. The signals do not end this program: it waits until the process ends.
     """

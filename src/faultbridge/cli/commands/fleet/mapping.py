@@ -61,9 +61,9 @@ def show_mappings(
         str | None, typer.Argument(metavar="VERSION", help="Version to show. Default: the current version.")
     ] = None,
 ) -> None:
-    """Show mappings.
+    """Show the current fault mappings, or those of a version.
 
-    Without --json, the output is in the file format of `mapping put`. With --json, it also has the version.
+    Without --json, the output is in the file format of `mapping put`. With --json, the output also has the version.
     """
     service = _service(session)
     shown, mappings = (version, service.read(version)) if version else service.current()

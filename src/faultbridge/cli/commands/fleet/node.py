@@ -57,7 +57,7 @@ def list_nodes(
 def show_node(session: Session, node: NodeArgument, cluster: ClusterOption) -> None:
     """Show the instance, the active faults and the case of a node.
 
-    If the node has no case, the command also shows why no repair starts.
+    If a node in service has faults and no live case, the command also shows why no repair starts.
     """
     state = session.directory.node(NodeKey(cluster, node))
     shown = shown_node_document(state, session.directory.cluster(cluster).config, session.now())
@@ -120,7 +120,7 @@ def _needs_no_confirmation() -> bool:
 
 
 def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
-    """Add the command `faultbridge node VERB`, with which an operator orders an action on a node.
+    """Add the command `faultbridge node VERB`, which records an operator's order for a node.
 
     - `summary`: the help text of the command
     - `reason`: the value of `--reason` in the example that the help shows

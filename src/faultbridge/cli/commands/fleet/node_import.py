@@ -34,7 +34,10 @@ ALIAS_SEPARATOR = ";"
 
 @dataclass(frozen=True, slots=True)
 class InvalidRow:
-    """A line of the file that is not a valid node: its line number, its node name if any, and the problem."""
+    """A line of the file that is not a valid node: the line number, the node name and the problem.
+
+    The node name is None if the line has no name.
+    """
 
     number: int
     node: str | None
@@ -86,7 +89,10 @@ def import_nodes(
 
 
 def read_nodes(file: str) -> list[NewNode | InvalidRow]:
-    """Read the nodes in a file, or in standard input for `-`. A file without nodes is a usage error."""
+    """Read the nodes in a file, or in standard input for `-`. A file without nodes is a usage error.
+
+    A line that is not a valid node becomes an InvalidRow.
+    """
     text = read_text(file).removeprefix("\ufeff")
     rows = list(_json_rows(text) if text.lstrip().startswith("{") else _csv_rows(text))
     if not rows:
@@ -95,7 +101,10 @@ def read_nodes(file: str) -> list[NewNode | InvalidRow]:
 
 
 def _json_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]:
-    """Yield the objects of a JSON lines file, each with its line number."""
+    """Yield each object of a JSON lines file with its line number.
+
+    A line that is not a JSON object becomes an InvalidRow.
+    """
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -107,7 +116,10 @@ def _json_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]
 
 
 def _csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]:
-    """Yield the rows of a CSV file, each with its line number. An unknown column is a usage error."""
+    """Yield each row of a CSV file with its line number. An unknown column is a usage error.
+
+    A row with more fields than the heading line becomes an InvalidRow. Text that is not CSV raises Rejected.
+    """
     reader = csv.DictReader(StringIO(text))
     try:
         unknown = sorted(set(reader.fieldnames or ()) - set(FIELDS))
@@ -148,9 +160,8 @@ def _node(row: Mapping[str, Any], number: int) -> NewNode | InvalidRow:
 def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode | InvalidRow]:
     """Return the instances of a provider group as nodes, and register their IAM roles.
 
-    Only a record that is sent with a registered role proves the instance of its node. The roles are registered before
-    any of the instances sends a record. If the inventory describes only some of the serving instances in one call, a
-    notice states how many were left out.
+    A record proves the instance of its node only if a registered role sent the record. If the inventory returns only
+    some of the serving instances, a notice states how many were left out.
     """
     config = session.application.registry.registration.cluster(cluster)
     inventory = session.application.ports.inventories.get(config.provider)

@@ -38,8 +38,9 @@ def list_stuck(
 ) -> None:
     """List the nodes and cases that wait for an operator's command, with the command.
 
-    All other nodes and cases are final or continue without an operator. Nodes whose faults start no repair are listed
-    with the reason, in JSON with the command null. `faultbridge node show` shows what would make a repair start.
+    All other nodes and cases are final or continue without an operator. Nodes whose faults start no repair are also
+    listed, with the reason; in JSON, their `command` is null. `faultbridge node show` shows what would make a repair
+    start.
     """
     stuck_nodes = StuckNodes(session.directory, session.ports.clock)
     clusters = session.cluster_names(cluster)
@@ -58,8 +59,8 @@ def list_stuck(
 def _print_with_commands(found: Iterable[Document]) -> None:
     """Print each node, and below it the command on a separate line, so that it can be copied.
 
-    A table would break a long command into several lines. A reason can contain line breaks, which are left out, so that
-    no other text is in the place of a command.
+    A table would break a long command into several lines. Line breaks in a reason are replaced by spaces, so that no
+    part of a reason is printed in the line of a command.
     """
     for one in found:
         print_line(f"{one['cluster']}/{one['node']} is {one['status']}: {visible_line(one['reason'])}")
@@ -67,7 +68,10 @@ def _print_with_commands(found: Iterable[Document]) -> None:
 
 
 def _print_unrepaired(unrepaired: Sequence[tuple[NodeState, NoRepair]]) -> None:
-    """Print the nodes with faults that have no case and wait for no command, with the reasons."""
+    """Print at most ten nodes with faults and without a case, each with the reason.
+
+    Then print the number of further nodes.
+    """
     for state, without in unrepaired[:MAX_UNREPAIRED]:
         command = f"faultbridge node show {state.key.node} --cluster {state.key.cluster}"
         notice(f"{state.key.stream} is {state.status} without a repair: {without.reason}; `{command}` shows more")
@@ -89,7 +93,7 @@ def _document(stuck: StuckNode) -> Document:
 
 
 def _unrepaired_document(state: NodeState, without: NoRepair) -> Document:
-    """Return a node with faults that has no case and waits for no command, with the fields of `_document`."""
+    """Return the document of a node that has faults but no case, and for which no command is required."""
     return {
         "cluster": state.key.cluster,
         "node": state.key.node,

@@ -54,8 +54,8 @@ def show_top(
 ) -> None:
     """Watch a cluster on the full screen: unhealthy nodes, live cases, incidents and breakers.
 
-    `q` or Ctrl-C ends the command. It reads the status of the cluster at each interval, and the lists only after a
-    change.
+    `q` or Ctrl-C ends the command. It reads the status of the cluster at each interval. It reads the lists after a
+    change, at each interval while a case is live, and at least every 30 seconds.
     """
     reader = ClusterReader(session, cluster)
     if once or not session.prints_table or not sys.stdout.isatty():
@@ -92,7 +92,7 @@ class ClusterReader:
         }
 
     def changed(self) -> Screen | None:
-        """Return a new screen, or None if nothing has changed.
+        """Return a new screen, or None if the lists did not have to be read again.
 
         The lists are read again after a change of the cluster, while a case is live, and at least every 30 seconds.
         """

@@ -1,4 +1,4 @@
-"""`faultbridge catalog`: explains fault codes: public recommendations, and the action of Faultbridge."""
+"""`faultbridge catalog`: explains fault codes, with public recommendations and Faultbridge's action."""
 
 from __future__ import annotations
 

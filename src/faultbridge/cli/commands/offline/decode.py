@@ -1,4 +1,4 @@
-"""`faultbridge decode` and `faultbridge sources`: decode raw text to faults and clears."""
+"""`faultbridge decode` decodes raw text to faults and clears; `faultbridge sources` lists the formats."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def decode(
 def _checked_name(check: Callable[[str], str], text: str | None, option: str) -> str | None:
     """Return the name of a node or cluster as `check` returns it; None if no name was given.
 
-    If `check` rejects the name, this is a usage error about the option `option`.
+    If `check` rejects the name, raises BadParameter with the name of the option, `option`.
     """
     try:
         return check(text) if text is not None else None

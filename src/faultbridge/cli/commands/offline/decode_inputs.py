@@ -34,8 +34,8 @@ CHUNK_BYTES = 64 * 1024
 class Inputs:
     """Decodes several input files; a file that is rejected or cannot be read does not stop the others.
 
-    Each fault and each clear becomes one output document. With `everything`, each health snapshot and counter sample
-    becomes one too. The other fields describe what was decoded so far:
+    Each fault and each clear becomes one output document. With `everything`, each health snapshot and each counter
+    sample also becomes an output document. The other fields describe what was decoded so far:
 
     - `count`: the number of output documents; `faults`: how many of them are faults or clears
     - `lines`: the number of log lines; `unparsed`: how many lines or documents of the input were not understood
@@ -66,7 +66,10 @@ class Inputs:
 
     @property
     def ignores_lines(self) -> bool:
-        """Return whether the logs contain lines that are ignored, because they report no fault or clear."""
+        """Return whether there are more log lines than faults, clears, and lines that were not understood.
+
+        Log lines that report no fault or clear are ignored.
+        """
         return self.lines > self.faults + self.unparsed
 
     def decode(self, files: list[str]) -> Iterator[Document]:
@@ -87,7 +90,7 @@ class Inputs:
                 self._fail(error)
 
     def _fail(self, failure: Rejected | OSError) -> None:
-        """Store the error of a file, and print the error of an earlier file that it replaces."""
+        """Store the error of a file. If an earlier error is stored, print the earlier error first."""
         if self.failure is not None:
             notice(failure_of(self.failure).message)
         self.failure = failure
@@ -142,7 +145,7 @@ class Inputs:
     def _compared(self, observations: Sequence[Observation]) -> tuple[Observation, ...]:
         """Return the observations, and add the faults that a comparison of their counter samples shows.
 
-        Each counter sample is compared with the earlier samples of the same device, also with those of earlier files.
+        Each counter sample is compared with the earlier samples of the same device, in this file and in earlier files.
         """
         nodes = {one.node for one in observations}
         earlier = [one for one in self.samples.values() if one.node in nodes]
@@ -162,11 +165,12 @@ def lines_text(inputs: Inputs) -> str:
 
 
 def _recognized(first: bytes, stream: BinaryIO, *, is_whole: bool) -> tuple[bytes, str]:
-    """Return all bytes that were read of an input so far, and the source that recognizes the input.
+    """Return the bytes of an input that were read so far, and the source that recognizes them.
 
-    `first` contains the bytes that were read before the call. If `is_whole` is True, the sources check all of `first`.
-    Otherwise, they check its first chunk; if none of them recognizes it, more bytes are read from `stream`, and the
-    sources check all bytes. Raises Rejected if no source or more than one source recognizes the input.
+    `first` contains the bytes that were read before the call. If `is_whole` is True, the format is recognized from all
+    of `first`. Otherwise it is recognized from the first chunk of `first`. If that is not sufficient, more bytes are
+    read from `stream`, and the format is recognized from all bytes. Raises Rejected if no source or more than one
+    source matches.
     """
     try:
         return first, registry.recognize(first if is_whole else first[:CHUNK_BYTES])

@@ -21,8 +21,8 @@ class Fleet:
     - `trace`: the text of the fault trace
     - `nodes`: the number of nodes
     - `hosts`: the number of further hosts that can replace the hosts of nodes
-    - `servers`: the number of servers whose faults the trace records; None means the number of servers in the trace,
-      which names only servers with a fault
+    - `servers`: the number of servers whose faults were recorded; None means the number of servers that the trace
+      names. A trace names only servers that had a fault.
     - `seeds`: the random seeds, one for each run
     - `plots`: the folder for charts; None for no charts
     """

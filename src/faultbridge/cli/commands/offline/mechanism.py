@@ -75,7 +75,7 @@ def check_mechanisms(
     *,
     output: OutputFormat,
 ) -> None:
-    """Validate your own mechanisms, and run the test cases in them.
+    """Validate your own mechanisms, and run all test cases, also those of the packaged mechanisms.
 
     Exit code 1: a mechanism is invalid, or a test case fails.
     """
@@ -108,7 +108,7 @@ def book_with(folder: Path | None) -> Book:
 
 
 def _read_folder(folder: Path) -> list[Mapping[str, Any]]:
-    """Return the JSON documents of a folder.
+    """Return the mechanism documents in a folder, one for each JSON file.
 
     Raises Misconfigured if a file is not JSON, or if the folder contains no JSON files.
     """

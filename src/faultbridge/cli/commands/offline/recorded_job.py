@@ -1,4 +1,4 @@
-"""Find the time window and the nodes whose recorded faults `explain` uses for a job or a case."""
+"""Find the nodes and the time window from which `explain` reads recorded faults for a job or a case."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from faultbridge.ledger.timeline import TimelineQuery
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The part of the stack's record that can explain a failure: a time window, and the failed job if it is known.
+    """What a stack recorded about a failure: a time window, and the failed job if it is known.
 
     - `window`: the nodes and the time range whose recorded faults are evidence
     - `job`: the job as a document, or None if no job is known; the fields below are then empty
@@ -81,7 +81,7 @@ def of_job(session: Session, job: Job, span: timedelta | None, runs_until: datet
 
 
 def _longest() -> timedelta:
-    """Return the maximum time between a fault of a node and the failure of a job that it can explain."""
+    """Return the maximum time between a fault of a node and a failure of a job that the fault can explain."""
     return timedelta(seconds=packaged_weights().limits["before_seconds"])
 
 

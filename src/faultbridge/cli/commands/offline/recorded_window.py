@@ -40,14 +40,14 @@ RECORDED_AFTER = timedelta(hours=1)
 class RecordedRequest:
     """The options of `explain` that select recorded faults of a stack.
 
-    One of these three options selects the failure. If all are None, only files are explained, and nothing is read.
+    One of these three options selects the failure. If all are None, only files are explained, and no stack is read.
 
     - `job`: a recorded job of `cluster`
     - `case`: the id of a case; the latest job that the case affected is explained
     - `at`: the time of a failure in `cluster`, if no job is recorded; `nodes` are the failed nodes, by default all
 
-    `window` is the text of `--window`, how long before the failure recorded faults count. `record` states whether the
-    verdict is recorded on the job.
+    `window` is the text of `--window`. Faults that were recorded within this time before the failure are evidence.
+    `record` states whether the verdict is recorded on the job.
     """
 
     job: str | None
@@ -167,7 +167,7 @@ def explained(
     """Return the verdict on a job as a document: why the job died, and whether it may restart.
 
     `evidence` is what was read from the files, `book` contains the mechanisms, and `ranks` maps each rank to its node.
-    If `recorded` is not None, the faults that a stack recorded in its time window are evidence too.
+    If `recorded` is not None, the faults that a stack recorded in the window of `recorded` are evidence too.
     """
     if recorded is None:
         verdict = decide(evidence, book.mechanisms, packaged_weights(), ranks)
@@ -190,10 +190,10 @@ def explained(
 def _read(
     session: Session, window: RecordedWindow, roles: Mapping[str, Role]
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
-    """Return the recorded faults in a window as signals, and the time range in which each node was observed.
+    """Return the recorded faults in a window as signals, and the time range observed on each node.
 
-    The range ends with the last heartbeat of the node. `roles` contains the role of each fault code in the failure of a
-    job, such as first sign or consequence.
+    The time range of a node ends with its last heartbeat. `roles` contains the role of each fault code in the failure
+    of a job, such as first sign or consequence.
     """
     until = window.ended_at + AFTER_END + RECORDED_AFTER
     query = TimelineQuery(window.cluster, since=window.since, until=until, types=FAULT_TYPES)
@@ -205,7 +205,7 @@ def _read(
 
 
 def _repairs(session: Session, window: RecordedWindow, signals: Iterable[Signal]) -> list[Document]:
-    """Return the repairs of the nodes that have recorded faults: a document with the latest case of each node.
+    """Return the latest case of each node that has recorded faults, one document for each node.
 
     A node that never had a case is left out.
     """

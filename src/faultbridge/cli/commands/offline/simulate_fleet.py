@@ -118,7 +118,11 @@ def _explain(documents: Sequence[Mapping[str, Any]]) -> None:
 
 
 def progress_notices(output: OutputFormat) -> Any:  # noqa: ANN401 - a function
-    """Return a function that prints a notice on stderr after each tenth of the work."""
+    """Return a function that prints a notice on stderr after each tenth of the work.
+
+    The argument of the function is the share of the work that is done, from 0 to 1. With JSON output, nothing is
+    printed.
+    """
     printed = 0
 
     def progress(share: float) -> None:

@@ -141,7 +141,7 @@ class _Replays:
     def report(self, document: Document, other: Document | None) -> dict[str, Any]:
         """Return the report that compares a policy with the recorded decisions.
 
-        If `other` is given, the report compares the policy with this other policy.
+        If `other` is given, the report compares the policy with the policy `other`.
         """
         from faultbridge.backtest.report import compare
 
@@ -151,7 +151,10 @@ class _Replays:
         return report if other is None else compare(self._replay(other, known), report)
 
     def _stored(self, known: Mapping[str, Document]) -> Iterator[tuple[str, Document]]:
-        """Yield the stored policies that the recorded entries name."""
+        """Yield the version and the document of each stored policy that the recorded entries name.
+
+        Policies in `known` are left out, and also policies that do not exist.
+        """
         named = {str(one["data"]["policy"]) for one in self.events if one["data"].get("policy")}
         if self.store is None:
             return

@@ -85,7 +85,7 @@ def put_policy(session: Session, file: FileArgument, yes: YesOption = False, wai
     """Publish a policy as the current version, for every cluster that names no version of its own.
 
     An invalid policy is rejected, and the current policy stays. If the new policy drops a breaker or an approval, or
-    weakens a limit of the current policy, the command lists this and asks for confirmation.
+    weakens a limit of the current policy, the command lists these changes and asks for confirmation.
     """
     document = read_policy_file(file, session.output)
     policies = policy_store(session)
@@ -99,7 +99,7 @@ def put_policy(session: Session, file: FileArgument, yes: YesOption = False, wai
 def reset_policy(session: Session, yes: YesOption = False, wait: AppliesOption = False) -> None:
     """Return to the packaged policy for all clusters that name no version. Stored versions stay.
 
-    Like `policy put`, the command asks for confirmation if the packaged policy protects less than the current one.
+    The command asks for confirmation if the packaged policy protects less than the current policy.
     """
     policies, packaged = policy_store(session), packaged_document()
     before = policies.current()
@@ -118,7 +118,7 @@ def shadow_policy(
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="Remove the shadow policy.")] = False,
 ) -> None:
-    """Run a second policy beside the current one: it does nothing, and records what it would have done.
+    """Compare a second policy (shadow policy) with the current policy, without executing its decisions.
 
     If the shadow policy decides otherwise about a new fault, the timeline of the node gets a note `would_have_done`.
     Without FILE and --off, the command shows the shadow policy.
@@ -171,9 +171,9 @@ def show_policy(
         str | None, typer.Argument(metavar="VERSION", help="Version to show. Default: the current version.")
     ] = None,
 ) -> None:
-    """Show a policy.
+    """Show the current policy, or the policy of a version.
 
-    Without --json, the output is in the file format of `policy put`. With --json, it also has the version.
+    Without --json, the output is in the file format of `policy put`. With --json, the output also has the version.
     """
     packaged = packaged_document()
     document = known_policy(session, version) if version else policy_store(session).current() or packaged

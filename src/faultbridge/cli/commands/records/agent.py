@@ -27,7 +27,8 @@ def run_agent(
 ) -> None:
     """Collect faults of this node and send them until stopped: kernel log, GPUs, links and counters.
 
-    The agent uses at most 1 % of a CPU core, 64 MB of memory and 64 MB of disk.
+    The agent uses on average at most 1 % of a CPU core, and at most 64 MB of memory. By default, it uses at most 64 MB
+    of disk.
     """
     try:
         settings = AgentSettings.load(config)

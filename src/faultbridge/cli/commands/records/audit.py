@@ -40,9 +40,9 @@ def audit_records(
 ) -> None:
     """Check that every record that was sent has an outcome. Exit code 1: a record has no outcome.
 
-    The outcome of a record is, for example, that it was stored, rejected, or stale: older than the stored state of its
-    node, which it did not change. Only the commands `faultbridge send`, `fleet` and `demo` record what they sent.
-    Records of other senders, such as agents, webhooks and cloud events, are not compared.
+    The outcome of a record is, for example, that it was stored or rejected. A record is stale if it is older than the
+    stored state of its node; it then changed nothing. Only the commands `faultbridge send`, `fleet` and `demo` record
+    what they sent. Records of other senders, such as agents, webhooks and cloud events, are not compared.
     """
     at = parse_time(since, session.now()) or session.now()
     found = audit_deliveries(session.receipts, at)
@@ -71,6 +71,6 @@ def _document(found: DeliveryAudit) -> dict[str, object]:
 
 
 def _listed_ids(ids: Sequence[str]) -> str:
-    """Return the first 20 record ids as text, and the number of further ids."""
+    """Return a text with the first 20 record ids and the number of further ids."""
     more = len(ids) - MAX_LISTED_IDS
     return ", ".join(ids[:MAX_LISTED_IDS]) + (f" and {more} more" if more > 0 else "")

@@ -27,7 +27,7 @@ ONCE_SECONDS = 45.0
 
 @app.callback()
 def _collect() -> None:
-    """Collect the faults of nodes from the API of their scheduler."""
+    """Do nothing; Typer calls this function before a verb of `faultbridge collect`."""
 
 
 @app.command(
@@ -78,9 +78,10 @@ def _run_once(collector: Collector) -> None:
 
 
 def _watch(eks_cluster: str | None) -> ObjectWatch:
-    """Return the watch of the named EKS cluster, or of the cluster in which this pod runs.
+    """Return the watch that reads the objects of an EKS cluster, or of the cluster in which this pod runs.
 
-    lightkube is an optional dependency, so it is imported only here. Raises Misconfigured if it is not installed.
+    `eks_cluster` is the name of the EKS cluster. It is None for the cluster of this pod. lightkube is an optional
+    dependency, so it is imported only here. Raises Misconfigured if it is not installed.
     """
     try:
         from faultbridge.adapters.kubernetes.client import eks_access

@@ -125,7 +125,7 @@ def retry_rejects(
     """Retry rejected records with their original ids and times.
 
     The command is safe to repeat. Exit code 75: a record could not be sent now. If the bytes of a record no longer
-    exist or were replaced, a retry never helps: exit code 2, or 1 with --all.
+    exist or were replaced, its retry always fails: exit code 2, or 1 with --all.
     """
     if (record is None) != everything:
         raise typer.BadParameter("give one of ID and --all")
@@ -154,10 +154,10 @@ def _retry(session: Session, reject: Reject) -> Rejected | Transient | None:
 
 
 def _partitions(session: Session, cluster: str | None) -> list[str]:
-    """Return the names under which rejected records are stored: of one cluster, or of all for None.
+    """Return the names under which the rejected records of a cluster are stored.
 
-    Rejected records of a registered cluster are stored under its name, and all others under NO_CLUSTER. NO_CLUSTER is
-    therefore always the last name of the result.
+    If `cluster` is None, the result has the names for all clusters. Rejected records of a registered cluster are stored
+    under its name, and all others under NO_CLUSTER. NO_CLUSTER is therefore always the last name of the result.
     """
     if cluster is not None:
         return list(dict.fromkeys((cluster, NO_CLUSTER)))

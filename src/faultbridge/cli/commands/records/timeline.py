@@ -156,7 +156,7 @@ def show_timeline(
 
 
 def _check_conflicts(filters: Filters, options: Mapping[str, object], cause: str | None) -> None:
-    """Raise BadParameter if options are given of which one would have no effect."""
+    """Raise BadParameter for options that exclude each other, such as `--follow` and `--limit`."""
     is_filtered = any(value for name, value in filters.items() if name != "cluster")
     given = {**options, "--cause": cause, "--job": filters["job"], "other filters": is_filtered}
     for option, others in _CONFLICTS.items():
@@ -172,8 +172,8 @@ def _found(newest: tuple[tuple[Line, ...], bool]) -> tuple[tuple[Line, ...], boo
 def _query(filters: Filters, now: datetime, *, default: bool) -> TimelineQuery:
     """Return the query for the filters of the command line.
 
-    A query needs a cluster, unless it is for a case or a device and not for a job. If a query needs a cluster and none
-    is given, `default` states whether the query gets the default cluster or stays without a cluster.
+    A query needs a cluster if it is for a job, or if it is for neither a case nor a device. If a query needs a cluster
+    and none is given, it gets the default cluster if `default` is True, and stays without a cluster if not.
     """
     times = {name: parse_time(filters[name], now) for name in ("since", "until")}
     needs_cluster = filters["job"] or not (filters["case"] or filters["device"])

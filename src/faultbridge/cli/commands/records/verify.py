@@ -71,9 +71,10 @@ def verify_record(
 
 
 def _on_stack(session: Session, cluster: str, node: str | None, *, anchor: bool) -> Verified:
-    """Verify the stream of a node in the table of the stack, or all streams of the cluster if `node` is None.
+    """Verify the entries of a node, or of the cluster and all its nodes, in the table of the stack.
 
-    If `anchor` is True, the streams are also compared with the anchors in the vault.
+    If `node` is None, all streams of the cluster are verified. If `anchor` is True, the streams are also compared with
+    the anchors in the vault.
     """
     verified = Verified()
     anchors = session.anchors(cluster) if anchor else None

@@ -63,7 +63,8 @@ def add(
     """Add or replace a sender with a new secret, and print its URL and the secret once.
 
     The command asks for confirmation before it replaces a sender, because the old secrets become invalid; `webhook
-    rotate` keeps the previous secret. With `basic`, the user is the name of the sender, and the password is the secret.
+    rotate` keeps the previous secret. With `--proof basic`, the user is the name of the sender, and the password is the
+    secret.
     """
     session.directory.cluster(cluster)  # refuses a cluster that is not registered
     if sender in senders_of(session.webhook_senders()):
