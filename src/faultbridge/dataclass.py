@@ -1,10 +1,10 @@
-"""Dataclasses that are cheap to create: `__init__`, `__eq__` and `__hash__` are compiled when they are used.
+"""A faster `dataclass` decorator, which compiles methods when a process uses them, not at import.
 
-`dataclasses.dataclass` compiles six methods for each frozen class with slots. That takes half a millisecond, also for
-the many classes of which a process never creates an instance, and was the largest part of a cold start. Here the
-standard library only collects the fields, so `fields`, `replace`, `asdict` and `match` work as usual. The parameters
-have their usual names, defaults and meanings. `InitVar` is not supported, and only the type checker reports a frozen
-class whose base is not frozen.
+The decorator of the standard library compiles six methods for each frozen class with slots. This takes half a
+millisecond for each class, although a process never creates an instance of many classes. It was the largest part of a
+cold start. Here, the standard library only collects the fields, so `fields`, `replace`, `asdict` and `match` work as
+usual. The parameters have their usual names, defaults and meanings. `InitVar` is not supported. Only the type checker
+reports a frozen class whose base is not frozen.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
 UNCOMPILED = 2
-"""The number of values of a class that are created before its `__init__` is compiled."""
+"""The number of instances of a class that are created before its `__init__` is compiled."""
 
 _Key = Callable[[Any], tuple[Any, ...]]
 _ORDERS = {"__lt__": operator.lt, "__le__": operator.le, "__gt__": operator.gt, "__ge__": operator.ge}
@@ -37,7 +37,7 @@ else:
         order: bool = False,
         kw_only: bool = False,
     ) -> Any:  # noqa: ANN401 - the class, or the decorator for it
-        """Make a class a dataclass, as `dataclasses.dataclass` does."""
+        """Make a class a dataclass, like `dataclasses.dataclass`, but compile methods only when they are used."""
 
         def complete(given: type) -> type:
             # The standard library compares with the classes below, and compiles methods for a frozen class.
@@ -80,7 +80,7 @@ def _comparisons(kind: Any, *, hashed: bool, ordered: bool) -> dict[str, Any]:  
 
 
 def _first_eq(kind: Any) -> Callable[[object, object], bool]:  # noqa: ANN401 - any class
-    """Return an `__eq__` that compiles itself when it is first called: many classes are never compared."""
+    """Return a temporary `__eq__`; its first call replaces it by a compiled `__eq__` of the class."""
 
     def __eq__(self: object, other: object) -> bool:  # noqa: N807 - the name in tracebacks
         names = [part.name for part in fields(kind) if part.compare]
@@ -94,7 +94,7 @@ def _first_eq(kind: Any) -> Callable[[object, object], bool]:  # noqa: ANN401 - 
 
 
 def _first_hash(kind: Any) -> Callable[[object], int]:  # noqa: ANN401 - any class
-    """Return a `__hash__` that compiles itself when it is first called."""
+    """Return a temporary `__hash__`; its first call replaces it by a compiled `__hash__` of the class."""
 
     def __hash__(self: object) -> int:  # noqa: N807 - the name in tracebacks
         names = [part.name for part in fields(kind) if (part.compare if part.hash is None else part.hash)]
@@ -106,12 +106,12 @@ def _first_hash(kind: Any) -> Callable[[object], int]:  # noqa: ANN401 - any cla
 
 
 def _tuple_of(value: str, names: Iterable[str]) -> str:
-    """Return the Python code of a tuple of attributes of the variable `value`, such as `(self.a, self.b, )`."""
+    """Return Python code for a tuple of attributes of the variable `value`, such as `(self.a, self.b, )`."""
     return "(" + "".join(f"{value}.{name}, " for name in names) + ")"
 
 
 def _key(names: Iterable[str]) -> _Key:
-    """Return a function that returns the values of these fields of an instance, as a tuple."""
+    """Return a function that takes an instance, and returns a tuple of the values of these fields."""
     read = tuple(names)
     if len(read) > 1:
         return operator.attrgetter(*read)
@@ -119,7 +119,10 @@ def _key(names: Iterable[str]) -> _Key:
 
 
 def _protection(kind: Any, *, with_state: bool) -> dict[str, Any]:  # noqa: ANN401 - any class
-    """Return the methods that reject changes of fields and, with `with_state`, the methods that pickle and copy use."""
+    """Return the methods of a frozen class that raise an error when a field is set or deleted, by name.
+
+    With `with_state`, also return the methods by which `pickle` and `copy` read and set the fields.
+    """
     names = frozenset(part.name for part in fields(kind))
 
     def set_attribute(self: object, name: str, value: object) -> None:
@@ -154,9 +157,9 @@ def _repr(self: Any) -> str:  # noqa: ANN401 - as above
 def _first_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN401 - any class
     """Return an `__init__` that a class uses until a faster `__init__` is compiled.
 
-    The first `UNCOMPILED` calls set the fields one by one. The next call compiles the faster `__init__`, and replaces
-    this one. Compiling takes longer than setting the fields of one instance, and most services have only one instance
-    in a process. Several threads may call this `__init__` at the same time.
+    The first `UNCOMPILED` calls set the fields one by one, because compiling takes longer than this. The next call, or
+    a call with wrong arguments, compiles the faster `__init__`, which replaces this one. Several threads may call this
+    `__init__` at the same time.
     """
     left = [None] * UNCOMPILED
 
@@ -175,9 +178,10 @@ def _first_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN
 
 
 def _values(kind: Any, values: tuple[object, ...], named: dict[str, object]) -> list[tuple[str, object]] | None:  # noqa: ANN401 - any class
-    """Return the name and value of each field, from the positional arguments `values` and the arguments `named`.
+    """Return the name and value of each field for one call of `__init__`.
 
-    Returns None for wrong arguments. The compiled `__init__`, which is called then, raises the error.
+    `values` are the positional arguments of the call, and `named` its keyword arguments. Returns None if the arguments
+    are wrong. The caller then calls the compiled `__init__`, which raises the error.
     """
     parts = fields(kind)
     names = [part.name for part in parts if part.init and not part.kw_only]
@@ -198,7 +202,7 @@ def _values(kind: Any, values: tuple[object, ...], named: dict[str, object]) -> 
 
 
 def _compiled_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN401 - any class
-    """Compile the `__init__` of a dataclass from the names of its fields."""
+    """Compile and return the `__init__` of a dataclass, which sets each field to an argument or a default."""
     scope: dict[str, Any] = {"_set": object.__setattr__, "_MISSING": MISSING}
     positional, named, lines = ["_self"], ["*"], []
     for part in fields(kind):
@@ -230,7 +234,10 @@ def _compiled_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: 
 
 
 def _compiled(kind: Any, name: str, parameters: str, body: str, scope: dict[str, Any]) -> Callable[..., Any]:  # noqa: ANN401 - any class
-    """Compile a method of a class. `scope` has the values of the names that `parameters` and `body` use."""
+    """Compile and return the method `name` of a class from the Python code of its parameters and its body.
+
+    `scope` maps names that this code uses, such as those of default values, to their values.
+    """
     text = f"def _make({', '.join(scope)}):\n def {name}({parameters}):\n  {body}\n return {name}"
     made: dict[str, Any] = {}
     exec(text, vars(sys.modules[kind.__module__]), made)  # noqa: S102 - as `dataclasses` does, from names of fields only

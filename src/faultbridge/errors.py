@@ -1,4 +1,4 @@
-"""The exceptions of Faultbridge, by what the caller must do after each of them.
+"""The exceptions of Faultbridge, grouped by what the caller must do.
 
 - `Rejected`: the input is invalid, and a retry does not help. The raw record or request is not delivered again.
 - `Transient`: a retry may succeed.
@@ -18,23 +18,26 @@ class FaultbridgeError(Exception):
 class Rejected(FaultbridgeError):  # noqa: N818 - a term of the design: the record is stored with the rejects
     """The input is invalid, so the caller must not repeat the call.
 
-    A rejected record is stored with the reason. `ingest.rejects` later retries records of unknown nodes and clusters.
-    `reason` is a stable lower-case code (`unknown_node`, `not_xml`, ...). `detail` is one line of text for people.
+    `reason` is a stable lower-case code, such as `not_xml`. `detail` is one line of text for operators. A rejected raw
+    record is stored with both. It is retried automatically (`ingest.rejects`) if its node or cluster was unknown.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
-        """Store the stable reason code separately from the text for people."""
+        """Store the reason code and the detail; the text of the error contains both."""
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
         self.detail = detail
 
 
 class Transient(FaultbridgeError):  # noqa: N818 - names the situation, like `Rejected` and `Misconfigured`
-    """A dependency did not respond or refused the call for now, or another writer was first; a retry may succeed."""
+    """A retry may succeed: a dependency did not respond, or refused the call for the moment.
+
+    The cause can also be another writer that changed the item first (`Conflict`).
+    """
 
 
 class Conflict(Transient):
-    """A conditional write failed because another writer was first; read the item again and retry."""
+    """A conditional write failed because another writer changed the item first; read it again and retry."""
 
 
 class Misconfigured(FaultbridgeError):  # noqa: N818 - names the situation, like `Rejected` and `Transient`
@@ -42,14 +45,14 @@ class Misconfigured(FaultbridgeError):  # noqa: N818 - names the situation, like
 
 
 class Unverifiable(Misconfigured):
-    """The verifier cannot test instances of an instance type; an operator must change the verifier or the type."""
+    """The verifier does not support an instance type; an operator must change the verifier or the type."""
 
 
 class UnknownName(Rejected):
-    """A name or id does not exist; the reason code is `unknown_` and its kind, such as `unknown_cluster`."""
+    """A name or id does not exist; the reason code names its kind, such as `unknown_cluster`."""
 
     def __init__(self, kind: str, name: str, cluster: str | None = None) -> None:
-        """Store the unknown name, its kind, and the cluster in which it was looked up, if there is one."""
+        """Store the unknown name, its kind such as `node`, and the cluster that was searched, if there is one."""
         where = f" in cluster {cluster}" if cluster else ""
         super().__init__(f"unknown_{kind}", f"unknown {kind}{where}: {name}")
         self.kind, self.name, self.cluster = kind, name, cluster
@@ -59,5 +62,5 @@ class IllegalTransition(Rejected):
     """A bug: the transition tables do not allow a status change of a node or case; nothing was written."""
 
     def __init__(self, detail: str) -> None:
-        """Store the text that names the transition and the component that tried it."""
+        """Store the text about the refused status change; the reason code is `illegal_move`."""
         super().__init__("illegal_move", detail)

@@ -13,16 +13,16 @@ from faultbridge.log import log_cause
 
 @dataclass(slots=True)
 class Failures:
-    """The failures of one run, as one line of text each. The caller must report or raise them."""
+    """The errors of one run, as lines of text, and the first exception. The caller must report them."""
 
     lines: list[str] = field(default_factory=list)
     first_error: Exception | None = None
 
     @contextmanager
     def collect(self, part: str) -> Iterator[None]:
-        """Run one part of the work as a `with` block that raises no exception.
+        """Run one part of the work in a `with` block, and continue after the block if the part fails.
 
-        An exception is logged, and recorded with the name of the part.
+        An `Exception` in the block is logged and added to `lines` with the name of the part. It is not raised.
         """
         try:
             yield

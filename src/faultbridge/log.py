@@ -15,7 +15,7 @@ LOGGER.addHandler(logging.NullHandler())  # a process without logging configurat
 
 
 def log_cause(decision: str, *, reason: str, level: int = logging.INFO, **ids: object) -> None:
-    """Log one decision with its cause: the reason, and the ids that it concerns (cluster, node, ...).
+    """Log one decision with its reason, and with ids such as those of the cluster and the node.
 
     Use `logging.WARNING` for input or work that is refused, or returned to its queue to be tried again. Use the default
     level for ordinary decisions. Never pass record bodies or secrets.
@@ -27,7 +27,10 @@ def log_cause(decision: str, *, reason: str, level: int = logging.INFO, **ids: o
 
 @contextmanager
 def logged_from(level: int, handler: logging.Handler | None = None) -> Iterator[None]:
-    """Within the `with` block, log lines of `level` and above; `handler`, if given, also receives them."""
+    """Set Faultbridge's log level for the duration of a `with` block.
+
+    If `handler` is given, it receives the log lines of the block too.
+    """
     before = LOGGER.level
     LOGGER.setLevel(level)
     if handler is not None:

@@ -17,7 +17,7 @@ OnRetry = Callable[[int, Exception, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often a call is attempted, and how long to pause between two attempts.
+    """The number of attempts of a call, and the pauses between them.
 
     The pause after attempt `n` is `jitter()` times the smaller of `first_seconds * 2 ** (n - 1)` and `max_seconds`.
     `jitter` returns a number from 0 to 1. With `first_seconds=0` there is no pause. `sleep` and `jitter` are replaced
@@ -45,10 +45,10 @@ class Retry:
         retry_if: Callable[[Exception], bool] = lambda _: True,
         on_retry: OnRetry = lambda _attempt, _error, _pause: None,
     ) -> T:
-        """Call `action` until it succeeds, and return its result; raises the error of the last attempt.
+        """Call `action` until it succeeds, at most `attempts` times, and return its result.
 
-        An error is retried if its type is in `retry_on` and `retry_if` returns True for it. Any other error is raised
-        immediately. `on_retry` is called before each pause, for logging.
+        An error is retried if its type is in `retry_on` and `retry_if` returns True for it. Any other error, and an
+        error of the last attempt, is raised. `on_retry` is called before each pause, for logging.
         """
         for attempt in range(1, self.attempts):
             try:

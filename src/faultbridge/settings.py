@@ -44,7 +44,7 @@ class Variable(Generic[T]):
     def __get__(self, settings: Settings | None, owner: type) -> Self | T:
         """Return the value of the setting, or its default if the variable is not set.
 
-        If the attribute is read on the class `Settings`, `settings` is None, and this `Variable` itself is returned.
+        If the attribute is read on the class `Settings`, `settings` is None, and this `Variable` is returned.
         Raises Misconfigured if the value is invalid, or if there is neither a value nor a default.
         """
         if settings is None:
@@ -75,7 +75,7 @@ def _words(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of one deployment; each attribute is a setting with its description."""
+    """The settings of one deployment; each attribute except `variables` is one setting."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
 

@@ -1,7 +1,7 @@
 """Compares nodes with their peers once an hour, and opens and ends findings about outliers.
 
-A finding opens for a node whose counters rise much faster than those of its peers. It ends when they no longer rise so
-fast, or when the node is not compared any more. It has no other effect, unless the policy lets its detector act.
+A finding opens for a node whose counters rise much faster than those of its peers in several comparisons in a row. The
+finding ends when the counters rise normally or are not compared. It starts a fault if the policy lets its detector act.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Comparison(NamedTuple):
 
     `baseline` has the counters for the next comparison. `outlier` states how far the node is above its peers, or is
     None if the node is no outlier. `compared` is False if the rise of the counters is unknown, as in the first run.
-    `component` is the component that caused more than half of the rise of an outlier, or None.
+    `component` caused more than half of the rise of an outlier; it is None if no component did.
     """
 
     baseline: Baseline
@@ -54,19 +54,19 @@ class Comparison(NamedTuple):
 
 
 Comparisons = Mapping[tuple[str, str], Comparison]
-"""The comparison of each node and detector."""
+"""The comparisons, by the name of the node and the name of the detector."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparePeers:
-    """Compares each node of a cluster with its peers. A second call within the hour does nothing."""
+    """Compares each node of a cluster with its peers, and opens and ends findings, at most once an hour."""
 
     append: Append
     rulebook: Rulebook
     detectors: Sequence[Detector]
 
     def __call__(self, cluster: str) -> int:
-        """Compare the nodes of a cluster with their peers; return the number of findings opened."""
+        """Compare the nodes of a cluster, at most once an hour, and return the number of findings opened."""
         table, now = self.append.table, self.append.clock.now()
         first = table.get(stored.baselines_key(cluster, 0))
         if first is not None and now - stored.compared_at(first) < INTERVAL:
@@ -82,10 +82,10 @@ class ComparePeers:
         return self._record(rules, {state.key.node: state for state in states}, compared)
 
     def _store(self, cluster: str, compared: Comparisons, before: Iterable[str], now: datetime) -> bool:
-        """Store the counters for the next comparison; returns False if another run has done so first.
+        """Store the counters for the next comparison; returns False if another run stored its counters first.
 
-        These counters are stored in several items. Item 0 is always written, because it stores the time of the
-        comparison. Each other item is written only if it contains nodes now or contained some before.
+        The nodes are spread over several items. Item 0 is always written, because it stores the time of the comparison.
+        Any other item is written only if it contains a node now, or contained a node in `before`.
         """
         nodes: dict[int, dict[str, dict[str, Baseline]]] = {shard_of(one, stored.PARTS): {} for one in before}
         nodes[0] = {}
@@ -100,9 +100,9 @@ class ComparePeers:
         return True
 
     def _record(self, rules: Rules, states: Mapping[str, NodeState], compared: Comparisons) -> int:
-        """Open and end the findings of a cluster, and return how many were opened.
+        """Open, end and mark the findings of a cluster; return how many were opened.
 
-        A finding is also marked as right if a later hard fault of the node confirms it.
+        A finding is marked as right if the node had a hard fault of the same component soon after the finding.
         """
         rows = query_all(self.append.table, stored.finding_key(rules.config.cluster, "").pk, prefix=stored.FINDING)
         known = [stored.read_finding(row) for row in rows]
@@ -149,7 +149,7 @@ class ComparePeers:
     def _end(self, rules: Rules, finding: Finding, reason: str, *, recovered: bool) -> None:
         """End a finding. If the node has `recovered`, also end the fault that was reported for the finding.
 
-        A node that left service has not recovered: its counters may have stopped rising only because it has no load.
+        A node that left service has not recovered: without load, its counters do not rise, even if it is defective.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -170,10 +170,9 @@ class ComparePeers:
     def _observe(
         self, state: NodeState, note: Draft, written: Put, arrivals: Sequence[Arrival], rules: Rules, now: datetime
     ) -> Transition:
-        """Return the transition that stores a finding (`written`) and its entry (`note`), and changes its fault.
+        """Return a transition of a node that stores a finding and an entry, and starts or ends a fault.
 
-        `arrivals` starts or ends the fault that is reported for the finding. It is empty if there is no fault to start
-        or to end.
+        `written` stores the finding. `note` is the entry. `arrivals` has the observation that starts or ends a fault.
         """
         if not arrivals:
             return Transition(state, (note,), (written,))
@@ -200,7 +199,7 @@ def _compare(
 ) -> Comparisons:
     """Compare the nodes of each group by each detector; return the results by node and detector.
 
-    Each result also counts for how many comparisons in a row the node was an outlier.
+    `before` has the counters of the last comparison. A result also counts how often in a row the node was an outlier.
     """
     compared: dict[tuple[str, str], Comparison] = {}
     for detector in detectors:
@@ -220,10 +219,11 @@ def _compare(
 
 
 def _proves(state: NodeState, case: Case, finding: Finding, detector: Detector) -> bool:
-    """Return whether a case proves a finding right: a hard fault of the same component soon afterwards.
+    """Return whether a case about a hard fault soon after a finding proves the finding right.
 
-    The result is False for a finding that already has a mark. A case proves nothing if an operator's order or a finding
-    opened it, if an incident explains it, or if it is about another device, or a later instance or boot.
+    The result is False if the finding has a mark, or the detector does not list the code of the fault. It is also False
+    if the case opened more than `RIGHT_WITHIN` after the finding, waited for an incident, or is about another component
+    or a later instance or boot.
     """
     if CaseStatus.ABSORBED.value in case.marks or not detector.is_proved_by(case.code):
         return False

@@ -1,7 +1,7 @@
 """Gray faults: reports the findings of a detector as faults, if the detector is precise enough.
 
-The precision is the share of right findings among the marked ones. The policy sets the minimum. Without a minimum, or
-below it, the findings of a detector are only recorded.
+The precision is the share of findings marked right among all marked findings. The policy may set a minimum precision.
+If it sets none, or if the precision is lower, the findings of the detector are only recorded.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def fault_code(detector: str) -> str:
 def acting_detectors(detectors: Iterable[Detector], findings: Iterable[Finding], bar: int | None) -> frozenset[str]:
     """Return the names of the detectors whose findings become faults.
 
-    At least 10 of a detector's findings must be marked as right or wrong, and at least `bar` percent of these as right.
-    Without a `bar`, the result is empty.
+    At least 10 findings of such a detector are marked, and at least `bar` percent of the marked findings are right.
+    `bar` is the minimum precision of the policy. If it is None, the result is empty.
     """
     if bar is None:
         return frozenset()
@@ -55,7 +55,7 @@ def began(finding: Finding) -> Arrival:
 
 
 def ended(finding: Finding, state: NodeState, now: datetime) -> tuple[Arrival, ...]:
-    """Return the observation (a clear) that ends the fault of a finding; empty if the node does not have this fault."""
+    """Return the observation that ends the fault of a finding; empty if the node does not have this fault."""
     code = fault_code(finding.detector)
     if not any(one.code == code for one in state.active()):
         return ()

@@ -36,16 +36,19 @@ class Judgments:
         return tuple(sorted((one for one in found if ended or one.ended_at is None), key=lambda one: one.opened_at))
 
     def show(self, finding: str) -> Finding:
-        """Return a finding. Raises Rejected `unknown_finding` for an unknown id."""
+        """Return the finding with this id. Raises Rejected `unknown_finding` if no cluster has it."""
         return stored.read_finding(self._row(finding))
 
     def find(self, cluster: str, finding: str) -> Finding | None:
-        """Return a finding of one cluster, or None if the cluster has no finding with this id."""
+        """Return the finding with this id in one cluster, or None if the cluster has no such finding."""
         row = self.append.table.get(stored.finding_key(cluster, finding))
         return stored.read_finding(row) if row is not None else None
 
     def mark(self, finding: str, mark: Mark, operator: str, reason: str = "") -> Finding:
-        """Record whether an operator judges a finding right or wrong; a later mark replaces an earlier one."""
+        """Record whether an operator judges a finding right or wrong, and return the marked finding.
+
+        The new mark replaces an earlier mark. Raises Rejected `unknown_finding` for an unknown id.
+        """
         known = self.show(finding)
         marked = replace(known, mark=mark, marked_by=operator, reason=reason)
 

@@ -1,6 +1,6 @@
-"""Peer totals: for each node in service, adds up the error counters that a detector compares.
+"""Peer totals: adds up the error counters that a detector compares, for each node in service.
 
-The counters are taken from the stored counter samples.
+The counters come from the last counter samples that the table stores.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ STALE = timedelta(minutes=30)
 class Total:
     """The sum of a detector's counters on one node.
 
-    `now` contains the sum as last reported, and its parts by component, in the form that is stored for the next
-    comparison. `components` maps the key of each part to its component. The other nodes of `group` are the peers of the
-    node.
+    - `group` names the node's group and instance type. The other nodes of the same `group` are the node's peers.
+    - `now` has the sum, the time of the report, and the sum of each port or device by key (`now.parts`).
+    - `components` maps each key of `now.parts` to the component.
     """
 
     node: str
@@ -42,8 +42,8 @@ def read_totals(
 ) -> Iterator[Total]:
     """Yield the counter sums of the nodes in service, for each detector.
 
-    A node is left out for a detector if the detector's source reported no such counters of the current instance, or
-    reported them too long ago (`_reported_at`).
+    A node is left out for a detector if no counters of its current instance are stored, or if they were reported too
+    long ago.
     """
     serving = [state for state in states if state.status is not None and state.status.in_service and state.incarnation]
     by_source: dict[str, list[Detector]] = {}
@@ -78,8 +78,9 @@ def _totals(state: NodeState, samples: SampleSet, detectors: Iterable[Detector],
 def _reported_at(samples: SampleSet, now: datetime) -> datetime | None:
     """Return when a node's counter samples were last reported, or None if that is too long ago.
 
-    Samples with a digest (a hash of their values) are not stored again while their values stay the same. Their stored
-    time can therefore be older than their last report. Such samples are accepted for longer, and count as reported now.
+    Samples are too old 30 minutes after they were stored. Samples with a digest (a hash of their values) are stored
+    again only every two hours while their values stay the same. Such samples therefore count as reported now until they
+    are two and a half hours old.
     """
     age = now - samples.at
     if age < STALE:

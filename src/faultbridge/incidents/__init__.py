@@ -2,13 +2,13 @@
 
 Read in this order:
 
-- `correlate`: the entry point. It opens, changes and closes the incidents of a cluster, and lets cases wait for them.
+- `correlate`: the entry point. It opens, changes and closes incidents, and makes the affected cases wait for them.
 - `affected_nodes`: reads the affected nodes and the sizes of failure domains from the table.
 - `onsets`: counts the starts of faults. The incident rule for unusual fault rates uses this history.
 - `intake`: states whether any records arrive from the nodes.
 - `changes`: commits changes of incidents, with the holds that delay repairs and the entries that record the changes.
 - `entries`: drafts the entries of an incident.
-- `held`: lets the cases of affected nodes wait for their incident, and releases them afterwards.
+- `held`: makes the cases of affected nodes wait for their incident, and releases them afterwards.
 - `orders`: lets operators close an incident.
 
 The rules without I/O are in `faultbridge.pipeline.correlate`. Tests: tests/scenarios/incidents.

@@ -1,6 +1,6 @@
 """Affected nodes: reads the nodes that an incident can affect, and the sizes of failure domains.
 
-The affected nodes are read from the index rows of unhealthy nodes, the sizes from the list of all nodes.
+The affected nodes are read from the index rows of unhealthy nodes. The sizes come from the list of all nodes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def affected_nodes(config: ClusterConfig, rows: Sequence[Mapping[str, Any]], now
 
     `rows` are the index rows of unhealthy nodes. Two kinds of faults are left out:
 
-    - Missing heartbeats of nodes whose group is updated by its owner, because an update interrupts heartbeats.
+    - Missing heartbeats of nodes during an update hold of their group, because an update interrupts heartbeats.
     - All faults of nodes whose instance was already released.
     """
     held = {one.group for one in config.update_holds if one.until > now}
@@ -53,9 +53,9 @@ def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[Affecte
 def incidents_of_failures(
     config: ClusterConfig, rows: Sequence[Mapping[str, Any]], control: Control
 ) -> Mapping[str, str]:
-    """Return, by node, the id of the incident that explains why the node's last repair attempt failed.
+    """Return the ids of incidents that may explain failed repair attempts, by the name of the node.
 
-    Nodes without such an incident are left out.
+    The result contains a node if its case had a failed attempt and if an incident may explain the failure.
     """
     repeated = [row for row in rows if row.get("repeated")]
     found = {(node := str(row["node"])): _incident_of(control, node, config, row) for row in repeated}

@@ -1,4 +1,4 @@
-"""Commits incidents together with the holds that delay repairs, and with the entries that record them."""
+"""Commits changes of incidents, together with the holds that delay repairs and the entries about them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ Decide = Callable[[Sequence[Incident], Control, datetime], Iterable[IncidentChan
 class IncidentChanges:
     """Reads and commits the incidents of a cluster.
 
-    A hold keeps the repairs of the affected nodes from starting. The holds are part of the cluster's control item, so a
-    repair that is admitted at the same time fails with a conflict.
+    The hold of an incident prevents repairs of the affected nodes. Holds are stored in the cluster's control item. A
+    repair that is admitted while a new hold is committed therefore fails with a conflict.
     """
 
     table: Table
@@ -61,10 +61,10 @@ class IncidentChanges:
         affected: Iterable[AffectedNode] | None = None,
         verify_deadline: timedelta = timedelta(),
     ) -> tuple[IncidentChange, ...]:
-        """Commit the first `MAX_CHANGES` changes that `decide` returns for a cluster's incidents, and return them.
+        """Commit the first `MAX_CHANGES` changes of a cluster's incidents that `decide` returns; return them.
 
-        Raises Conflict after 20 conflicts. `waiting` counts the waiting cases of an incident. With `affected`, the
-        faults of unhealthy nodes, unused holds are removed (`_is_used`); the policy's `verify_deadline` delays this.
+        `waiting` counts the waiting cases of an incident. If `affected`, the faults of unhealthy nodes, is given and
+        there is a change, unused holds are removed (`_is_used`). Raises Conflict after 20 conflicts.
         """
         committed: tuple[IncidentChange, ...] = ()
 
@@ -91,12 +91,11 @@ class IncidentChanges:
 
 
 def _is_used(hold: Hold, affected: Iterable[AffectedNode], kept: timedelta, now: datetime) -> bool:
-    """Return whether a hold, which delays repairs because of an incident, is still needed.
+    """Return whether the hold of an incident is still needed.
 
-    - A hold is needed until its incident is closed.
-    - It is needed for the time `kept` after that, because the incident may explain the failure of a verification that
-      started before, and because the cause of the incident may return.
-    - Later, it is needed only while a node in `affected` has a fault that the incident explains.
+    - A hold is needed until its incident is closed, and for the time `kept` afterwards. In this time, the incident may
+      explain a failed verification that started before, and the cause of the incident may return.
+    - Later, the hold is needed only while a node in `affected` has a fault that the incident explains.
     """
     if hold.ended_at is None or now < hold.ended_at + kept:
         return True

@@ -1,7 +1,6 @@
-"""Correlate: opens, changes and closes the incidents of a cluster, and lets cases wait for them.
+"""Correlate: opens, changes and closes the incidents of a cluster, and makes cases wait for them.
 
-`ops.sweep` and `ops.react` call it before they update the breakers and start repairs. A second run without new faults
-changes nothing.
+`ops.cluster_steps` (in each sweep) and `ops.react` run this before they update the breakers and start repairs.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ class Correlate:
     def __call__(
         self, cluster: str, cause: str | None = None, *, intake: Intake | None = None
     ) -> tuple[IncidentChange, ...]:
-        """Update the incidents and waiting cases of one cluster, and return the changed incidents.
+        """Update the incidents and waiting cases of one cluster, and return the changes of incidents.
 
         `cause` is the id of the event that triggered the update. If it is None, the cause is the latest status change
-        among the unhealthy nodes. `intake` states whether records arrive from the nodes. It is None if that is unknown.
+        of an unhealthy node. `intake` states whether records arrive from the nodes; it is None if this is unknown.
         """
         rules, control = rules_of(self.rulebook, cluster), self.changes.controls.read(cluster)
         rows = unhealthy_rows(self.table, rules.config)
@@ -89,10 +88,10 @@ class Correlate:
         )
 
     def _hold_and_release(self, control: Control, rows: Sequence[Item], rules: Rules, now: datetime) -> None:
-        """Let the cases of nodes with an open incident wait, and release the cases whose incident ended.
+        """Make the cases of nodes with an open incident wait, and release the cases whose incident ended.
 
-        The cases that need an operator and belong to no open incident are escalated last. If a run is interrupted, the
-        next run does the rest.
+        Then escalate the cases that need an operator and belong to no open incident. `rows` are the index rows of the
+        unhealthy nodes, as read at `now`. If a run is interrupted, the next run does the rest.
         """
         held, incidents = self.held.rows(rules), {}
         if held or control.holds:

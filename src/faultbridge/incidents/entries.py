@@ -1,4 +1,4 @@
-"""Drafts the entries of an incident: its change, and the start or end of the hold on repairs."""
+"""Drafts the entries that record a change of an incident, and the start or end of its hold on repairs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from faultbridge.repair.controls import control_draft
 def incident_drafts(change: IncidentChange, at: datetime, limits: CorrelationLimits, waiting: int) -> tuple[Draft, ...]:
     """Draft the entries of one change of an incident, at the time `at`, for the cluster's stream.
 
-    A second entry is drafted if the incident starts or stops delaying repairs. `waiting` is the number of cases that
+    If the incident starts or stops delaying repairs, a second entry records this. `waiting` is the number of cases that
     wait for the incident.
     """
     entry = Draft(EntryType.CLUSTER_INCIDENT, at, _data(change, at, waiting), subject=change.after.id)
@@ -56,8 +56,8 @@ def _cause(incident: Incident) -> str:
 def _phases(incident: Incident, closed_at: datetime) -> dict[str, int]:
     """Return the durations of an incident's phases in milliseconds, by phase.
 
-    While the phase is `open`, the incident delays repairs. An incident that reaches its maximum age then has the phase
-    `expired` until it is closed.
+    In the phase `open`, the incident delays repairs. The phase `expired` follows only if the incident reached its
+    maximum age before it was closed.
     """
     held_until = incident.expired_at or closed_at
     phases = {"open": held_until - incident.opened_at}

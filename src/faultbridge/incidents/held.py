@@ -1,7 +1,7 @@
-"""Lets the cases of nodes with an open incident wait for its end, and releases these cases afterwards.
+"""Makes cases wait for the end of an open incident that affects their node, then releases them.
 
-Each node is changed in its own transaction. A run continues where an interrupted run stopped. A node whose change fails
-is logged and left out: the hold of the incident still delays its repair.
+Each node is changed in its own transaction. The error `Transient` ends a run, and the next run does the rest. After any
+other error, the node is logged and skipped, and the next run tries again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from faultbridge.storage.projections import HELD
 from faultbridge.storage.writes import Item
 
 MAX_CASES = 200
-"""Maximum cases that one run absorbs or releases; the next run continues."""
+"""Maximum cases that one run absorbs; escalations and releases have the same maximum. The next run continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldCases:
-    """Lets cases wait for an incident (status `absorbed`), and releases them.
+    """Makes cases wait for an incident (status `absorbed`), and releases them.
 
-    The entry of each change names the latest event of the incident as its cause.
+    An entry about the start or the end of such a wait has the latest event of the incident as its cause.
     """
 
     table: Table
@@ -56,10 +56,11 @@ class HeldCases:
         rows: Mapping[str, Item],
         explained: Mapping[str, str],
     ) -> None:
-        """Let the cases of nodes with an open incident wait for its end.
+        """Make the cases of nodes with an open incident wait for its end.
 
-        `rows` maps the names of unhealthy nodes to their index rows. `explained` maps nodes to the incidents that
-        explain their failed repair attempts. A case that already waits for an open incident is not changed.
+        `incidents` has the incidents that are not closed, by id. `rows` has the index rows of unhealthy nodes, by name.
+        `explained` maps nodes to incidents that explain their failed repair attempts. A case that already waits for one
+        of the incidents is not changed.
         """
         holding = [incident for incident in incidents.values() if incident.status.holds]
         found = {node: incidents[name] for node, name in explained.items() if name in incidents}
@@ -79,7 +80,7 @@ class HeldCases:
     def escalate(
         self, control: Control, incidents: Mapping[str, Incident], rows: Iterable[Item], now: datetime
     ) -> None:
-        """Escalate the cases that need an operator, belong to no open incident, and are older than `SETTLE`.
+        """Escalate the cases that need an operator, belong to no open incident, and are older than 10 seconds.
 
         A younger case waits, because an incident may still explain its fault. `rows` are the index rows of unhealthy
         nodes, as read at `now`, before the incidents were updated.
@@ -106,13 +107,12 @@ class HeldCases:
         rules: Rules,
         explained: Mapping[str, str],
     ) -> None:
-        """Release the waiting cases whose incident ended or no longer affects their node.
+        """Release the waiting cases whose incident ended or does not affect their node any more.
 
-        - `held` are the index rows of the waiting cases, the oldest first. At most `MAX_CASES` of them continue in one
-          run, in this order.
-        - `incidents` maps the ids of the cluster's incidents to the incidents.
-        - `explained` maps nodes to the incidents that explain their failed repair attempts. These nodes count as
-          affected.
+        - `held` are the index rows of the waiting cases, the oldest first. One run releases at most `MAX_CASES` of
+          them, in this order.
+        - `incidents` are the incidents of the cluster that are not closed, by id.
+        - `explained` maps nodes to incidents that explain their failed repair attempts. These nodes count as affected.
         """
         holding = [name for name, incident in incidents.items() if incident.status.holds]
         affected = {node for name in holding for node in incidents[name].nodes} | explained.keys()

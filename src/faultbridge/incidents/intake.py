@@ -1,6 +1,7 @@
-"""Intake: states whether records arrive from the nodes.
+"""Intake: states whether records arrive from the nodes, and which nodes count as silent otherwise.
 
-While no record arrives, the state of the nodes is unknown, and no node is repaired.
+The intake is the path of records from the queue to the table. If it has failed, the state of the nodes is unknown. An
+incident of the intake then delays all repairs.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from faultbridge.domain.nodes import NodeKey
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """States whether the path of records from the queue to the table has failed.
+    """States whether the path of records from the queue to the table works.
 
-    - `failed` is True if the path has failed.
+    - `failed` is True if no records arrive.
     - `overdue` are the nodes whose heartbeats are overdue.
     - `last_arrival` is the later of two times: when the latest canary that arrived was sent, and when the latest
       heartbeat was received. A canary is a test record that Faultbridge sends to itself. Before the first canary,
@@ -30,8 +31,8 @@ class Intake:
     def silent_nodes(self, cluster: str, all_nodes: Iterable[str]) -> tuple[str, ...]:
         """Return the nodes of a cluster that count as silent because the intake has failed.
 
-        While the intake works, the result is empty. After it has failed, the result contains the nodes of the cluster
-        with overdue heartbeats. If the cluster has none, the result is `all_nodes`, as nothing is known about them.
+        While the intake works, the result is empty. After the intake has failed, the result contains the nodes of the
+        cluster with overdue heartbeats. If the cluster has no such node, the result is `all_nodes`.
         """
         if not self.failed:
             return ()

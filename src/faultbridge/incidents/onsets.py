@@ -1,6 +1,6 @@
-"""Onsets: counts the starts of faults, to compute how often faults usually start.
+"""Onsets: counts how often faults start, as a history that defines the usual rate of faults.
 
-The rate rule opens an incident if faults start much more often than usual.
+The incident rule for unusual fault rates opens an incident if faults start much more often than usual.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Onsets:
         window: timedelta,
         before: OnsetHistory | None = None,
     ) -> None:
-        """Count the faults of the affected nodes that started more than `window` ago and are not counted yet.
+        """Count the faults of the affected nodes that started at least `window` ago and are not counted yet.
 
-        - A fault that started later may still become part of an incident. A later run counts it.
-        - `holds` are the holds of the cluster's incidents. A fault is not counted while one of them covers its fault
-          family and a failure domain of its node, because it then belongs to the incident.
-        - `before` is the result of `read`, if the caller has just called it. If it is None, this method calls `read`.
+        - A fault that started less than `window` ago may still become part of an incident. A later run counts it.
+        - `holds` are the holds of the cluster's incidents. A fault belongs to an incident, and is not counted, if a
+          hold has the fault's family and a failure domain of the node.
+        - `before` is the history that `read` returned to the caller. If it is None, this method reads the history.
         - If another run stores its counts first, this run stores nothing, and the next run counts these faults.
         """
         before, now = self.read(cluster) if before is None else before, self.clock.now()

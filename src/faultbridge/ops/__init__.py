@@ -6,13 +6,13 @@ Read in this order:
 - `sweep`: each minute, performs due work, and work that was interrupted or whose trigger was lost.
 - `sweep_plan`: chooses the clusters and the partitions of waiting work that one sweep reads, and their order.
 - `cluster_steps`: the steps of a sweep for one cluster, in their order.
-- `tick_node`: ends the waiting periods, approval requests and conditions of a node that are due to end by time.
+- `tick_node`: ends the expired waiting periods, approval requests and conditions of a node.
 - `sweep_result`: the result and the failures of a sweep, and the time limit of each of its parts.
 - `missing_heartbeats`: reports overdue heartbeats, unless no records arrive at all.
-- `silent_instances`: probes whether the instance of a node without heartbeats still exists.
+- `silent_instances`: probes whether the instance of a node without heartbeats still exists and works.
 - `postponed_cases`: finds nodes whose postponed case may open now, because their exclusion from repairs ended early.
 - `backlog`: counts the waiting work, and states since when it waits and whether that is too long.
-- `required_orders`: lists the nodes and cases that wait for an operator, with the command that continues them.
+- `required_orders`: lists the nodes that wait for an operator's command, and faulty nodes that get no case.
 - `metrics`: computes counts and durations from published entries, and the number of nodes by status.
 - `erase`: deletes everything that the table stores about a cluster.
 

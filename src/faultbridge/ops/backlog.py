@@ -1,6 +1,6 @@
 """Backlog: counts the waiting work of an installation, and states whether it has waited too long.
 
-It reads only the table.
+This module reads only the table.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ LAST_SWEEP = Key("SWEEP", "LAST")
 """The item with the time and result of the latest completed sweep."""
 
 OVERDUE = timedelta(minutes=5)
-"""The age from which waiting work is overdue; the stream and the sweep normally do it much earlier."""
+"""The age from which waiting work is overdue; the stream and the sweep normally do such work much earlier."""
 
 DUE_WORK = (Work.TIMER, Work.RETRY)
 """The kinds of work that wait for a time."""
 
 CANARY_OVERDUE = timedelta(minutes=3 * INTERVAL_MINUTES)
-"""The age from which a missing canary is overdue: three canaries were lost."""
+"""If the latest canary that arrived was sent longer ago than this, at least three later canaries are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class BacklogItem:
-    """One kind of waiting work: the number of items, the oldest time, and whether it has waited too long.
+    """One kind of waiting work: how many items wait, since when, and whether that is too long.
 
-    - `since` is the time of the oldest waiting item, or None if no item waits.
-    - For the sweep, `since` is the end of the latest sweep, and for the canary, the sending time of the latest canary
-      that arrived. It is None if there was no sweep or canary yet.
-    - `stuck` is True if `since` is too long ago, or if there was no sweep or canary yet. Rejected records are never
-      stuck.
-    - `note` explains what is missing or failed. It is empty if nothing is.
+    - `what` is the kind. `since` is the time of the oldest waiting item, or None if no item waits.
+    - For the kind `sweep`, `since` is the end of the latest sweep. For the kind `canary`, it is the sending time of the
+      latest canary that arrived. It is None if there was no sweep or canary yet.
+    - `stuck` is True if `since` is too long ago, or if there was no sweep or canary yet. It is always False for
+      rejected records.
+    - `note` states what is missing or failed. It is empty if everything works.
     """
 
     what: str
@@ -68,26 +68,26 @@ class Backlog:
     def record_sweep(self, *, unfinished: bool, failures: int) -> None:
         """Store the current time as the end of the latest sweep, with its number of failures.
 
-        `unfinished` is True if the time was not sufficient for all work.
+        `unfinished` is True if the sweep had too little time for all its work.
         """
         now = truncate(self.clock.now())
         result: dict[str, str | int] = {"unfinished": int(unfinished), "failures": failures}
         self.table.write(Put(items.item(LAST_SWEEP, now, result)))
 
     def overdue(self) -> int:
-        """Count the timers and the retries of rejected records that have been due for more than five minutes."""
+        """Return how many timers and retries of rejected records are due for five minutes or longer."""
         return len(list(self._times(DUE_WORK, self.clock.now() - OVERDUE)))
 
     def _entries(self) -> BacklogItem:
-        """Return the number and age of the entries that are not published yet."""
+        """Return how many entries are not published yet, and the time of the oldest of them."""
         return self._waiting("unpublished", self._times((Work.UNPUBLISHED,)))
 
     def _timers(self) -> BacklogItem:
-        """Return the number and age of the due timers and the due retries of rejected records."""
+        """Return how many timers and retries of rejected records are due, and the earliest due time."""
         return self._waiting("timers", self._times(DUE_WORK, self.clock.now()))
 
     def _rejects(self) -> BacklogItem:
-        """Return the number and age of the rejected records of all clusters; they never count as overdue."""
+        """Return the number of rejected records of all clusters, and the time of the oldest record."""
         clusters = [str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)]
         partitions = [keys.reject_partition(cluster) for cluster in (*clusters, keys.NO_CLUSTER)]
         sort_keys = (str(row["sk"]) for each in partitions for row in query_all(self.table, each, up_to=COUNTERS))
@@ -110,7 +110,7 @@ class Backlog:
     def _canary(self) -> BacklogItem:
         """Return the sending time of the latest canary (a test record) that arrived at the event bus.
 
-        If the canary is overdue, the note states whether a newer one reached at least the table.
+        If the canary is overdue, the note states whether a newer canary reached at least the table.
         """
         stored, received = last_sent_at(self.table, LAST_RECORDED), last_sent_at(self.table, LAST_RECEIVED)
         stuck = received is None or self.clock.now() - received > CANARY_OVERDUE

@@ -49,8 +49,8 @@ class ClusterSteps:
     def __call__(self, cluster: str, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         """Run all steps for one cluster.
 
-        If the incidents could not be updated, no repair is started, because an incident may forbid the repair. Once
-        `limit` is over, no further node is isolated in this run. Counts are added to `result`, errors to `failures`.
+        If the incidents could not be updated, no repair starts, because an incident may forbid the repair. When the
+        time of `limit` is over, no further node is isolated. Counts are added to `result`, errors to `failures`.
         """
         control, correlated = None, False
         with failures.collect(f"updating the incidents of {cluster}"):
@@ -93,9 +93,9 @@ class ClusterSteps:
     def _isolate(self, cluster: str, control: Control | None, failures: Failures, limit: TimeLimit) -> None:
         """Isolate nodes that are still in service although their case requires isolation.
 
-        Also withdraw requested isolations that are no longer needed. `control` holds the cluster's breakers, which may
-        keep a node in service, or is None if they could not be updated. Once `limit` is over, no further node is
-        isolated.
+        Also withdraw requested isolations that are not needed any more. `control` contains the cluster's breakers,
+        which may keep a node in service. `control` is None if the breakers could not be updated. When the time of
+        `limit` is over, no further node is isolated.
         """
         config = rules_of(self.tick_node.rulebook, cluster).config
         rows = shard_rows(self.table, config, UNHEALTHY)
@@ -110,9 +110,9 @@ class ClusterSteps:
                 isolate()
 
     def _record_job_impact(self, cluster: str, failures: Failures) -> None:
-        """Record the faults of unhealthy nodes on the jobs that run there, if `React` has not recorded them.
+        """Record the faults of unhealthy nodes on the jobs that run there, if `ops.react` has not done so.
 
-        Usually, `React` records them when a node has a new entry. This step covers entries whose trigger was lost.
+        Usually, `ops.react` does this when a node has a new entry. This step covers entries whose trigger was lost.
         """
         rows = shard_rows(self.table, rules_of(self.tick_node.rulebook, cluster).config, UNHEALTHY)
         for key in self.job_impact.missed(cluster, rows):

@@ -68,7 +68,7 @@ class Erase:
         yield from (keys.cluster_listed(cluster), registration)
 
     def _keys_of_node(self, state: NodeState) -> Iterator[Key]:
-        """Yield the keys of a node's items: aliases, jobs, links to devices, timeline and state."""
+        """Yield the keys of a node's items: aliases, jobs, sightings and links of devices, timeline and state."""
         key = state.key
         names = (key.node, *state.placement.aliases, *state.placement.host_names)
         instances = {*state.former_instances, state.incarnation.instance_id if state.incarnation else None} - {None}
@@ -94,9 +94,9 @@ class Erase:
             yield Key(str(item["pk"]), str(item["sk"]))
 
     def _in_another_cluster(self, cluster: str, uuid: str, serial: str) -> bool:
-        """Return whether a device was seen, or a fault of it was recorded, in another cluster than `cluster`.
+        """Return whether a device was seen, or had a recorded fault, in another cluster than `cluster`.
 
-        The item that links the `uuid` of such a device to its `serial` must not be deleted.
+        If so, the item that maps the device's `uuid` to its `serial` must be kept.
         """
         sightings = query_all(self.table, keys.device(serial), up_to=devices.LAST_SIGHTING)
         if any(row["cluster"] != cluster and row["uuid"] in {None, uuid} for row in sightings):

@@ -1,4 +1,4 @@
-"""Metrics: computes counts and durations from published entries, and the number of nodes by status."""
+"""Metrics: computes counts and durations from published entries, and gauges from the numbers of nodes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ _CASE_METRICS = {
 
 @dataclass(slots=True)
 class ClusterMetrics:
-    """The metrics of one cluster: counts and durations (ms) by metric name, fault counts by code."""
+    """The metrics of one cluster: counts and durations (ms) by metric name, and counts by fault code.
+
+    `codes` maps each fault code to its counts by metric name.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
     durations: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -52,7 +55,7 @@ class ClusterMetrics:
 
 
 def node_gauges(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the gauges of a cluster, such as `NodesHealthy`, from its number of nodes by status.
+    """Return the gauges of a cluster, such as `NodesHealthy`, from the number of its nodes by status.
 
     A status that `counts` does not contain counts as 0 nodes.
     """
@@ -60,7 +63,7 @@ def node_gauges(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def count_entries(entries: Iterable[Mapping[str, Any]], now: datetime) -> dict[str, ClusterMetrics]:
-    """Return the metrics of a batch of published entries, by cluster."""
+    """Return the metrics of a batch of published entries, by cluster; `now` is the time of publication."""
     by_cluster: dict[str, ClusterMetrics] = defaultdict(ClusterMetrics)
     for entry in entries:
         metrics = by_cluster[str(entry["cluster"])]

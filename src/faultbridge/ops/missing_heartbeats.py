@@ -27,9 +27,9 @@ def report_missing_heartbeats(
     """Record a fault of each node with an overdue heartbeat, and end the fault when heartbeats return.
 
     No fault is recorded if no records arrive at all. `probe` distinguishes a lost instance from a failed agent or
-    network path. It is called for at most `MAX_PROBED` nodes of a cluster, and for no node of a cluster in which so
-    many are silent that they form an incident. `reads` reads the registration and the policy of a cluster in one call.
-    Returns the state of the intake (path of records), or None if unknown.
+    network path. `probe` is called for at most `MAX_PROBED` nodes of a cluster, and for no node if the silent nodes of
+    the cluster form an incident. `reads` reads the data of each cluster once. Returns the state of the intake, which is
+    the path of records, or None if this state is unknown.
     """
     overdue, probed = dict[NodeKey, datetime](), set[str]()
     read, on_time = list[ClusterHeartbeats](), 0
@@ -69,8 +69,8 @@ def _check_intake(
     """Return the state of the intake, judged by the latest canary and the latest heartbeat of any node.
 
     The intake is the path of records to the table. A canary is a test record that Faultbridge sends to itself. `read`
-    are the heartbeats of each cluster, `overdue` the nodes with an overdue heartbeat, and `on_time` is the number of
-    nodes whose heartbeat is not overdue.
+    contains the heartbeats of each cluster, and `overdue` the nodes with an overdue heartbeat. `on_time` is the number
+    of nodes whose heartbeat is not overdue.
     """
     canary, heartbeats = monitor.last_canary(), [one.newest for one in read if one.newest is not None]
     failed = monitor.intake_failed(canary, len(overdue), on_time, max(heartbeats, default=None))
@@ -78,7 +78,10 @@ def _check_intake(
 
 
 def _limited(probe: Probe, clusters: Collection[str]) -> Probe:
-    """Return a probe of at most `MAX_PROBED` nodes of each of these clusters; all other nodes stay unprobed."""
+    """Return a function that calls `probe` for at most `MAX_PROBED` nodes of each of these clusters.
+
+    For any other node, the function returns that the node was not probed.
+    """
     asked: set[NodeKey] = set()
 
     def probe_some(state: NodeState) -> ProbedInstance:
@@ -103,11 +106,10 @@ def _is_incident(silent: int, nodes: int, limits: CorrelationLimits) -> bool:
 def _settle(
     monitor: HeartbeatMonitor, heartbeats: ClusterHeartbeats, settled: set[NodeKey], failures: Failures
 ) -> None:
-    """End the missing-heartbeat faults of nodes that send again, and store the latest heartbeats.
+    """End the faults of nodes that send heartbeats again, and store the latest heartbeats of a cluster.
 
-    - The nodes in `settled` are stored as silent: their missing heartbeat is recorded, or needs no record.
-    - If the fault of a node that sends again could not be ended, the node stays stored as silent, so that the next
-      sweep tries again.
+    - The nodes in `settled` are stored as silent: the fault of the missing heartbeat is recorded, or is not needed.
+    - If a fault could not be ended, its node stays stored as silent, so that the next sweep tries again.
     """
     cluster = heartbeats.config.cluster
     not_cleared = set(heartbeats.returned)

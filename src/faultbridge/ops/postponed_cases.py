@@ -1,7 +1,7 @@
 """Finds nodes whose case is still postponed although their exclusion from repairs has ended.
 
-The state of a node contains the planned end of its exclusion. If a maintenance or an update of its group ends early,
-this planned end is too late.
+The state of a node stores the planned end of the exclusion. If a maintenance or an update of the group ends early, the
+case would open too late.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from faultbridge.storage.writes import Item
 
 
 def postponed_too_long(rows: Iterable[Item], append: Append, config: ClusterConfig, now: datetime) -> Iterator[NodeKey]:
-    """Yield the nodes whose postponed case may open now, although their state stores a later time for it.
+    """Yield the nodes whose postponed case may open earlier than the time that their state stores.
 
     `rows` are the index rows of the unhealthy nodes of the cluster. `append` reads the states of the nodes.
     """

@@ -1,7 +1,7 @@
 """React: updates and repairs the nodes and clusters that have new entries, seconds after each entry.
 
-The table's stream triggers it. An entry is only a trigger: every step reads the current state from the table. The sweep
-repeats the same steps each minute, so a lost or failed trigger only delays the work.
+The table's stream triggers the work. An entry is only a trigger: every step reads the current state from the table. The
+sweep repeats the same steps each minute, so a lost or failed trigger only delays the work.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class React:
 
     For each cluster it runs these steps in this order:
 
-    1. update its incidents, and let cases wait for them,
+    1. update its incidents, and make cases wait for them,
     2. open or close its breakers,
     3. isolate those of the triggered nodes whose case requires it,
     4. record the faults of the triggered nodes on the jobs that run there,
@@ -65,14 +65,13 @@ class React:
     ) -> None:
         """Run the steps once for each triggered cluster. A failed step does not stop the others.
 
-        - A trigger is a cluster with the node that has a new entry, or None for the cluster itself.
-        - `causes` maps each cluster to the event id of the latest node status change among the new entries. Entries
-          that the steps add to the cluster name this event as their cause.
-        - If isolating nodes or recording job impact takes too long, the other nodes are left to the next delivery of
-          these entries (if nodes could be isolated) or to the sweep.
+        - A trigger is a cluster and the node that has a new entry. The node is None for an entry of the cluster itself.
+        - `causes` maps each cluster to the event id of the latest node status change among the new entries. The entries
+          that the steps add to the cluster's stream have this event as their cause.
+        - If time runs out for isolating nodes or recording job impact, the next delivery or the sweep does the rest.
 
-        Raises Transient at the end if any step failed or must continue. DynamoDB then delivers the same new entries
-        again, which is harmless.
+        Raises Transient at the end if any step failed or must continue. Lambda then delivers the same entries again,
+        which is harmless.
         """
         failures, by_cluster = Failures(), _by_cluster(triggers)
         for cluster, nodes in by_cluster.items():
@@ -84,7 +83,7 @@ class React:
     def _process(
         self, cluster: str, nodes: Sequence[str], cause: str | None, failures: Failures, clusters: int
     ) -> None:
-        """Run the steps for one cluster and some of its nodes; `clusters` is the number of clusters in the batch."""
+        """Run the steps for one cluster and the triggered `nodes`; the batch has `clusters` clusters."""
         control, correlated = None, False
         with failures.collect(f"updating the incidents of {cluster}"):
             self.correlate(cluster, cause)
@@ -104,11 +103,11 @@ class React:
     def _isolate(
         self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures, limit: timedelta
     ) -> None:
-        """Isolate those nodes whose case requires it, one by one or in groups, for at most a limited time.
+        """Isolate those of the nodes whose case requires it; start no isolation after the time `limit`.
 
-        If time runs out after some were isolated, Transient is raised, so that the next delivery continues. If none
-        was, the sweep continues: the orchestrator probably does not respond, and further deliveries would only keep
-        other entries waiting.
+        Raises Transient if the time is over and some nodes were isolated, so that the next delivery isolates the rest.
+        If no node was isolated, the orchestrator probably does not respond. Further deliveries would then only delay
+        other entries, so the rest is left to the sweep.
         """
         until, isolated = self.reads.clock.now() + limit, 0
         for names, isolate in self.isolate(cluster, nodes, control).items():
@@ -122,7 +121,7 @@ class React:
                 isolated += sum(result in ANSWERED for result in isolate().values())
 
     def _record_job_impact(self, cluster: str, nodes: Sequence[str], failures: Failures, limit: timedelta) -> None:
-        """Record the faults of nodes on their jobs for at most a limited time; the sweep records the others."""
+        """Record the faults of nodes on their jobs; after the time `limit`, leave the rest to the sweep."""
         until = self.reads.clock.now() + limit
         for key in self.job_impact.busy_nodes(cluster, nodes):
             if self.reads.clock.now() >= until:
@@ -138,7 +137,7 @@ def _seconds(time: timedelta) -> str:
 
 
 def status_causes(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return, by cluster, the event id of the last node status change among new entries."""
+    """Return the event id of the last node status change among new entries, by cluster."""
     changes = (one for one in entries if one["type"] == EntryType.NODE_STATUS)
     return {str(one["cluster"]): str(one["event_id"]) for one in changes}
 

@@ -14,7 +14,7 @@ from faultbridge.registry.views import Views
 
 @dataclass(frozen=True, slots=True)
 class StuckNode:
-    """A node that cannot continue by itself, and the command by which an operator lets it continue."""
+    """A node that waits for an operator, and the command after which Faultbridge continues with the node."""
 
     state: NodeState
     order: RequiredOrder

@@ -1,4 +1,4 @@
-"""Silent instances: what the provider and the orchestrator report about a node without heartbeats."""
+"""Silent instances: reads the status of a node without heartbeats from provider and orchestrator."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ PAUSE = timedelta(minutes=10)
 class ProbeInstance:
     """Probes the instance of one node that sends no heartbeat. What cannot be read is returned as unknown.
 
-    If an open incident explains the missing heartbeat, the instance is not probed, because many nodes then have a
-    shared cause that no single instance shows.
+    If an open incident explains the missing heartbeat, the instance is not probed: the cause is shared by many nodes,
+    and no single instance shows it.
     """
 
     tools: StepTools
@@ -70,10 +70,10 @@ class ProbeInstance:
         return probed
 
     def _readiness(self, state: NodeState, config: ClusterConfig) -> CheckResult:
-        """Return the orchestrator's check of whether a node is ready; UNKNOWN without an answer.
+        """Return PASSED if the orchestrator reports a node as ready, else FAILED; UNKNOWN without an answer.
 
-        A call without an answer lasts up to 40 seconds, and a sweep has no time for a second one. After such a call,
-        the orchestrator of the cluster is therefore not called again for ten minutes (`PAUSE`).
+        A call without an answer lasts up to 40 seconds, and a sweep has no time for a second such call. After a failed
+        call, the orchestrator of the cluster is therefore not called again for ten minutes (`PAUSE`).
         """
         orchestrator, now = self.tools.orchestrators.get(config.orchestrator), self.tools.clock.now()
         if orchestrator is None or now < self._pauses.get(config.cluster, now):

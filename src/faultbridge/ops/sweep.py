@@ -34,10 +34,10 @@ from faultbridge.storage.jobs import JOB
 from faultbridge.storage.writes import WORK, Key, Work
 
 UNPUBLISHED_AFTER = timedelta(minutes=2)
-"""The stream publishes an entry within seconds. After this time, the stream has lost it."""
+"""The stream normally publishes an entry within seconds. After this time, the sweep publishes the entry."""
 
 MAX_PUBLISHED = 500
-"""How many entries of one outbox a sweep publishes."""
+"""Maximum entries that one sweep publishes from one partition of unpublished entries."""
 
 NODE_PREFIX = "NODE#"
 
@@ -66,7 +66,7 @@ class Sweep:
     check_progress: Callable[[Key], object] = lambda _key: None
 
     def __call__(self, seconds: float = 40) -> SweepResult:
-        """Run all parts for at most this many seconds. Raises nothing; the result contains the failures."""
+        """Run all parts for about this many seconds; errors of parts are in the result, and not raised."""
         until = self.clock.now() + timedelta(seconds=seconds)
         result, failures, plan = SweepResult(), Failures(), SweepPlan()
         with failures.collect("listing the clusters"):

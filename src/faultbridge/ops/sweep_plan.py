@@ -1,4 +1,4 @@
-"""Sweep plan: the order in which a sweep reads the clusters and the partitions of waiting work.
+"""Sweep plan: the order in which a sweep reads the clusters and the index partitions of waiting work.
 
 The order is random and changes each minute. With a fixed order, the last clusters and partitions would never be
 processed under overload.
@@ -26,8 +26,9 @@ T = TypeVar("T")
 class SweepPlan:
     """The clusters, and the partition numbers of the index of waiting work, in the order of reading.
 
-    `retry_numbers` are the numbers for retries of rejected records, which are not spread over the shards of a cluster.
-    If the list of clusters cannot be read, the plan contains no clusters and all partition numbers.
+    `retry_numbers` are the partition numbers for retries of rejected records, and `numbers` those for other work.
+    Retries use fewer partitions, because they are not spread over the shards of a cluster. A plan without arguments has
+    no clusters and all partition numbers.
     """
 
     clusters: Sequence[str] = ()
@@ -50,8 +51,8 @@ def list_clusters(table: Table, now: datetime) -> SweepPlan:
 def narrowed(plan: SweepPlan, table: Table, now: datetime) -> SweepPlan:
     """Return the plan with only the partition numbers that its clusters use.
 
-    The registrations of the clusters determine these numbers. If one cannot be read, the error is raised, and the
-    sweep uses the plan with all numbers.
+    The registrations of the clusters determine these numbers. In the first minute of each hour, all numbers are kept.
+    If the registrations cannot be read, the error is raised, and the sweep uses the plan with all numbers.
     """
     found = table.get_many(map(keys.cluster_config, plan.clusters))
     shards = {one.cluster: one.shards for one in map(items.read_config, found.values())}
@@ -59,16 +60,17 @@ def narrowed(plan: SweepPlan, table: Table, now: datetime) -> SweepPlan:
 
 
 def plan_for(clusters: Sequence[str], shards: Mapping[str, int], now: datetime) -> SweepPlan:
-    """Return the plan for these clusters; `shards` maps each registered cluster to its number of shards."""
+    """Return the plan for clusters in this order; `shards` maps each cluster to its number of shards."""
     retries = numbers_to_read(dict.fromkeys(shards, 1), now)
     return SweepPlan(clusters, numbers_to_read(shards, now), retries)
 
 
 def numbers_to_read(shards: Mapping[str, int], now: datetime) -> list[int]:
-    """Return the partition numbers that the registered clusters use, in a random order for this minute.
+    """Return the partition numbers in use, in a random order for this minute.
 
-    `shards` maps each cluster to its number of shards. In the first minute of each hour, all numbers are returned, so
-    that rows that an earlier release wrote to other partitions are found too.
+    The registered clusters and the records of unknown clusters use them. `shards` maps each cluster to its number of
+    shards. In the first minute of each hour, all numbers are returned, because an earlier release may have written rows
+    to other partitions.
     """
     if _minute(now) % MINUTES_IN_HOUR == 0:
         return shuffled(NUMBERS, now)
@@ -79,7 +81,7 @@ def numbers_to_read(shards: Mapping[str, int], now: datetime) -> list[int]:
 
 
 def shuffled(things: Iterable[T], now: datetime) -> list[T]:
-    """Return the things in a random order, which is the same for each call in a minute."""
+    """Return the given values in a random order; all calls in the same minute use the same order."""
     listed = list(things)
     return [listed[place] for place in _order(_minute(now), len(listed))]
 
@@ -90,7 +92,7 @@ def _minute(now: datetime) -> int:
 
 @lru_cache(maxsize=8)
 def _order(minute: int, count: int) -> tuple[int, ...]:
-    """Return the numbers from 0 to `count` - 1 in a random order, the same for each call in a minute."""
+    """Return the numbers from 0 to `count` - 1 in a random order, the same for equal arguments."""
     order = list(range(count))
     Random(minute).shuffle(order)  # noqa: S311 - an order, not a secret
     return tuple(order)

@@ -14,9 +14,11 @@ from faultbridge.ports import Clock
 class SweepResult:
     """The counts and failures of one sweep.
 
-    `unfinished` is True if the time ended before the work. `intake` states whether records arrive from the nodes, or is
-    None if that is not known. `node_counts` has the number of nodes by status for each cluster. `with_callbacks` lists
-    the clusters in which job callbacks wait.
+    - `ticked` counts the processed nodes, and `recovered_attempts` the lost repair attempts by result of the recovery.
+    - `unfinished` is True if a part of the sweep ran out of time before its work was done.
+    - `intake` states whether records arrive from the nodes, or is None if that is not known.
+    - `node_counts` has the number of nodes by status for each cluster.
+    - `with_callbacks` lists the clusters in which job callbacks wait.
     """
 
     ticked: int = 0
@@ -41,7 +43,7 @@ class TimeLimit:
     result: SweepResult
 
     def is_over(self) -> bool:
-        """Return whether the time is over. If so, also mark the sweep as unfinished."""
+        """Return whether the time is over; if so, mark the sweep as unfinished."""
         over = self.clock.now() >= self.until
         self.result.unfinished = self.result.unfinished or over
         return over

@@ -1,4 +1,4 @@
-"""Tick of a node: ends its waiting periods whose time is over, and recovers a lost repair attempt."""
+"""Tick of a node: ends expired waits and conditions, and recovers a lost repair attempt."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 
 @dataclass(frozen=True, slots=True)
 class TickNode:
-    """Ends the waiting periods, approval requests and conditions of a node that are due to end by time.
+    """Ends the expired waiting periods, approval requests and conditions of a node.
 
-    A condition is due to end if it was not observed during its quiet period. `TickNode` also recovers the node's repair
+    A condition expires if it was not observed during its quiet period. `TickNode` also recovers the node's repair
     attempt if the Step Functions execution of the attempt was lost.
     """
 
@@ -28,9 +28,10 @@ class TickNode:
     recover_attempts: RecoverAttempts
 
     def __call__(self, key: NodeKey, result: SweepResult) -> None:
-        """End the waiting periods, approval requests and conditions of one node that are due to end by time.
+        """End the expired waiting periods, approval requests and conditions of one node.
 
-        Also recover the node's repair attempt if its execution was lost, and count the node in `result`.
+        Also recover the node's repair attempt if its execution was lost. The node and a recovery are counted in
+        `result`.
         """
         rules = rules_of(self.rulebook, key.cluster)
 

@@ -1,4 +1,4 @@
-"""Charts: stacked bars and points with confidence intervals, as SVG text; lengths are in pixels."""
+"""Charts: draws stacked bars, and points with confidence intervals, as SVG text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STYLE = "text{font:13px system-ui,sans-serif;fill:#1f2937}.title{font-weight:600
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One stacked bar: its values by name, and half the width of the confidence interval of their sum."""
+    """One stacked bar: its parts by name, and half the width of the confidence interval of their sum."""
 
     name: str
     parts: Mapping[str, float]
@@ -22,7 +22,7 @@ class Bar:
 
     @property
     def total(self) -> float:
-        """The length of the bar: the sum of its values."""
+        """The length of the bar: the sum of its parts."""
         return sum(self.parts.values())
 
 
@@ -49,7 +49,7 @@ class _Drawing:
     elements: list[str] = field(default_factory=list)
 
     def add(self, tag: str, text: str | None = None, **attributes: object) -> None:
-        """Add an SVG element; a `_` in the name of an attribute is written as `-`."""
+        """Add an SVG element; `text_anchor` becomes the attribute `text-anchor`, and `class_` becomes `class`."""
         names = {name: name.rstrip("_").replace("_", "-") for name in attributes}
         named = " ".join(f'{names[name]}="{_value(value)}"' for name, value in attributes.items())
         self.elements.append(f"<{tag} {named}/>" if text is None else f"<{tag} {named}>{escape(text)}</{tag}>")
@@ -64,7 +64,7 @@ class _Drawing:
 
 
 def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
-    """Return a chart as SVG: one horizontal bar per row, with its total and its confidence interval."""
+    """Return a chart of horizontal bars as SVG, each with its total and its confidence interval."""
     names = list(dict.fromkeys(name for bar in bars for name in bar.parts))
     drawing = _Drawing(title, HEAD + ROW * len(bars) + 12)
     scale = (WIDTH - LEFT - RIGHT) / _longest(bar.total + (bar.margin or 0.0) for bar in bars)
@@ -87,9 +87,9 @@ def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
 
 
 def points(title: str, axes: tuple[str, str], found: Sequence[Point]) -> str:
-    """Return a chart of points as SVG, with both axes from zero; `axes` has the labels of x and y.
+    """Return a chart of points as SVG; `axes` are the labels of the x and y axes, which start at zero.
 
-    A point with an empty name is drawn without a label.
+    Each point with a name gets a number, and a legend lists the names by number. `found` must not be empty.
     """
     drawing = _Drawing(title, PLOT_HEIGHT)
     bottom, top, left = PLOT_HEIGHT - 48, 48, 70

@@ -16,7 +16,7 @@ def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]
     """Return the two charts of a lab comparison as SVG, by file name.
 
     `systems` has the results of each compared repair system. One chart shows the lost GPU-hours by cause. The other
-    shows needless evictions against lost GPU-hours, with the systems whose name starts with `marked` in another color.
+    chart shows needless evictions against lost GPU-hours. Systems whose name starts with `marked` get another color.
     """
     bars = [
         Bar(one["system"], _readable(one["lost_by_cause"]), one["margins"].get("lost_gpu_hours")) for one in systems
@@ -41,8 +41,8 @@ def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]
 def backtest_plots(clusters: Sequence[Document]) -> dict[str, str]:
     """Return two charts for each cluster of a back-test as SVG, by file name.
 
-    One chart shows the repair actions, the other how many repairs were right, needless, undetermined or missed. Each
-    compares the recorded decisions with those of the tested policy.
+    One chart counts the repair actions by kind. The other chart shows how many repairs were right, needless,
+    undetermined or missed. Both charts compare the recorded decisions with those of the tested policy.
     """
     found = {}
     for one in clusters:

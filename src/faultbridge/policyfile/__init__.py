@@ -2,12 +2,12 @@
 
 Reading order:
 
-- `schema`: the fields with their limits, and durations. `fields.yaml` has the meaning and an example of each field.
-- `json_schema`: the JSON Schema for editors.
-- `expectations`: what a field must contain, for error texts.
+- `schema`: the fields with their allowed values. `fields.yaml` has the meaning and an example of each field.
+- `json_schema`: the JSON Schema for editors and for error texts.
+- `expectations`: texts for error messages about what a field must contain.
 - `parser`: `read_policy` and `write_policy`; an invalid file is rejected with all its problems at once.
 - `effective`: every value that applies, its origin, and the differences between two policies.
-- `weakened`: the limits and breakers that a policy removes or weakens.
+- `weakened`: the limits, breakers and approvals that a new policy removes or weakens.
 
 Tests: tests/policyfile.
 """

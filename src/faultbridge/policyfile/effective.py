@@ -15,10 +15,11 @@ _NOT_GIVEN = object()
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value of a policy; `rule` is None for a value that belongs to no rule.
+    """One value of a policy, and its origin.
 
-    `field` is the path of the value in the policy, or in the rule. `origin` is `file` if the policy file sets the
-    value, else `default`. A duration is in seconds.
+    `rule` is the name of the rule that has the value, or None for a value outside the rules. `field` is the path of the
+    value in the rule or the policy. `origin` is `file` if the policy file sets the value, else `default`. A duration is
+    in seconds.
     """
 
     rule: str | None
@@ -38,7 +39,8 @@ class Setting:
 class ChangedSetting:
     """One value that differs between two policies.
 
-    `before` or `after` is None if that policy does not have the rule, the breaker or the maintenance window.
+    `before` is the setting in the old policy, and `after` the setting in the new policy. Each is None if its policy
+    does not have the rule, the breaker or the maintenance window.
     """
 
     rule: str | None
@@ -66,7 +68,7 @@ def effective_settings(document: Mapping[str, Any]) -> tuple[Setting, ...]:
 def changed_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ChangedSetting, ...]:
     """Return the values that differ between two stored policy documents; rules are compared by name.
 
-    A rule or breaker that only one of the policies has is listed with the values that its file sets.
+    If only one of the policies has a rule or a breaker, the values that its file sets are returned.
     """
     old = {(one.rule, one.field): one for one in effective_settings(before)}
     new = {(one.rule, one.field): one for one in effective_settings(after)}
@@ -89,8 +91,8 @@ def _in_seconds(document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
 def _leaves(value: Any, given: Any, path: str = "") -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401 - JSON
     """Yield the path, value and origin of each single value in a part of a policy.
 
-    `value` is the part with defaults, `given` the same part with only what the file sets, and `path` the path of the
-    part. In a path, a breaker is named by its scope, and a maintenance window by its index from 0.
+    `value` is the part with all defaults. `given` is the same part with only the values that the file sets. `path` is
+    the path of the part. A path names a breaker by its scope, and a maintenance window by its index from 0.
     """
     if isinstance(value, dict):
         for name, inner in value.items():

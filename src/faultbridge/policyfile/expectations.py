@@ -12,7 +12,7 @@ from faultbridge.policyfile.schema import DURATION, format_duration
 
 
 def expectation(error: Mapping[str, Any]) -> str:
-    """Return a text about what is expected at the location of a pydantic error, with the allowed values."""
+    """Return a text that states what the field of a pydantic error must contain, with the allowed values."""
     location: Sequence[int | str] = error["loc"]
     field = schema_at(location)
     if error["type"] == "extra_forbidden":
@@ -54,9 +54,9 @@ _KINDS = {
 
 
 def _example(field: Mapping[str, Any]) -> str:
-    """Return an example of a field's value for an error text.
+    """Return a text such as `, such as 1h30m` with an example of a field's value, or "".
 
-    It is "" for a choice, a number or a boolean, because the error text already lists their values.
+    The text is empty for a choice, a number or a boolean, because the error text already lists the allowed values.
     """
     is_listed = "enum" in field or field.get("type") in {"integer", "boolean"}
     if is_listed or not field.get("examples"):

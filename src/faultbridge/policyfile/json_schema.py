@@ -18,7 +18,7 @@ FIELDS = "fields.yaml"
 
 @cache
 def field_guide() -> Mapping[str, Mapping[str, str]]:
-    """Return the meaning and an example of each field, by a key of the form `part.field`."""
+    """Return the `meaning` and an `example` of each field, by a key such as `limits.concurrent`."""
     text = files(__package__).joinpath(FIELDS).read_text(encoding="utf-8")
     guide: dict[str, dict[str, str]] = yaml.safe_load(text)
     return guide
@@ -55,9 +55,10 @@ def schema_at(location: Iterable[int | str]) -> Mapping[str, Any]:
 
 
 def resolved(field: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the JSON Schema of a field with its `$ref`, if it has one, replaced by the definition to which it refers.
+    """Return the JSON Schema of a field without references.
 
-    If the field allows null and one other type, the result is the schema of that type with the member `nullable`.
+    A `$ref` is replaced by the definition to which it refers. If the field allows null and one other type, the result
+    is the schema of that type with the additional member `nullable`.
     """
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Reads and writes policy files; an invalid file is rejected with all its problems at once."""
+"""Reads and writes policy files, and rejects an invalid file with all its problems at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _MAX_VALUE_TEXT = 60
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem of a policy file; `rule` is None for a problem outside the rules."""
+    """One problem of a policy file: the rule and the field, what is expected, and what was found.
+
+    `rule` is None for a problem outside the rules.
+    """
 
     rule: str | None
     field: str
@@ -29,7 +32,7 @@ class Problem:
     found: str = ""
 
     def __str__(self) -> str:
-        """Return the problem as one line of text."""
+        """Return the problem as one line of text for an error message."""
         where = f"rule {self.rule}, " if self.rule else ""
         found = f" (found {self.found})" if self.found else ""
         return f"{where}{self.field}: {self.expected}{found}"
@@ -39,7 +42,7 @@ class InvalidPolicy(Rejected):
     """Raised for an invalid policy file; `problems` lists all its problems."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Store all problems; the error text contains only the first problem."""
+        """Store all problems; the error text contains the first problem and the number of the others."""
         more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
         super().__init__("invalid_policy", f"{problems[0]}{more}")
         self.problems = tuple(problems)
@@ -48,9 +51,9 @@ class InvalidPolicy(Rejected):
 def read_policy(text: str) -> dict[str, Any]:
     """Convert a policy file in YAML or JSON to the document that the table stores, without its version.
 
-    Raises `InvalidPolicy` with all invalid fields. If all fields are valid, it raises `InvalidPolicy` with all
-    contradictions between them. A file that is not YAML, or is too large, raises `Rejected` with reason
-    `malformed_yaml` or `too_large`.
+    Invalid fields raise `InvalidPolicy`, which lists all of them. If all fields are valid, but contradict each other,
+    `InvalidPolicy` lists all contradictions. A file that is not YAML raises `Rejected` (`malformed_yaml`), and a file
+    that is too large raises `Rejected` (`too_large`).
     """
     parsed = _parse(text)
     try:
@@ -67,7 +70,7 @@ def read_policy(text: str) -> dict[str, Any]:
 
 
 def write_policy(document: Mapping[str, Any]) -> str:
-    """Convert a stored policy document to YAML; `read_policy` converts it back to the same document."""
+    """Convert a stored policy document to YAML without its version; `read_policy` converts the YAML back."""
     written = convert_durations(dict(document), lambda milliseconds: format_duration(milliseconds // 1000))
     parts = {name: written[name] for name in PolicyPart.model_fields if name in written}
     return yaml.safe_dump(parts, sort_keys=False, default_flow_style=False, allow_unicode=True)
@@ -96,7 +99,7 @@ def _text_of(error: Exception) -> str:
 
 
 class _LoaderWithoutAliases(yaml.SafeLoader):
-    """Loads YAML and refuses aliases, because a few aliases can expand to more than memory can contain."""
+    """Loads YAML and refuses aliases, with which a short file can expand to more than fits into memory."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Compose a YAML node; an alias raises `YAMLError`."""
@@ -106,7 +109,7 @@ class _LoaderWithoutAliases(yaml.SafeLoader):
 
 
 def _problem(error: Mapping[str, Any], parsed: Mapping[str, Any]) -> Problem:
-    """Convert one pydantic error to a problem; the problem names the rule that contains the error."""
+    """Convert one pydantic error to a problem, with the name of the rule from the file `parsed`."""
     location = list(error["loc"])
     rule = None
     if location[:1] == ["rules"] and len(location) > 1 and isinstance(location[1], int):

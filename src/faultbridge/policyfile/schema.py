@@ -1,4 +1,4 @@
-"""The fields of a policy file with their limits; a field has the same name as in the domain model."""
+"""Schema: the fields of a policy file with their allowed values, under the names of the domain model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def format_duration(seconds: int) -> str:
 
 
 def convert_durations(value: object, convert: Callable[[int], object]) -> Any:  # noqa: ANN401 - JSON
-    """Return a copy of a policy document in which `convert` was applied to each duration, at any depth."""
+    """Return a copy of a policy document with each number in a field of `DURATION_FIELDS` converted."""
     if isinstance(value, dict):
         return {
             name: convert(field)
@@ -88,7 +88,7 @@ STEP_DEADLINES = {
     "launch_deadline": 11 * 3_600,
     "verify_deadline": 9 * 3_600,
 }
-"""The longest deadline of each step in seconds: an hour less than the time-out of its state in the state machine."""
+"""The longest deadline of each step in seconds: an hour less than the timeout of its state in the state machine."""
 
 REPLACEMENT_SECONDS = 15 * 3_600
 """The longest sum of the deadlines of a replacement. The other states still fit into the state machine's timeout."""
@@ -117,7 +117,7 @@ class _Part(BaseModel):
 
 
 class MatchPart(_Part):
-    """Selects the conditions to which a rule applies; an omitted field matches every condition."""
+    """The conditions to which a rule applies; an omitted field matches every condition."""
 
     codes: tuple[CodePattern, ...] = ()
     severities: tuple[Severity, ...] = ()
@@ -136,7 +136,7 @@ class MatchPart(_Part):
 
 
 class WindowPart(_Part):
-    """A maintenance window in which repairs may start: five cron fields, a duration and a time zone."""
+    """A maintenance window, in which repairs may start: five cron fields, a duration and a time zone."""
 
     cron: Cron
     duration: Annotated[int, BeforeValidator(parse_duration), Field(ge=60, le=7 * _DAY), _AS_TEXT]
@@ -174,7 +174,7 @@ class RulePart(_Part):
 
 
 class LimitsPart(_Part):
-    """Limits of concurrent repairs, and the timeout of each phase of a repair."""
+    """Limits of repairs, deadlines of their steps, and further times and levels for decisions."""
 
     concurrent: Annotated[int, Field(ge=0, le=500)] = 2
     per_hour: Annotated[int, Field(ge=0, le=1000)] = 20
@@ -204,7 +204,7 @@ class LimitsPart(_Part):
 
 
 class IncidentsPart(_Part):
-    """When the faults of many nodes become one incident, and how long the incident delays repairs."""
+    """The limits from which faults of many nodes become one incident, and how long it delays repairs."""
 
     nodes: Annotated[int, Field(ge=2, le=100_000)] = 3
     percent: Annotated[int, Field(ge=0, le=100)] = 30
@@ -247,4 +247,4 @@ DURATION_FIELDS = frozenset(
         "max_age",
     }
 )
-"""The fields with a duration: text in a policy file, milliseconds in the stored document."""
+"""The fields whose durations are stored in milliseconds. The duration `wait_seconds` is stored in seconds."""

@@ -1,4 +1,4 @@
-"""Weakened protection: where a new policy permits more repairs, or stops them later, than the old one."""
+"""Weakened protection: lists the limits, breakers and approvals that a new policy removes or weakens."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WEAKER_WHEN_LOWER = frozenset(
 
 
 def weakened_protection(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return one line for each breaker, approval or limit that a new policy removes or weakens."""
+    """Return one line of text for each breaker, approval or limit that the new policy removes or weakens."""
     lines: dict[str, None] = {}
     for change in changed_settings(before, after):
         if line := _weaker(change) if change.rule is None else _without_approval(change):

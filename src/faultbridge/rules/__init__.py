@@ -1,12 +1,13 @@
-"""The rules: the policies of an installation, and the rules for decisions about a cluster.
+"""Rules: stores policies, and reads everything on which decisions about a cluster depend.
 
-A policy is an immutable document, stored under the hash of its content. A decision about a cluster uses the cluster's
-registration, its policy, the fault catalog, and the number of GPUs of each instance type. Read in this order:
+A policy is an immutable document, stored under the hash of its content. The rules of a cluster (`Rules`) are its
+registration, its policy, the version of the fault catalog, and the number of GPUs of each instance type. Read in this
+order:
 
-- `policies`: stores policy documents and selects the current one.
+- `policies`: stores policy documents and selects the current policy.
 - `rulebook`: reads registrations and policies, and returns the rules of a cluster.
 
-How a policy decides is in `pipeline.decide`. The file format of policies is in `policyfile`.
+`pipeline.decide` applies the rules. `policyfile` defines the file format of policies.
 
 Tests: tests/rules.
 """

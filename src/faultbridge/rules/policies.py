@@ -17,7 +17,7 @@ from faultbridge.storage.writes import Item, Path, Put, Update, Value
 
 @dataclass(frozen=True, slots=True)
 class PolicyStore:
-    """Stores and reads policies. A version is the hash of its document, so a stored version never changes."""
+    """Stores and reads policies, and selects the current policy and the shadow policy."""
 
     table: Table
     clock: Clock
@@ -26,14 +26,15 @@ class PolicyStore:
         """Store a policy document and make it the current policy.
 
         The current policy applies to each cluster whose registration names no version. The document contains its own
-        `version`. `by` is the ARN of the operator; the list of versions shows it.
+        `version`. `by` is the ARN of the operator, which the list of versions shows.
         """
         return self._store(document, by, "version")
 
     def put_shadow(self, document: Mapping[str, Any], by: str | None = None) -> Policy:
         """Store a policy document and make it the shadow policy.
 
-        A shadow policy takes no action. Faultbridge only records what it would have decided.
+        Faultbridge records the decisions that the shadow policy would have made, and does not act on them. `by` is the
+        ARN of the operator.
         """
         return self._store(document, by, "shadow")
 
@@ -60,16 +61,16 @@ class PolicyStore:
         self.table.write(Update(keys.CURRENT_POLICY, remove=(("version",),)))
 
     def end_shadow(self) -> None:
-        """Stop using a shadow policy; its stored version is kept."""
+        """Stop using the shadow policy, so that no shadow policy exists; its stored version is kept."""
         self.table.write(Update(keys.CURRENT_POLICY, remove=(("shadow",),)))
 
     def shadow(self) -> str | None:
-        """Return the version of the shadow policy, which only records what it would have decided, or None."""
+        """Return the version of the shadow policy, or None if there is no shadow policy."""
         found = (self.table.get(keys.CURRENT_POLICY) or {}).get("shadow")
         return str(found) if found else None
 
     def stored(self) -> tuple[StoredPolicy, ...]:
-        """Return every stored policy version, the most recently stored one first."""
+        """Return every stored policy version, with its time and operator, the latest first."""
         return tuple(sorted(map(read_listed_policy, self._listed()), key=lambda one: one.put_at, reverse=True))
 
     def _listed(self) -> Iterator[Item]:
@@ -85,7 +86,7 @@ class PolicyStore:
         return self.document(str(version)) if version else None
 
     def document(self, version: str) -> dict[str, Any]:
-        """Return the document of a policy version. Raises Rejected `unknown_policy` if it is not stored."""
+        """Return the document of a policy version. Raises Rejected `unknown_policy` for an unknown version."""
         found = self.table.get(keys.policy(version))
         if found is None or not isinstance(found["policy"], dict):
             raise UnknownName("policy", version)

@@ -1,4 +1,4 @@
-"""Rulebook: reads the rules of a cluster: its registration, its policy and the fault catalog."""
+"""Rulebook: reads the registration and the policy of a cluster, and returns them as its rules."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class ItemReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """Returns the rules of a cluster from the table, the fault catalog and the default policy.
+    """Returns the rules for decisions about a cluster: its registration, its policy and further data.
 
     The registration of a cluster is read on every call, but parsed again only if its table item has changed. A policy
-    version never changes, so each version is read only once.
+    version never changes, so each `Rulebook` reads it only once.
     """
 
     table: ItemReader
@@ -57,7 +57,7 @@ class Rulebook:
     def rules(self, config: ClusterConfig) -> Rules:
         """Return the rules for decisions about the nodes of a cluster.
 
-        The rules include the shadow policy, which only records what it would have decided. A cluster whose registration
+        The rules include the shadow policy, whose decisions are recorded without action. A cluster whose registration
         names a policy version has no shadow policy.
         """
         pointer = None if config.policy else self.table.get(keys.CURRENT_POLICY)
@@ -68,8 +68,8 @@ class Rulebook:
     def policy(self, config: ClusterConfig) -> Policy:
         """Return the policy version that a cluster's registration names, or else the current policy.
 
-        If no policy was made current, the default policy applies. The default policy is part of the package, so it is
-        found even if it is not stored in the table. Raises Misconfigured if any other policy is not stored.
+        If there is no current policy, the default policy is returned. It is part of the package, so the table need not
+        store it. Raises Misconfigured if the table does not store any other policy that applies.
         """
         return self._named(config.policy or _version(self.table.get(keys.CURRENT_POLICY), "version"))
 
@@ -82,10 +82,10 @@ class Rulebook:
         return self._policies[version]
 
     def _shadow(self, version: str | None) -> Policy | None:
-        """Return the shadow policy, or None if there is none or it cannot be read.
+        """Return the shadow policy with this version; None if `version` is None or cannot be read.
 
-        An unreadable shadow policy raises no error, because no decision depends on it. Each process reads and logs an
-        unreadable version only once.
+        An unreadable shadow policy raises no error, because no action depends on it. Each `Rulebook` logs an unreadable
+        version once, and does not read it again.
         """
         if version is None or version in self._unreadable:
             return None
@@ -114,7 +114,7 @@ def _version(pointer: Item | None, name: str) -> str | None:
 def rules_for_order(rulebook: Rulebook, cluster: str) -> Rules:
     """Return the rules of a cluster that an operator names in a command.
 
-    Raises UnknownName if the cluster is not registered, because the operator named a cluster that does not exist.
+    Raises UnknownName if the cluster is not registered: the operator probably mistyped its name.
     """
     config = rulebook.config(cluster)
     if config is None:

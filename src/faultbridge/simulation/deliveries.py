@@ -1,7 +1,7 @@
 """Delivers queue messages, table changes and bus events to the Lambda functions, as AWS does.
 
-Every message is delivered at least once, in any order, in batches of any size. A failed message is delivered again. A
-stream drops a record after a limited number of retries. The behavior follows AWS's documentation, not an emulator.
+Messages are delivered in random order and in batches of random size, some of them twice. A failed delivery is retried;
+only a stream drops a record after a limited number of retries. The behavior follows the documentation of AWS.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from faultbridge.storage.writes import Item
 REACT_ENTRY_TYPES = frozenset(
     {EntryType.NODE_STATUS.value, EntryType.CASE_STATUS.value, EntryType.CLUSTER_SAFETY.value}
 )
-"""The entry types for which the template's stream filter invokes `react`."""
+"""The entry types for which the stream filter in `infra/template.yaml` invokes `react`."""
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 600.0
 
@@ -43,7 +43,7 @@ class DeliveryContext:
     journal: Journal
 
     def is_duplicated(self) -> bool:
-        """Return whether this delivery happens twice, drawn at random from the profile's duplicate rate."""
+        """Return whether a delivery happens twice, at random with the profile's duplicate rate."""
         return self.random.random() < self.profile.duplicate_rate
 
     def delay(self) -> float:
@@ -55,8 +55,8 @@ class DeliveryContext:
 class QueueMapping:
     """Delivers messages of the raw queue to `ingest`, in batches of visible messages in random order.
 
-    Messages that the handler does not report as failed are deleted. `received` maps the number of every delivered
-    message to its body and the time when it was sent.
+    `handler` returns the ids of the messages that failed. The other messages are deleted. `received` maps the number of
+    every delivered message to its body and the time when it was sent.
     """
 
     context: DeliveryContext
@@ -70,7 +70,7 @@ class QueueMapping:
         self.context.schedule.after(self.context.random.uniform(0, 1), "poll", self._poll)
 
     def _poll(self) -> None:
-        """Deliver one batch of visible messages, and schedule the next poll while messages remain."""
+        """Deliver one batch of visible messages; while messages remain, schedule the next poll."""
         self.pending_polls -= 1
         context, queue = self.context, self.context.ports.queue
         visible = [message for message in queue.messages if message.visible_at <= context.schedule.clock.now()]
@@ -85,7 +85,7 @@ class QueueMapping:
     def _deliver(self, batch: list[QueuedMessage]) -> None:
         """Invoke the handler with a batch, and delete the messages that succeeded.
 
-        A few messages that succeeded are not deleted, so that they are delivered again.
+        A few of these messages, chosen at random, are not deleted, so that they are delivered again.
         """
         context, queue = self.context, self.context.ports.queue
         for message in batch:
@@ -103,7 +103,7 @@ class QueueMapping:
 
 @dataclass(slots=True)
 class PendingRecord:
-    """A stream record that waits for delivery: when it is ready, and how many deliveries have failed."""
+    """A stream record that waits for delivery, with its earliest time and number of failed deliveries."""
 
     ready: datetime
     record: StreamRecord
@@ -114,9 +114,9 @@ class PendingRecord:
 class StreamMapping:
     """Delivers new entries of the table stream to one Lambda function.
 
-    Records of one transaction may be delivered at different times. A failed batch is split in two halves and retried. A
-    record is dropped after `max_retries` retries. `types` is the filter of entry types; with None, entries of every
-    type are delivered.
+    Records of one transaction may be delivered at different times. A failed batch is retried in two halves. A record is
+    dropped after the profile's `max_retries` retries. `types` are the entry types that are delivered; None means all
+    types.
     """
 
     context: DeliveryContext
@@ -126,7 +126,7 @@ class StreamMapping:
     pending: list[PendingRecord] = field(default_factory=list)
 
     def accept(self, record: StreamRecord) -> None:
-        """Schedule the delivery of a table change if it is a new entry that passes the filter."""
+        """Schedule the delivery of a table change if the change is a new entry of one of the `types`."""
         new = record.new
         if record.event != "INSERT" or new is None or not record.key.sk.startswith(keys.ENTRY):
             return
@@ -163,7 +163,7 @@ class StreamMapping:
                 self._schedule(one.record, self.context.random.expovariate(1 / 60), one.tries)
 
     def _retry(self, batch: list[PendingRecord]) -> None:
-        """Schedule the records of a failed batch again, and drop records that had their last retry."""
+        """Schedule the records of a failed batch again, and drop records without a retry left."""
         # The second half is delayed longer, as after BisectBatchOnFunctionError.
         for place, one in enumerate(batch):
             if one.tries >= self.context.profile.max_retries:

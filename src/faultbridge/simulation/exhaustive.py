@@ -1,10 +1,9 @@
-"""Exhaustive orderings: runs a small scenario with every ordering of a few faults or operator orders.
+"""Exhaustive exploration: runs small scenarios with every sequence of a few faults or orders.
 
-A side effect is a call of a worker that changes something, such as a table write or the replacement of an instance.
-
-A scenario first runs without a fault. It then runs once for each kind of fault at each side effect. Each of these runs
-is repeated with a second fault at each later side effect, and so on. The second fault thus occurs in the state that the
-first fault left.
+A side effect is a call of a Lambda function that changes something, such as a table write or the replacement of an
+instance. A scenario first runs without a fault. It then runs once for each kind of fault at each side effect. Each of
+these runs is repeated with a second fault at each later side effect, and so on. The second fault therefore occurs in
+the state that results from the first fault.
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ class ScriptedInjector(FaultInjector):
     """Injects scripted events: `faults` maps the number of a side effect to the event that occurs there.
 
     An event is a fault, or an operator's order. A fault makes the call with the side effect fail. An order is carried
-    out right before this call by the function `give`, which the caller sets as soon as the simulated system exists.
+    out right before this call by the function `give`, which the caller sets when the simulated system exists.
 
-    Side effects are numbered from 1, starting at the first call named `first_call`, or at the first side effect if this
-    name is empty. `points` lists the numbered side effects.
+    Side effects are numbered from 1, starting at the first call named `first_call`. If `first_call` is empty, all side
+    effects are numbered. `points` lists the numbered side effects.
     """
 
     faults: dict[int, Event] = field(default_factory=dict)
@@ -65,10 +64,10 @@ class ScriptedInjector(FaultInjector):
     points: list[str] = field(default_factory=list)
 
     def before(self, call: Call) -> FaultKind | None:
-        """Count the call if it has a side effect, and inject the fault or give the order scripted for its number.
+        """Count the call if it has a side effect, and carry out the event that is scripted for its number.
 
         A fault that occurs before the call is raised. A fault that occurs after the call has taken effect is returned,
-        and the caller raises it then. In all other cases, the result is None and the call continues.
+        so that the caller raises it after the call. In all other cases, the result is None.
         """
         if not self.enabled or not self.workers or call.name not in EFFECTS:
             return None
@@ -95,13 +94,13 @@ class ScriptedInjector(FaultInjector):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A small scenario: one node, one record that it sends, and the faults or operator orders that may occur.
+    """A small scenario: one node, one record from it, and the faults or operator orders that may occur.
 
     - `sample` is the name of the kind of record in `SAMPLES`.
     - `repaired` states whether Faultbridge repairs the node.
     - `scheduler` gives the cluster an orchestrator.
-    - `first_call` is the name of a call, such as `provider.replace`. Faults and orders may occur only from the first
-      call with this name on. If it is empty, they may occur at each side effect.
+    - `first_call` is the name of a call, such as `provider.replace`. Faults and orders occur only from the first call
+      with this name on. If `first_call` is empty, they may occur at each side effect.
     - `asks` makes the policy require an operator's approval of a replacement.
     - `kinds` are the kinds of faults, and the operator orders, that may occur.
     """
@@ -115,10 +114,10 @@ class Scenario:
     kinds: tuple[Event, ...] = KINDS
 
     def play(self, faults: Faults) -> tuple[ScriptedInjector, list[str]]:
-        """Run the scenario with faults or orders; returns the injector and one text for each violated invariant.
+        """Run the scenario with faults or orders; returns the injector and a line of text for each violation.
 
-        `faults` pairs the number of a side effect with the fault or order that occurs there. The injector lists the
-        side effects of the run.
+        Each pair in `faults` has the number of a side effect, and the fault or order that occurs there. The injector
+        lists the side effects of the run. The violations are those of invariants, and cases that operators cannot end.
         """
         made: list[ScriptedInjector] = []
 
@@ -174,7 +173,8 @@ SCENARIOS = {
 class Exploration:
     """The result of an exploration: the number of runs by number of faults, and the violations.
 
-    `points` is the highest number of side effects in one run.
+    `points` is the highest number of numbered side effects in one run. `broken` has, for each violation, the faults of
+    the run and a line of text.
     """
 
     runs: Counter[int] = field(default_factory=Counter)
@@ -185,8 +185,8 @@ class Exploration:
 def explore(scenario: Scenario, *, points: int, faults: int, first: int | None = None) -> Exploration:
     """Run a scenario with every sequence of at most `faults` faults at its first `points` side effects.
 
-    `first` divides the work among processes: only those runs are made whose first fault is at the side effect with this
-    number. With `first` 0, only the run without faults is made. With None, all runs are made.
+    `first` divides the work among processes. If it is None, all runs are made. If it is 0, only the run without faults
+    is made. Otherwise, the first fault of each run is at the side effect with the number `first`.
     """
     exploration = Exploration()
     todo: list[Faults] = [()] if first is None or first == 0 else _single_faults(scenario, first)
@@ -204,8 +204,5 @@ def explore(scenario: Scenario, *, points: int, faults: int, first: int | None =
 
 
 def _single_faults(scenario: Scenario, point: int) -> list[Faults]:
-    """Return one sequence for each kind of event of a scenario.
-
-    The sequence contains only this event, which occurs at the side effect with the number `point`.
-    """
+    """Return one sequence for each kind of event: only this event, at the side effect number `point`."""
     return [((point, kind),) for kind in scenario.kinds]

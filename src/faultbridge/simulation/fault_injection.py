@@ -1,4 +1,4 @@
-"""Fault injection: draws fault rates from the seed and makes calls of the Lambda functions fail."""
+"""Fault injection: draws fault rates from the seed, and makes calls of Lambda functions fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from faultbridge.simulation.schedule import Schedule
 
 
 class FaultKind(StrEnum):
-    """The ways in which a worker's call to a port can fail."""
+    """The ways in which a call of a Lambda function to a port can fail."""
 
     CRASH_BEFORE = "crash before"
     CRASH_AFTER = "crash after"
@@ -71,7 +71,7 @@ def draw_fault_profile(seed: int) -> FaultProfile:
 
 
 class Crash(BaseException):
-    """Raised in place of a call when the worker process is killed; the product never catches it."""
+    """Raised by a call when the process of the Lambda function is killed; the product never catches it."""
 
 
 class CallLimitExceeded(BaseException):
@@ -82,11 +82,11 @@ MAX_CALLS, MAX_CALLS_PER_ACTION, MAX_CALLS_FOR_SPARES, MAX_CALLS_FOR_RACKS = 40_
 """Call limits of a run: a base, and additions for each action, for a spare pool, and for racks or growth.
 A run of 40 actions makes about 5,000 calls. If its nodes wait for many hours, it makes 41,000 to over 100,000.
 
-A spare pool adds calls because it requests instances again and again while there is no capacity.
+A spare pool adds calls, because instances are requested repeatedly while there is no capacity.
 """
 
 MAX_CALLS_PER_DAY = 4_000
-"""Further calls for each day that passes: a quiet cluster with open pages and a spare pool makes about 2,000 a day."""
+"""Further calls for each simulated day. An idle cluster with open pages and a spare pool makes about 2,000 a day."""
 
 EFFECTS = frozenset(
     {
@@ -116,10 +116,10 @@ class Outage:
 
 @dataclass(slots=True)
 class FaultInjector:
-    """Makes calls of workers fail at random; a call can fail only while `enabled` is True and a worker runs.
+    """Makes calls of Lambda functions (workers) fail at random while `enabled` is True.
 
-    The injected faults are numbered. A fault whose number is in `without` is skipped, which helps to find a smaller
-    failing run. `workers` names the running workers in the order of their start; the last one makes the current call.
+    The injected faults are numbered. A fault whose number is in `without` is skipped, to find a smaller failing run.
+    `workers` names the running workers in the order of their start; the last of them makes the current call.
     """
 
     profile: FaultProfile
@@ -143,8 +143,8 @@ class FaultInjector:
     def before(self, call: Call) -> FaultKind | None:
         """Raise a fault before a call, or return the kind of fault to raise after it (None for no fault).
 
-        A call to a port during an outage of that port raises `Transient`. Other handlers may run before the call, which
-        creates a race.
+        A call to a port during an outage of the port raises `Transient`. To create a race, other scheduled calls may
+        run first.
         """
         if not self.workers or not self.enabled:
             return None
@@ -168,12 +168,12 @@ class FaultInjector:
         raise fault_error(kind, call)
 
     def after(self, kind: FaultKind, call: Call) -> None:
-        """Raise a fault after the call has taken effect."""
+        """Raise a fault of this kind; the caller does this after the call has taken effect."""
         raise fault_error(kind, call)
 
     @contextmanager
     def worker(self, name: str) -> Iterator[None]:
-        """Attribute the calls within the context to a worker; only calls of a worker can fail."""
+        """Attribute the calls within the context to a worker, so that they can fail."""
         self.workers.append(name)
         try:
             yield
@@ -181,9 +181,9 @@ class FaultInjector:
             self.workers.pop()
 
     def _draw_kind(self, call: Call) -> FaultKind | None:
-        """Draw the fault of a call at random; None if the call has no fault.
+        """Draw the kind of fault of a call at random; None for no fault.
 
-        A kind of fault that cannot occur in this call also gives None.
+        The result is also None if the drawn kind cannot occur in this call.
         """
         drawn = self.random.random()
         if drawn >= self._total:
@@ -195,7 +195,7 @@ class FaultInjector:
 
 
 def fault_error(kind: FaultKind, call: Call) -> BaseException:
-    """Return the exception that a call raises for a given kind of fault."""
+    """Return the exception that a call raises for a kind of fault."""
     if kind in {FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER}:
         return Crash(call.name)
     if kind is FaultKind.CONFLICT:
@@ -208,10 +208,10 @@ CallObserver = Callable[[Call], None]
 
 
 class FaultInjectingSeam(Seam):
-    """Runs the fault injector around each call to a port of the simulation.
+    """Runs the fault injector around each call to a port of the simulation, instead of hooks.
 
-    Unlike `Seam`, it does not keep a list of the calls, so `calls` stays empty. `observers` are called with every
-    call that is executed. `calls_left` is the number of calls that the run may still make.
+    The list `calls` of the base class stays empty. `observers` are called before every call, except a call that fails
+    before its effect. `calls_left` is the number of calls that the run may still make.
     """
 
     def __init__(self, injector: FaultInjector) -> None:
@@ -221,7 +221,7 @@ class FaultInjectingSeam(Seam):
         self.observers: list[CallObserver] = []
 
     def around(self, port: str, operation: str, argument: object = None) -> AbstractContextManager[None]:
-        """Return a context for one call; the injector may make the call fail before or after its effect."""
+        """Raise a fault before a call, or return a context that may raise a fault after the call."""
         call, injector = Call(port, operation, argument), self._injector
         self.calls_left -= 1
         if self.calls_left < 0:
@@ -234,7 +234,7 @@ class FaultInjectingSeam(Seam):
 
 @dataclass(frozen=True, slots=True)
 class _CallContext:
-    """Context of a call that must fail after it has taken effect, as the fault injector decided."""
+    """A context manager that raises a fault after the call in its body has taken effect."""
 
     injector: FaultInjector
     kind: FaultKind

@@ -1,4 +1,4 @@
-"""The owner of the `REPAIRED` cluster's group: the updates that it makes, and when Faultbridge first read each one.
+"""The owner of the `REPAIRED` cluster's group: its updates, and when Faultbridge reads about them.
 
 The module also records when Faultbridge was wrong about whether the provider repairs nodes itself.
 """
@@ -14,15 +14,15 @@ from faultbridge.simulation.fakes import FakeInventory
 from faultbridge.storage.writes import Item
 
 UPDATE_DEADLINE, UPDATE_GRACE = timedelta(hours=6), timedelta(minutes=15)
-"""How long repairs wait for an update, and after its end, in every policy of the simulation."""
+"""How long repairs wait for an update at most, and how long after its end, in every policy of the simulation."""
 
 
 @dataclass(slots=True)
 class ObservedUpdate:
     """One update of the group: it started at `begun` and ended at `ended` (None while it runs).
 
-    `seen` is the time when an inventory run first read the update, and `end_seen` when a run first read that the group
-    is no longer updated. Each is None until a run has read it.
+    `seen` is the time when an inventory run first read the update, or None. `end_seen` is the time when an inventory
+    run first read that the update has ended, or None.
     """
 
     begun: datetime
@@ -31,11 +31,11 @@ class ObservedUpdate:
     end_seen: datetime | None = None
 
     def holds(self, at: datetime, *, after: timedelta = timedelta()) -> bool:
-        """Return whether the update holds repairs at a time, which means that they must wait for it.
+        """Return whether repairs must wait for the update at the time `at`.
 
         Repairs wait from the time `seen` until 15 minutes after the end of the update, but at the latest until 6 hours
         after its start. `after` delays the start of the wait, because a function that read the registration before
-        `seen` may still act on it for some minutes. An update that no inventory run has read holds nothing.
+        `seen` may still act on it for some minutes. If no inventory run has read the update, repairs do not wait.
         """
         if self.seen is None:
             return False
@@ -44,10 +44,10 @@ class ObservedUpdate:
 
     @property
     def end_seen_too_late(self) -> bool:
-        """Return whether nodes that the update replaced may stay without an instance until an operator retires them.
+        """Return whether the end of the update was read too late to retire the nodes that it replaced.
 
-        Faultbridge retires such a node until 6 hours after the grace period of the update. It cannot do this if no
-        inventory run was complete in this time.
+        It is too late 6 hours after the grace period of the update. Then such a node stays without an instance until an
+        operator retires it. The result is False while the update runs.
         """
         if self.ended is None:
             return False
@@ -58,8 +58,8 @@ class ObservedUpdate:
 class GroupOwner:
     """Updates one group in the fake inventory, and records what inventory runs have read about the group.
 
-    `unnamed` lists errors of the product. It has one text for each inventory run after which the stored state of the
-    cluster was wrong about whether the provider repairs nodes itself.
+    `unnamed` lists errors of the product: one text for each inventory run after which the stored state of the cluster
+    was wrong about whether the provider repairs nodes itself.
     """
 
     inventory: FakeInventory
@@ -80,9 +80,9 @@ class GroupOwner:
     def begin_update(self, text: str, now: datetime, since: datetime | None) -> None:
         """Start an update named `text`; `since` is the start that the provider reports, or None.
 
-        If `since` is None, and inventory runs have read the previous update but not its end, Faultbridge takes both
-        updates for one. The new update then counts from the start of the previous one. An inventory run that was
-        interrupted after the inventory answered also counts as one that read the previous update.
+        If `since` is None, and inventory runs have read the previous update but not its end, Faultbridge cannot
+        distinguish the two updates. The new update then starts, for the invariants, when the previous update started.
+        An interrupted inventory run may also have read the previous update.
         """
         self.inventory.updates[self.group] = GroupUpdate(text, since)
         last = self.updates[-1] if self.updates and since is None else None
@@ -96,9 +96,9 @@ class GroupOwner:
         self.updates[-1].ended = now
 
     def was_read(self, now: datetime, cluster: Item) -> None:
-        """Record what an inventory run has read, for the invariants about updates and the provider's repair.
+        """Record what a complete inventory run has read, for the invariants about the group.
 
-        `cluster` is the item of the cluster's state that was stored after the run.
+        `cluster` is the table item with the cluster's state after the run.
         """
         named = "rival_repair" in str(cluster.get("state"))
         if named != self.rival_repairs:
@@ -110,18 +110,19 @@ class GroupOwner:
             self.inventory.reported_updates.discard(self.group)
 
     def reported(self, now: datetime) -> tuple[object, ...]:
-        """Return the values about the group that an inventory run reads; if one of them changes, a run is required.
+        """Return the values that an inventory run reads about the group; a changed value requires a new run.
 
-        The values are: whether an update runs, whether this update is past its deadline, the instances in standby, and
+        The values are: whether an update runs, whether the update is past its deadline, the instances in standby, and
         whether the provider repairs nodes itself.
         """
         overdue = self.is_updating and now >= self.updates[-1].begun + UPDATE_DEADLINE
         return self.is_updating, overdue, tuple(sorted(self.inventory.standby)), self.inventory.provider_repairs
 
     def quiet_until(self) -> datetime | None:
-        """Return when the last update stops delaying repairs, which is 15 minutes after its end.
+        """Return the time from which the last update delays no repairs, 15 minutes after its end.
 
-        Returns None if the last update still runs, or if no update ran. A simulated run does not end before this time.
+        Returns None if the last update still runs, or if there was no update. A simulated run is not idle before this
+        time.
         """
         last = self.updates[-1] if self.updates else None
         return None if last is None or last.ended is None else last.ended + UPDATE_GRACE

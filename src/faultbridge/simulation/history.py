@@ -37,7 +37,7 @@ ASKING_CODES: tuple[tuple[str, ...], ...] = ((), ("xid.79",), ("xid.48", "gpu.*"
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The result of one run: the violated invariants with details (`broken`), and the journal.
+    """The result of one run: a line of text for each violation (`broken`), and the journal.
 
     `injected` is the number of injected faults.
     """
@@ -50,17 +50,17 @@ class History:
 
     @property
     def digest(self) -> str:
-        """Return a hash of the journal; the same seed and steps give the same digest."""
+        """Return a hash of the journal; a repetition of the same run has the same digest."""
         return self.journal.digest()
 
     @property
     def replay(self) -> str:
-        """Return the command that repeats this run."""
+        """Return the command that runs the same seed with the same number of steps, with no fault skipped."""
         return f"faultbridge simulate --seed {self.seed} --steps {self.steps}"
 
 
 def run(seed: int, steps: int = STEPS, *, without: frozenset[int] = frozenset()) -> History:
-    """Run the simulation of a seed with `steps` external actions; returns the result.
+    """Run the simulation of a seed with `steps` external actions, and return the result.
 
     `without` contains the numbers of injected faults to skip, to find a smaller failing run.
     """
@@ -77,7 +77,7 @@ def draw_actions(seed: int, steps: int = STEPS) -> tuple[ExternalAction, ...]:
 
 
 def play(seed: int, actions: tuple[ExternalAction, ...], *, without: frozenset[int] = frozenset()) -> History:
-    """Run the given actions with the fault profile of a seed.
+    """Run the given actions on the simulated system of a seed, and return the result.
 
     `without` contains the numbers of injected faults to skip.
     """
@@ -85,7 +85,7 @@ def play(seed: int, actions: tuple[ExternalAction, ...], *, without: frozenset[i
 
 
 def play_on(system: SimulatedSystem, seed: int, actions: tuple[ExternalAction, ...]) -> History:
-    """Run the given actions on a system that was built for a seed, and check the invariants."""
+    """Run the given actions on the system of a seed, check the invariants, and return the result."""
     system.seam.calls_left += MAX_CALLS_PER_ACTION * len(actions) + (MAX_CALLS_FOR_SPARES if system.by_template else 0)
     system.seam.calls_left += MAX_CALLS_FOR_RACKS if system.racks or system.growing else 0
     found: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ def _perform(system: SimulatedSystem, actions: tuple[ExternalAction, ...]) -> No
 
 
 def draw_nodes_in_rack(seed: int) -> int | None:
-    """Return the number of nodes in each of the two racks of a seed; None if the seed has no racks.
+    """Draw from the seed the number of nodes in each of the two racks; None if there are no racks.
 
     Four seeds in five have a small cluster without racks.
     """
@@ -121,7 +121,7 @@ def draw_nodes_in_rack(seed: int) -> int | None:
 
 
 def draw_growing(seed: int) -> bool:
-    """Return whether the group of the `REPAIRED` cluster grows in the run of a seed, drawn at random.
+    """Draw from the seed whether the group of the `REPAIRED` cluster grows during the run.
 
     A cluster with racks or with a launch template never grows.
     """
@@ -131,30 +131,30 @@ def draw_growing(seed: int) -> bool:
 
 
 def draw_reserving(seed: int) -> bool:
-    """Return whether capacity is limited at times in the run of a seed, drawn at random.
+    """Draw from the seed whether the run sometimes limits the capacity for launches.
 
-    A seed with spares has a higher probability.
+    The probability is higher if the cluster has spares.
     """
     return Random(f"capacity {seed}").random() < (0.5 if draw_spares(seed) else 0.15)
 
 
 def draw_volumes(seed: int) -> bool:
-    """Return whether the nodes of the `REPAIRED` cluster of a seed have volumes, drawn at random."""
+    """Draw from the seed whether the nodes of the `REPAIRED` cluster have volumes."""
     return Random(f"volumes {seed}").random() < 0.25  # noqa: PLR2004 - one in four
 
 
 def draw_wrong_clocks(seed: int) -> bool:
-    """Return whether each instance of the `REPAIRED` cluster has its own clock error in the run of a seed.
+    """Draw from the seed whether each instance of the `REPAIRED` cluster has a constant clock error.
 
-    The result is drawn at random. A cluster with racks never has wrong clocks.
+    A cluster with racks never has wrong clocks.
     """
     return draw_nodes_in_rack(seed) is None and Random(f"clocks {seed}").random() < 0.4  # noqa: PLR2004 - of the others
 
 
 def draw_spares(seed: int) -> int | None:
-    """Return the number of spares of the `REPAIRED` cluster for a seed, drawn at random.
+    """Draw from the seed the number of spares of the `REPAIRED` cluster.
 
-    None means that the cluster has no launch template and therefore no spares.
+    The result is None if the cluster has no launch template, and therefore no spares.
     """
     provider = Random(f"provider {seed}")
     launches = provider.random() < 0.4  # noqa: PLR2004 - the share of clusters with a launch template

@@ -1,6 +1,6 @@
-"""The true health of the simulated instances.
+"""The true health of the simulated instances, which Faultbridge cannot read directly.
 
-Faultbridge learns it only from records and verifications.
+Faultbridge receives records, and starts verifications, which depend on the true health.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ FAILED = Verification(Verdict.FAILED, ("memory: the test of this instance fails"
 
 
 class InstanceHealth:
-    """Keeps which instances are bad, and the boot id of each instance.
+    """Stores which instances are bad, and the boot id of each instance.
 
-    `bad` instances fail their verification. `bad_arrivals` states how many of the next new instances will be bad.
-    `boots` maps each instance that was rebooted to the id of its latest boot.
+    The instances in `bad` fail their verifications. `bad_arrivals` is the number of new instances that will become bad.
+    `boots` maps each rebooted instance to the id of its latest boot.
     """
 
     def __init__(self, ports: SimulatedPorts) -> None:
@@ -50,14 +50,15 @@ class InstanceHealth:
         self._ports.verifier.results.pop(instance or "", None)
 
     def end_injected_results(self) -> None:
-        """Make every verification return the true health again, and make no further new instance bad."""
+        """Make verifications return the true health of instances, and make no further new instance bad."""
         self.bad_arrivals = 0
         self._ports.verifier.results = {one: FAILED for one in self._ports.verifier.results if one in self.bad}
 
     def mark_bad_arrivals(self, registered: Container[str]) -> None:
-        """Mark the next new instances as bad, as many as `bad_arrivals` states, and count `bad_arrivals` down.
+        """Mark up to `bad_arrivals` new instances as bad, and reduce `bad_arrivals` by one for each.
 
-        Instances in `registered`, which already have a node name, stay good.
+        Instances are new if the previous call did not find them. Instances in `registered` have a node name and stay
+        good.
         """
         instances = list(self._ports.fleet.instances)
         for instance in instances[self._arrivals_seen :]:
@@ -67,7 +68,7 @@ class InstanceHealth:
         self._arrivals_seen = len(instances)
 
     def _restarted(self, repair_action: RepairAction, instance: str) -> None:
-        """Give a rebooted instance a new boot id, and fix a bad instance if this repair action can fix it."""
+        """Give a rebooted instance a new boot id, and fix a bad instance that this repair action can fix."""
         if repair_action is RepairAction.REBOOT_NODE:
             self.boots[instance] = f"boot-{self._ports.restarter.restarted[-1][2]}"
         self._cure(repair_action, instance)

@@ -1,4 +1,4 @@
-"""The journal of one run: a timeline for readers, and a digest to compare two runs."""
+"""The journal of one run: a readable timeline, and a digest to compare two runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Line:
 class Journal:
     """Collects the journal lines and the invariant violations of a run.
 
-    Two runs of the same seed with the same actions have equal journals.
+    Two runs of the same seed with the same actions and faults have equal journals.
     """
 
     clock: Clock
@@ -47,11 +47,11 @@ class Journal:
     violations: list[str] = field(default_factory=list)
 
     def add(self, kind: Kind, text: str) -> None:
-        """Add a line with the current time."""
+        """Add a line of this kind with the current simulated time."""
         self.lines.append(Line((self.clock.now() - self.start) // timedelta(milliseconds=1), kind, text))
 
     def add_violation(self, invariant: str, text: str) -> None:
-        """Record that an invariant was violated during the run."""
+        """Record a violation of an invariant, and add it to the timeline."""
         self.violations.append(f"{invariant}: {text}")
         self.add(Kind.NOTE, f"BROKEN {invariant}: {text}")
 
@@ -63,14 +63,14 @@ class Journal:
         return hashed.hexdigest()
 
     def story(self) -> Iterator[str]:
-        """Yield the timeline for readers as lines of text, without the scheduled steps."""
+        """Yield the timeline as readable lines of text, without the scheduled steps."""
         for line in self.lines:
             if line.kind in STORY_KINDS:
                 yield f"{_elapsed(line.at)}  {line.kind.value:<5}  {line.text}"
 
 
 def _elapsed(milliseconds: int) -> str:
-    """Format a duration in milliseconds as days and hh:mm:ss.mmm."""
+    """Return a duration in milliseconds as text, in the form `1d 02:03:04.005`."""
     seconds, rest = divmod(milliseconds, 1000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)

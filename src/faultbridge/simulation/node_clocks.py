@@ -1,4 +1,4 @@
-"""The wrong clocks of instances, and the true times of what their agents observed."""
+"""Node clocks: the clock errors of instances, and the true times of what their agents observed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _OFFSETS = (0.0, 0.0, -100.0, -300.0, -2700.0, -3 * _HOUR, -26 * _HOUR, -5 * _DA
 class NodeClocks:
     """The clock error of each instance in one run.
 
-    If `wrong` is True, each instance has a constant error, which is drawn from the seed. If `wrong` is False, no
-    instance has a constant error.
+    If `wrong` is True, each instance has a constant error, drawn from the seed, which may be zero. If `wrong` is False,
+    no instance has a constant error.
 
     `observed` maps the id of a record to the true time of its observations and the number of seconds by which the
-    sender's clock is ahead. None marks a record whose times are not checked.
+    sender's clock is ahead. The value None means that the times of the record are not checked.
     """
 
     def __init__(self, seed: int) -> None:

@@ -1,7 +1,7 @@
-"""Policies for a simulated system.
+"""Policies of simulated systems, which differ from the default policy.
 
-One policy repairs an instance that EC2 reports as unusable even if the orchestrator does not respond. The others start
-certain repair actions only after an operator approves them.
+One policy repairs an instance that EC2 reports as impaired even if the orchestrator does not respond. The other
+policies start certain repair actions only after an operator approves them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from faultbridge.storage.codec import dump
 
 
 def proceed_without_orchestrator(system: SimulatedSystem) -> None:
-    """Set a policy that repairs a dead instance even if the orchestrator is unreachable."""
+    """Set a policy that repairs an impaired instance even if the orchestrator is unreachable."""
     proceeding = OrchestratorUnreachable.PROCEED
     _store(system, "proceeding", [replace(rule, orchestrator_unreachable=proceeding) for rule in system.policy.rules])
 
@@ -28,8 +28,8 @@ def require_approval(
 ) -> None:
     """Set a policy under which these repair actions start only after an operator approves them.
 
-    With `codes`, only faults with these codes require the approval. `deadline` is the time within which an operator
-    must decide; after that, the case is escalated.
+    With `codes`, only faults with these codes require the approval. If no operator decides within `deadline`, the case
+    is escalated.
     """
     rules = system.policy.rules
     if codes:

@@ -1,7 +1,7 @@
-"""Caches decoded and encoded values, so that a simulation decodes and encodes each large value once.
+"""Caches decoded and encoded values, so that a simulation decodes and encodes large values once.
 
-Neither the stored values nor the domain values ever change. The results of a run are therefore the same as without the
-caches, also if another run empties them.
+Neither the stored values nor the domain values change. The results of a run are therefore the same with and without the
+caches, and even if another run empties the caches.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from faultbridge.storage.codec import wrap_codec, wrap_packing
 from faultbridge.storage.writes import Packed, Value
 
 MAX_REMEMBERED = 50_000
-"""How many encoded values are remembered; after that all are forgotten."""
+"""Maximum encoded values of one type in the cache; a full cache is emptied."""
 
 MAX_PACKED = 2_000
-"""How many packed values are remembered, each with its bytes; after that all are forgotten."""
+"""Maximum packed values in the cache, each with its bytes; a full cache is emptied."""
 
 
 def remember_values() -> None:
-    """Turn on the caches of this process, and empty them: values of earlier runs only take memory."""
+    """Turn on the caches of this process, and empty them, because values of earlier runs only use memory."""
     for empty in _caches():
         empty()
 
 
 @cache
 def _caches() -> list[Callable[[], None]]:
-    """Turn on the caches; returns the functions that empty them."""
+    """Turn on the caches at the first call; every call returns the functions that empty the caches."""
     of_nodes = Component, Condition, Tombstone, Placement, Case, NodeState
     of_clusters = Breaker, Hold, Incident, Spare, ClusterState, Control, OnsetHistory, OpenPage
     empty_all: list[Callable[[], None]] = []
@@ -90,7 +90,7 @@ class PackedValues:
         self._packed: dict[int, tuple[StoredMapping, Packed]] = {}
 
     def pack_once(self, pack: Callable[[object], Packed]) -> Callable[[object], Packed]:
-        """Return a function that packs each stored mapping only once and then returns the cached result."""
+        """Return a function that calls `pack` once for each stored mapping, and caches the result."""
 
         def once(value: object) -> Packed:
             if type(value) is not StoredMapping:
@@ -101,7 +101,7 @@ class PackedValues:
         return once
 
     def unpack_once(self, unpack: Callable[[Value], dict[str, Any]]) -> Callable[[Value], dict[str, Any]]:
-        """Return a function that unpacks each packed value only once and then returns the cached mapping."""
+        """Return a function that calls `unpack` once for each packed value, and caches the mapping."""
 
         def once(packed: Value) -> dict[str, Any]:
             if not isinstance(packed, Packed):  # of an earlier version; packed again, it becomes bytes
@@ -113,7 +113,7 @@ class PackedValues:
         return once
 
     def clear(self) -> None:
-        """Forget all values."""
+        """Empty the caches."""
         self._mappings.clear()
         self._packed.clear()
 

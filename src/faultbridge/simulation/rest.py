@@ -27,7 +27,7 @@ from faultbridge.storage.codec import dump
 MAX_REST = timedelta(hours=60)
 IDLE_SWEEPS_AT_REST = 2
 INVENTORY_RUNS = timedelta(minutes=5)
-"""Time after the grace period of an update, in which an inventory run reads that the update is over."""
+"""Time after the grace period of an update within which an inventory run reads that the update is over."""
 
 RESUME_AFTER_SECONDS = 60.0
 NO_HEARTBEATS = timedelta(days=30)
@@ -35,9 +35,9 @@ ORDER = OperatorOrder("arn:aws:iam::111122223333:role/operator", "at the end of 
 
 
 def come_to_rest(system: SimulatedSystem, *, injecting: bool = False) -> None:
-    """End all injected failures and run until the system is idle, for at most 60 hours.
+    """End the failures that external actions caused, and run until the system is idle.
 
-    Faults of calls are still injected if `injecting` is True.
+    The run stops after 60 simulated hours at the latest. If `injecting` is True, faults of calls are still injected.
     """
     system.journal.add(Kind.ACTION, "from here on nothing new happens")
     system.injector.enabled = injecting
@@ -66,7 +66,7 @@ def _run_to_rest(system: SimulatedSystem) -> None:
 def _end_failures(system: SimulatedSystem) -> None:
     """Remove the failures, outages and capacity limits that external actions have set.
 
-    Verifications return the true health of the instances again.
+    Afterwards, verifications return the true health of the instances.
     """
     system.injector.outages.clear()
     ports = system.ports
@@ -87,7 +87,7 @@ def _end_failures(system: SimulatedSystem) -> None:
 
 
 def _resume(system: SimulatedSystem) -> None:
-    """Resume repairs in the `REPAIRED` cluster, and end all exclusions of nodes from repair."""
+    """Resume paused repairs in the `REPAIRED` cluster, and end the exclusions of nodes from repairs."""
     app = system.workers.application()
     if system.ports.table.get(keys.cluster_control(REPAIRED)) is not None:
         app.repair.controls.pause(REPAIRED, paused=False)
@@ -97,7 +97,7 @@ def _resume(system: SimulatedSystem) -> None:
 
 
 def _close_latched_breakers(system: SimulatedSystem) -> None:
-    """Close the circuit breakers that opened too often, because only an operator can close them."""
+    """Close the circuit breakers of the cluster if one opened so often that only an operator can close it."""
     control = items.read_control(REPAIRED, system.ports.table.get(keys.cluster_control(REPAIRED)))
     if any(breaker.stays_open for breaker in control.breakers.values()):
         system.journal.add(Kind.ACTION, "an operator closes the breakers that stay open")
@@ -105,10 +105,10 @@ def _close_latched_breakers(system: SimulatedSystem) -> None:
 
 
 def _is_at_rest(system: SimulatedSystem) -> bool:
-    """Return whether the system is idle, so that nothing can change without a new external action.
+    """Return whether the system is idle: nothing can change without a new external action.
 
-    In an idle system the spare pool is full, all live cases are escalated, no work is queued or due, and no incident or
-    update is unfinished. No node waits for the end of an exclusion from repairs or for another try of its isolation.
+    In an idle system, the spare pool is full, all live cases are escalated, no work is queued or due, and no incident
+    or update is unfinished. No node waits for the end of its exclusion, or for the next try of its isolation.
     """
     if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
         return False
@@ -130,18 +130,19 @@ def _is_at_rest(system: SimulatedSystem) -> bool:
 
 
 def _is_waiting(state: NodeState, now: datetime) -> bool:
-    """Return whether a node waits for the end of its exclusion from repairs or for the next try of its isolation.
+    """Return whether a node waits for the end of its exclusion, or for the next try of its isolation.
 
-    `due_at` covers neither.
+    An exclusion keeps the node from repairs. The node's timer (`due_at`) includes neither of the two times.
     """
     waits = state.ignored.until if state.ignored else None, state.isolation_again_at
     return any(until is not None and until > now for until in waits)
 
 
 def end_cases(system: SimulatedSystem) -> Iterator[str]:
-    """Fix each node with a live case, then return, replace or retire it, as operators would.
+    """Fix the nodes with a live case, and end their cases by orders, as operators do.
 
-    After all three orders, yields a line for each case or incident that is still open.
+    Operators first return all these nodes to service, then replace the nodes whose case is still live, and finally
+    retire the rest. Yields a line of text for each case or incident that is open after this.
     """
     orders = (_return, _replace, _retire)
     for number, order in enumerate(orders):
@@ -170,7 +171,7 @@ def end_cases(system: SimulatedSystem) -> Iterator[str]:
 def _last_policy() -> Any:
     """Return the last policy of a run: the default policy with a heartbeat timeout of 30 days.
 
-    The agents of a run stop before its end, so missing heartbeats must cause nothing.
+    The agents of a run stop before its end. With this policy, the missing heartbeats have no effect.
     """
     limits = replace(default_policy().limits, heartbeat_timeout=NO_HEARTBEATS)
     return dump(replace(default_policy(), version="without heartbeats", limits=limits))

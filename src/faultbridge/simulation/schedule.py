@@ -16,7 +16,7 @@ MAX_NESTING = 2
 
 
 class ScheduledCall(NamedTuple):
-    """A call scheduled for a time; calls for the same time run in the order in which they were scheduled.
+    """A call that is scheduled for a time; calls for the same time run in the order of scheduling.
 
     `number` is unique and increases with each call, so that the queue never compares names or actions.
     """
@@ -47,11 +47,11 @@ class Schedule:
         heapq.heappush(self._calls, ScheduledCall(at, self._count, name, action))
 
     def after(self, seconds: float, name: str, action: Action) -> None:
-        """Schedule a call in a number of seconds from now."""
+        """Schedule a call for a number of seconds from now, in simulated time."""
         self.at(self.clock.now() + timedelta(seconds=seconds), name, action)
 
     def pending_names(self) -> list[str]:
-        """Return the names of the calls that have not run yet."""
+        """Return the names of the scheduled calls that have not run yet."""
         return [call.name for call in self._calls]
 
     def step(self) -> bool:
@@ -67,16 +67,16 @@ class Schedule:
         return True
 
     def run_until(self, until: datetime) -> None:
-        """Run every call that is due until a time, then advance the clock to that time."""
+        """Run every call that is scheduled up to a time, then advance the clock to this time."""
         while self._calls and self._calls[0].at <= until:
             self.step()
         if until > self.clock.now():
             self.clock.advance_to(until)
 
     def run_others(self, seconds: float) -> None:
-        """Run the calls that are due within some seconds, in the middle of the current handler.
+        """Run the calls that are scheduled within some seconds, in the middle of the current call.
 
-        This creates races between handlers.
+        This creates races between Lambda functions. At a nesting depth of two, no call runs.
         """
         if self.nesting >= MAX_NESTING:
             return

@@ -1,4 +1,4 @@
-"""The Step Functions fake in simulated time: each state is a scheduled call, and retries are delayed."""
+"""A fake of Step Functions in simulated time: each state is a scheduled call, and retries are delayed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATE_DELAY = 0.2
 
 
 class ScheduledStateMachine(FakeStateMachine):
-    """Implements `Workflow` (fake): each state of an execution runs as a scheduled call of its own."""
+    """Implements `Workflow` (fake): each state of an execution runs in a separate scheduled call."""
 
     def __init__(self, schedule: Schedule, *, seam: Seam | None = None) -> None:
         super().__init__(schedule.clock, seam=seam)
@@ -22,12 +22,12 @@ class ScheduledStateMachine(FakeStateMachine):
         self._started: dict[str, datetime] = {}
 
     def advance(self, execution: Execution) -> None:
-        """Schedule the next state of an execution."""
+        """Schedule the current state of an execution."""
         self._started.setdefault(execution.name, self.clock.now())
         self._schedule(execution, STATE_DELAY)
 
     def expire(self) -> None:
-        """Abort executions that run longer than the definition's TimeoutSeconds, and expire task tokens.
+        """Abort executions that exceed the definition's TimeoutSeconds, and fail tasks that waited too long.
 
         No Catch of the definition runs for an aborted execution.
         """
@@ -42,7 +42,7 @@ class ScheduledStateMachine(FakeStateMachine):
         return [name for name, one in self.executions.items() if one.status is ExecutionStatus.RUNNING]
 
     def _run_state(self, execution: Execution) -> None:
-        """Run the current state of an execution and schedule the next one."""
+        """Run the current state of an execution and schedule the next state."""
         if execution.status is not ExecutionStatus.RUNNING:
             return
         if execution.busy:

@@ -1,4 +1,4 @@
-"""Operator orders as scripted events: each order is given right before a side effect of a worker."""
+"""Operator orders as scripted events: `exhaustive` gives each order right before a chosen side effect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from faultbridge.simulation.simulated_system import REPAIRED, SimulatedSystem
 BY = OperatorOrder("arn:aws:iam::111122223333:role/operator", "scripted")
 NODE = NodeKey(REPAIRED, "node-1")
 SPAN = timedelta(hours=1)
-"""How long a scripted pause or ignore lasts, so that the run comes to rest."""
+"""How long a scripted pause or ignore lasts, so that the system becomes idle afterwards."""
 
 
 class Order(StrEnum):
@@ -50,9 +50,9 @@ _NODE_ORDERS: Mapping[Order, Callable[[Installation], object]] = {
 
 
 def give(order: Order, system: SimulatedSystem) -> None:
-    """Give an order to the system; a refusal is added to the journal.
+    """Give an order to the system, about its node or its live case.
 
-    A pause of the repairs ends after an hour.
+    A refusal is added to the journal. A pause of the repairs ends after an hour.
     """
     app = system.workers.application()
     cases = [state.live_case.id for state in SystemView(system).nodes if state.live_case is not None]

@@ -1,4 +1,4 @@
-"""Shrinking: find a smaller run that violates the same invariant as a failing run."""
+"""Shrinking: finds a smaller run that violates the same invariant as a failing run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from faultbridge.simulation.history import History, run
 
 MAX_RUNS = 60
-"""The maximum number of smaller runs to try; the result need not be the smallest possible."""
+"""Maximum smaller runs that a search tries. The result is therefore not always the smallest possible run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The smallest failing run that was found, and the numbers of the injected faults that it skips."""
+    """The smallest failing run that was found; `without` has the numbers of the faults that it skips."""
 
     history: History
     without: frozenset[int] = frozenset()
@@ -27,7 +27,7 @@ def violated_invariants(history: History) -> set[str]:
 def shrink(failing: History, rerun: Callable[..., History] = run) -> Shrunk:
     """Return a smaller run that violates one of the same invariants as a failing run.
 
-    The number of steps is reduced first, then the number of injected faults.
+    The search first reduces the number of external actions (steps), and then the number of injected faults.
     """
     search = _Search(failing, rerun)
     steps = search.reduce_steps()
@@ -45,7 +45,7 @@ class _Search:
         self._runs = 0
 
     def reduce_steps(self) -> int:
-        """Find a small number of steps with which the run still fails, by binary search."""
+        """Return a small number of steps with which the run still fails, found by binary search."""
         low, high = 0, self._best.history.steps
         while low + 1 < high and self._runs < MAX_RUNS // 2:
             middle = (low + high) // 2
@@ -53,7 +53,10 @@ class _Search:
         return high
 
     def reduce_faults(self, steps: int) -> Shrunk:
-        """Skip groups of injected faults while the run still fails; halve the groups when none can be skipped."""
+        """Skip groups of injected faults while the run still fails, and return the smallest failing run.
+
+        If no group can be skipped, the search continues with groups of half the size.
+        """
         left = list(range(1, self._best.history.injected + 1))
         size = len(left)
         while size >= 1 and self._runs < MAX_RUNS:
@@ -68,7 +71,10 @@ class _Search:
         return self._best
 
     def _fails(self, steps: int, without: frozenset[int]) -> bool:
-        """Run again with fewer steps or faults; returns whether one of the same invariants is violated."""
+        """Run again with fewer steps or faults; return whether the run violates one of the same invariants.
+
+        If it does, it becomes the smallest failing run so far.
+        """
         self._runs += 1
         found = self._rerun(self._seed, steps, without=without)
         if not self._wanted & violated_invariants(found):

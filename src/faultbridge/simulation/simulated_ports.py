@@ -1,6 +1,7 @@
 """The fake ports of a simulated system.
 
-All fakes share one simulated clock and one `Seam`, the object that injects faults into their calls.
+The fakes share one simulated clock. Except those of the archive, they also share one `Seam`, the object that injects
+faults into their calls.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NO_SCHEDULER, SCHEDULER, HEAD_NODE = "none", "slurm", "i-0ead0000000000000"
 
 
 class SimulatedPorts:
-    """Every port of the product as a fake; `fleet` has the true state of the instances."""
+    """The ports of an installation as fakes; `fleet` has the true state of the instances."""
 
     def __init__(self, clock: fakes.ManualClock, seam: fakes.Seam, schedule: Schedule, profile: FaultProfile) -> None:
         self.clock = clock
@@ -68,9 +69,9 @@ class SimulatedPorts:
         return b"{}"
 
     def for_cluster(self, config: ClusterConfig) -> ComputeAccess:
-        """Return these ports, which serve every cluster.
+        """Return this object, because the same ports serve every cluster.
 
-        If the cluster names an IAM role (`provider_role`), `Misconfigured` is raised: the simulation has one account.
+        Raises Misconfigured if the cluster names an IAM role (`provider_role`): the simulation has one AWS account.
         """
         if config.provider_role is not None:
             raise Misconfigured(f"no role can be assumed here: {config.provider_role.arn}")

@@ -63,11 +63,11 @@ MakeInjector = Callable[[FaultProfile, Random, Schedule, Journal], FaultInjector
 
 
 class SimulatedSystem:
-    """All parts of one run; Faultbridge runs from its real composition root, on fake ports.
+    """All parts of one run. Faultbridge is built by its real composition code, on fake ports.
 
-    `node_names` maps an instance to the node name under which it was registered. `stopped_agents` contains the
-    instances whose agent was stopped. `externally_terminated` contains the instances that were terminated, but not by
-    Faultbridge. `racks` maps each rack to the names of its nodes.
+    `node_names` maps each instance to its node name. `stopped_agents` contains the instances whose node agent was
+    stopped. `externally_terminated` contains the instances that were terminated, but not by Faultbridge. `racks` maps
+    each rack to the names of its nodes.
     """
 
     def __init__(self, seed: int, profile: FaultProfile, *, make_injector: MakeInjector = FaultInjector) -> None:
@@ -112,7 +112,7 @@ class SimulatedSystem:
     def build(
         self, *, nodes: int, watched: int, scheduler: bool, followed: int = 0, nodes_in_rack: int | None = None
     ) -> None:
-        """Register each cluster with nodes: `nodes` in `REPAIRED`, `watched` in `WATCHED`, `followed` in `FOLLOWED`.
+        """Register clusters: `nodes` nodes in `REPAIRED`, `watched` in `WATCHED`, `followed` in `FOLLOWED`.
 
         `nodes_in_rack` divides `REPAIRED` into racks. With `scheduler`, all but `WATCHED` have an orchestrator.
         """
@@ -171,7 +171,7 @@ class SimulatedSystem:
         self.deliver_changes()
 
     def _add_node(self, cluster: str, name: str, rack: str | None) -> None:
-        """Register a node with an instance launched a day ago; all nodes in racks are behind the same switch."""
+        """Register a node with an instance launched a day ago; all racks are connected to the same switch."""
         yesterday = self.clock.now() - timedelta(days=1)
         instance = self.fleet.launch(GROUPS[cluster], at=yesterday)
         self.node_names[instance] = name
@@ -183,7 +183,7 @@ class SimulatedSystem:
         )
 
     def _sweep(self) -> bool:
-        """Run the functions that AWS runs every minute; returns whether anything changed."""
+        """Run the scheduled functions: inventory, sweep and page reminders; return whether anything changed."""
         before = self.checks.activity
         self.ports.workflow.expire()
         self.inventory_runs.run_if_changed()
@@ -198,7 +198,7 @@ class SimulatedSystem:
         return self.checks.activity != before
 
     def _reported(self) -> tuple[object, ...]:
-        """Return the inputs of the inventory sync: the expected number of nodes, and `GroupOwner.reported`."""
+        """Return the inputs of the inventory sync: the expected size of `REPAIRED`, and data of its group."""
         stored = next(iter(self.ports.table.items_at(*keys.cluster_config(REPAIRED))), None)
         return items.read_config(stored).expected if stored else 0, *self.owner.reported(self.clock.now())
 
@@ -207,10 +207,10 @@ class SimulatedSystem:
         self.owner.was_read(self.clock.now(), next(self.ports.table.items_at(*keys.cluster_state(REPAIRED))))
 
     def _next_timer(self) -> datetime | None:
-        """Return the time of the earliest future timer, or None if no timer is set.
+        """Return the time of the earliest future timer, or None if there is no timer.
 
-        Besides the timers of nodes, two times count as timers: the next full hour if a launched instance backs no node,
-        because unused instances are terminated then; and a minute from now if an incident is unfinished.
+        Besides the timers of nodes, two times count. If a launched instance backs no node, the next full hour counts,
+        because unused instances are terminated then. If an incident is unfinished, a minute from now counts.
         """
         now, nodes = self.clock.now(), SystemView(self).nodes
         due = [state.due_at for state in nodes if state.due_at is not None and state.due_at > now]
@@ -223,16 +223,16 @@ class SimulatedSystem:
         return min(due, default=None)
 
     def pass_time(self, span: timedelta) -> None:
-        """Run every call that is due within a time span, without a new external action."""
+        """Run every call that is scheduled within a time span, and advance the clock by this span."""
         self.seam.calls_left += round(MAX_CALLS_PER_DAY * (span / timedelta(days=1)))
         self.sweeps.max_pause = 6 * 3600.0
         self.schedule.run_until(self.clock.now() + span)
         self.sweeps.max_pause = MAX_PAUSE
 
     def deliver_changes(self) -> None:
-        """Deliver new table changes to the stream functions, and new events of the bus to the pager.
+        """Check new table changes, and schedule the delivery of new changes and events to Lambda functions.
 
-        New instances become bad if the plan of the run requires it.
+        Also make new instances bad, as many as an external action has ordered.
         """
         stream = self.ports.table.stream
         before = self.checks.activity

@@ -1,4 +1,4 @@
-"""Schedules the sweep: within a minute after a change, and at growing intervals while nothing changes."""
+"""Schedules the sweep: within a minute after a change, and less often while nothing changes."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class SweepSchedule:
         self.schedule.after(seconds, SWEEP, lambda: self._run(number))
 
     def _run(self, number: int) -> None:
-        """Run the sweep and schedule the next one; `number` is the number of the scheduled call.
+        """Run the sweep and schedule the next sweep; `number` is the number of the scheduled call.
 
-        Do nothing if the sweep was scheduled again since, for an earlier time.
+        Do nothing if the sweep was rescheduled to an earlier time in the meantime.
         """
         if number != self._number:
             return  # an earlier sweep has replaced this one
@@ -58,9 +58,6 @@ class SweepSchedule:
         self._schedule(pause if self.idle else MINUTE)
 
     def _until_next_timer(self) -> float:
-        """Return the seconds until the earliest future timer, at least 60.
-
-        Without a timer, the longest pause is returned.
-        """
+        """Return the seconds until the earliest future timer, at least 60; `max_pause` without a timer."""
         at = self.next_timer()
         return self.max_pause if at is None else max((at - self.clock.now()).total_seconds(), MINUTE)

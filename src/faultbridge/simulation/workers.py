@@ -1,4 +1,4 @@
-"""The Lambda functions of the simulated system, run from the real composition root on fake ports."""
+"""Workers: the Lambda functions of the simulated system, which run the real code on fake ports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SETTINGS = Settings(
         "FAULTBRIDGE_REMINDER_HOURS": str(90 * 24),
     }
 )
-"""Settings without reminders, which no invariant covers, and with every sender accepted."""
+"""Settings with every sender accepted. A reminder of a page is sent only after 90 days, as no invariant covers it."""
 EXPECTED_ERRORS = ("Transient", "Conflict")
 """The errors with which a part of `sweep` or `react` may fail, because injected faults cause them."""
 
@@ -57,7 +57,7 @@ class Workers:
     def application(self, name: str = "operator") -> Installation:
         """Return the services of the process with this name; the process starts if it does not run.
 
-        A crash ends the process. The next call therefore starts a new one, without cached state.
+        A crash ends a process. The next call with its name therefore starts a new process, without cached state.
         """
         if name not in self._applications:
             timing = Timing(self._injector.schedule.run_others, self._random)
@@ -82,7 +82,7 @@ class Workers:
             application.ledger.publish(entries)
 
     def react(self, entries: Sequence[Item]) -> None:
-        """Run the react function for the nodes and clusters that new entries are about."""
+        """Run the react function for the nodes and clusters that have new entries."""
         with self._process("react") as application:
             changed = [(str(one["cluster"]), None if one["node"] is None else str(one["node"])) for one in entries]
             try:
@@ -92,12 +92,12 @@ class Workers:
                 raise
 
     def page(self, detail: dict[str, Any]) -> None:
-        """Run the pager function for the detail of one event."""
+        """Run the pager function with `detail`, the detail of one event."""
         with self._process("pager") as application:
             application.pager.page(detail)
 
     def step(self, payload: dict[str, Any]) -> Mapping[str, Any]:
-        """Run one repair step of an attempt; a crash is raised as an error of the Lambda function."""
+        """Run one step of a repair attempt, and return its result; a crash is raised as `RuntimeError`."""
         try:
             with self._process("step") as application:
                 return application.repair.step_runner(payload, payload.get("token"))
@@ -105,7 +105,7 @@ class Workers:
             raise RuntimeError(f"the function ended: {crash}") from None
 
     def sweep(self) -> None:
-        """Run the sweep once."""
+        """Run the sweep function once, and check its failures."""
         with self._process("sweep") as application:
             swept = application.ops.sweep()
             self.leaked_slots += swept.released_slots
@@ -121,7 +121,7 @@ class Workers:
     def remind(self) -> None:
         """Send the summaries and the reminders of pages that are due.
 
-        A page is first repeated as a reminder after 90 days, so that a run can become idle.
+        The first reminder of a page is due after 90 days, so that reminders do not keep a run from becoming idle.
         """
         with self._process("pager") as application:
             application.pager.remind()
@@ -147,9 +147,9 @@ class Workers:
 
     @contextmanager
     def _process(self, name: str) -> Iterator[Installation]:
-        """Run code as a worker process.
+        """Run the body of a `with` block as a process with this name.
 
-        A crash drops the process. An error that no injected fault can cause is recorded as a violation.
+        A crash ends the process. An error that no injected fault can cause is recorded as a violation, and raised.
         """
         with self._injector.worker(name):
             try:

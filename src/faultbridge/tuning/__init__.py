@@ -1,10 +1,11 @@
-"""Tuning: searches for a better policy on one part of a trace, and evaluates the result on the other parts.
+"""Tuning: searches for a better policy by simulation on one part of a fault trace.
 
-A trace is a list of all faults of a group of servers over some time.
+A fault trace is a list of all faults of a group of servers over some time. The command `faultbridge policy tune`
+evaluates the found policy on the other parts of the trace.
 
-- `search_space`: the numbers of a policy that the search may change, as a policy file.
+- `search_space`: the numbers of a policy that the search may change, and the policy file with these numbers.
 - `search`: the search by Optuna; it minimizes lost GPU-hours and needless evictions.
-- `evidence`: the policy file of the result, with the evidence in comments.
+- `evidence`: the policy file of the result, with the evidence in comments, and a chart of the tried policies.
 
 This package does not run in Lambda. Optuna is an optional dependency (`tune`). Tests: tests/tuning.
 """

@@ -1,4 +1,4 @@
-"""Evidence: writes a found policy as a file whose comments state how it was searched and evaluated."""
+"""Evidence: formats a found policy as a file with results in comments, and draws tried policies."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from faultbridge.tuning.search import Tried, best_tradeoffs
 
 
 def with_evidence(found: Tried, judged: Sequence[Mapping[str, Any]], searched_on: str, judged_on: str) -> str:
-    """Return the file of a policy that the search found, with the evidence for it in comments.
+    """Return the policy file of a policy that the search found, as text with the evidence in comments.
 
-    `judged` are the results on the parts of the trace that the search did not use. `judged_on` describes these parts,
-    and `searched_on` the parts that the search used.
+    `judged` has the results of this policy and of others on the parts of the trace that the search did not use.
+    `judged_on` describes these parts, and `searched_on` the part that the search used.
     """
     lines = [
         "Found by `faultbridge policy tune`: a result of simulation with the assumptions in docs/default-policy.md.",
@@ -26,7 +26,10 @@ def with_evidence(found: Tried, judged: Sequence[Mapping[str, Any]], searched_on
 
 
 def tradeoff_plot(tried: Sequence[Tried]) -> str:
-    """Return a chart of all policies that were tried, as SVG; the Pareto-optimal policies are marked."""
+    """Return a chart of all tried policies as SVG: needless evictions against lost GPU-hours.
+
+    The Pareto-optimal policies (`best_tradeoffs`) have a number and another color.
+    """
     best = best_tradeoffs(tried)
     found = [
         Point(str(number) if one in best else "", one.lost_gpu_hours, one.needless_evictions, marked=one in best)

@@ -1,4 +1,4 @@
-"""Search: finds the policies that lose the fewest GPU-hours for each number of needless evictions."""
+"""Search: tries policies in simulation, and selects those with the best results."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Progress = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One policy that was tried: its numbers, and its mean results over the scenarios."""
+    """One policy that the search tried: its numbers, and its results as means over the scenarios."""
 
     numbers: Numbers
     lost_gpu_hours: float
     needless_evictions: float
 
     def is_beaten_by(self, other: Tried) -> bool:
-        """Return whether another policy is better in GPU-hours or evictions, and worse in neither."""
+        """Return whether `other` is better in lost GPU-hours or needless evictions, and worse in neither."""
         mine = self.lost_gpu_hours, self.needless_evictions
         theirs = other.lost_gpu_hours, other.needless_evictions
         return theirs != mine and all(one <= two for one, two in zip(theirs, mine, strict=True))
@@ -33,11 +33,11 @@ class Tried:
 def search(
     scenarios: Sequence[Scenario], trials: int, seed: int, *, may_keep_in_service: bool, progress: Progress
 ) -> tuple[Tried, ...]:
-    """Try `trials` policies on the scenarios; the same seed tries the same policies.
+    """Run the scenarios under `trials` policies, and return these policies with their results, in order.
 
-    The first policy is close to the packaged policy. With `may_keep_in_service`, the search also tries policies under
-    which nodes stay in service while their repairs wait. `progress` is called after each policy with the share of
-    policies that were tried. Without Optuna, `Misconfigured` is raised.
+    The first policy is close to the packaged policy. The same seed tries the same policies. With `may_keep_in_service`,
+    the search also tries policies under which nodes stay in service while their repairs wait. After each policy,
+    `progress` is called with the share of policies tried so far, from 0 to 1. Raises Misconfigured without Optuna.
     """
     optuna = _optuna()
     tried: list[Tried] = []
@@ -60,16 +60,16 @@ def search(
 
 
 def chosen(tried: Sequence[Tried]) -> Tried:
-    """Return the policy that loses the fewest GPU-hours, of those with few enough needless evictions.
+    """Return the policy with the fewest lost GPU-hours and no more needless evictions than the first.
 
-    The limit is the needless evictions of the first policy tried, which is close to the packaged policy.
+    The first policy tried is close to the packaged policy.
     """
     limit = tried[0].needless_evictions
     return min((one for one in tried if one.needless_evictions <= limit), key=lambda one: one.lost_gpu_hours)
 
 
 def best_tradeoffs(tried: Sequence[Tried]) -> tuple[Tried, ...]:
-    """Return the Pareto-optimal policies: for each, no other policy is better (`Tried.is_beaten_by`)."""
+    """Return the Pareto-optimal policies: those that no other policy beats (`Tried.is_beaten_by`)."""
     return tuple(one for one in tried if not any(one.is_beaten_by(other) for other in tried))
 
 

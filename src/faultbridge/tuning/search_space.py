@@ -20,12 +20,13 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
 class Numbers:
     """The numbers of one policy that a search may change.
 
-    - `soft_wait` and `hard_wait` are the minutes before the repair of a fault with one of the `SOFT_CODES` (network and
-      heartbeat faults), and of any other fault.
+    - `soft_wait` is the wait before the repair of a soft fault, in minutes. Soft faults have one of the `SOFT_CODES`:
+      network faults, and nodes that are silent, unreachable or not ready.
+    - `hard_wait` is the wait before the repair of any other fault, in minutes.
     - `concurrent` and `per_hour` limit the repairs of a cluster, and `attempts` those of a case.
     - `probation` is in days. `percent` is the limit of the cluster's breaker, in percent of the nodes.
     - `actions` is the name of a set of repair actions in `ACTIONS`.
-    - With `keep_in_service`, a node with a fault of `SOFT_CODES` is not isolated before its wait has ended.
+    - With `keep_in_service`, a node with a soft fault is not isolated before `soft_wait` has passed.
 
     The defaults are those of the packaged policy, with two exceptions: `soft_wait` is two minutes instead of 90
     seconds, and `SOFT_CODES` also contains `host.not_ready`.
@@ -42,7 +43,7 @@ class Numbers:
     keep_in_service: bool = False
 
     def text(self) -> str:
-        """Return the policy file with these numbers as YAML."""
+        """Return a policy file with these numbers, as YAML."""
         soft = {"isolate": not self.keep_in_service, "wait_seconds": self.soft_wait * 60}
         document = {
             "limits": {

@@ -1,4 +1,4 @@
-"""The environment of the simulated system: the sources, operators, cloud and provider that act on it.
+"""The environment of the simulated system: sources, operators, the cloud and providers.
 
 Reading order: `action_plan` (which actions a seed draws), `samples` (the records that sources send), `sources`,
 `agents`, `domain_faults`, `growth`, `owner_actions`, `capacity`, `volumes`, `operators` and `cloud_actions` (how each

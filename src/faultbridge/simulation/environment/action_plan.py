@@ -1,7 +1,7 @@
-"""The plan of external actions, which is drawn from the seed before the run starts.
+"""The plan of external actions of a run, which is drawn from the seed before the run starts.
 
-Actions contain numbers instead of names. A number selects an instance only when the action runs. A plan with fewer
-actions equals the beginning of a longer plan of the same seed.
+Actions contain numbers instead of names, because a number selects one of the existing instances only when the action
+runs. A plan with fewer actions equals the beginning of a longer plan of the same seed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from faultbridge.simulation.environment.samples import SAMPLES
 class ExternalAction:
     """One external action: its kind, its parameters, and the seconds since the previous action (`gap`).
 
-    What the parameters mean depends on the kind. `subject` is the name of a sample (a kind of record) or of a port.
+    The kind defines the meaning of the parameters. `subject` is the name of a sample (a kind of record) or of a port.
     `selector` is a number that selects one of several objects or variants, usually by its remainder. `fraction` is a
-    number from 0 to 1 that sets a duration or an amount, or decides something with a given probability.
+    number from 0 to 1 that sets a duration or an amount, or makes a random choice.
     """
 
     gap: float
@@ -112,7 +112,7 @@ def draw_plan(
 
     Each flag replaces some of the actions by actions of a further kind. `racks` adds faults of failure domains,
     `growing` adds growth of the group, `owned` adds actions of the group's owner, `reserving` adds changes of the
-    capacity, and `volumes` adds failing calls about volumes.
+    capacity, and `volumes` adds failures of volumes.
     """
     random = Random(f"plan {seed}")
     kinds, samples = _expand(_KIND_WEIGHTS), _expand({name: sample.weight for name, sample in SAMPLES.items()})
@@ -131,9 +131,9 @@ def draw_plan(
 def _with_kinds(
     actions: tuple[ExternalAction, ...], kinds: tuple[str, ...], share: float, random: Random
 ) -> tuple[ExternalAction, ...]:
-    """Replace actions, chosen at random, by actions of the given kinds.
+    """Return the actions; some of them, chosen at random, get another kind, which is one of `kinds`.
 
-    `share` is the probability of a replacement, from 0 to 1.
+    `share` is the probability from 0 to 1 that an action gets another kind.
     """
     drawn = [(random.random(), random.choice(kinds)) for _ in actions]
     return tuple(
@@ -154,5 +154,5 @@ def _draw_action(random: Random, kinds: list[str], samples: list[str], mean_gap:
 
 
 def _expand(weights: Mapping[str, int]) -> list[str]:
-    """Repeat each name as often as its weight, so that `random.choice` respects the weights."""
+    """Return each name as many times as its weight, so that `random.choice` draws the names by weight."""
     return [name for name, weight in weights.items() for _ in range(weight)]

@@ -1,4 +1,4 @@
-"""Actions of many sources at once: start and stop of heartbeats, reboots, mass reports, alert groups."""
+"""Actions of node agents: heartbeats, reboots, and reports about many nodes or many faults at once."""
 
 from __future__ import annotations
 
@@ -18,15 +18,12 @@ MAX_CONDITIONS = 130
 
 
 class AgentActions(SourceActions):
-    """Carries out actions of the node agents in `REPAIRED`, the cluster that Faultbridge repairs.
-
-    Most of these actions concern many nodes at once, or many faults of one node.
-    """
+    """Carries out actions of the node agents in `REPAIRED`, the cluster that Faultbridge repairs."""
 
     def _heartbeats(self, action: ExternalAction) -> None:
         """Start the heartbeats of one node or of all nodes.
 
-        They end after 1 to 20 heartbeats, within about half an hour. From then on the node's heartbeats are missing.
+        Each agent sends 1 to 20 heartbeats within about half an hour, and then stops, so that heartbeats are missing.
         """
         instances = self._one_or_all(action)
         beats = 1 + int(action.fraction * MAX_BEATS)
@@ -43,9 +40,9 @@ class AgentActions(SourceActions):
         self.system.stopped_agents.update(one.instance_id for one in instances)
 
     def _beat(self, instance: FakeInstance, left: int, skew: float) -> None:
-        """Send one heartbeat and schedule the next; `left` heartbeats are still to be sent.
+        """Send one of the `left` remaining heartbeats of an instance, and schedule the next heartbeat.
 
-        Nothing is sent if `left` is 0, the agent was stopped, or its instance was terminated. `skew` is the error of
+        Nothing is sent if `left` is 0, the agent was stopped, or the instance was terminated. `skew` is the error of
         the agent's clock, in seconds.
         """
         name, alive = instance.instance_id, self.system.fleet.is_alive(instance.instance_id)
@@ -55,18 +52,18 @@ class AgentActions(SourceActions):
         self.system.schedule.after(BEAT_SECONDS, "agent", lambda: self._beat(instance, left - 1, skew))
 
     def _own_reboot(self, action: ExternalAction) -> None:
-        """Reboot an instance without an order of Faultbridge; its next records contain a new boot id."""
+        """Reboot an instance without an order of Faultbridge, so that it gets a new boot id."""
         for instance in self._one(action):
             self._log(f"{instance.instance_id} reboots by itself")
             self.system.health.boots[instance.instance_id] = f"own-{action.selector}"
 
     def _mass_report(self, action: ExternalAction) -> None:
-        """Send the same sample from every running instance at the same time."""
+        """Send the sample `action.subject` as a record from every running instance at the same time."""
         for instance in self._running():
             self._send(instance, action)
 
     def _alert_group(self, action: ExternalAction) -> None:
-        """Send one Alertmanager notification about all nodes, and sometimes about a node that does not exist."""
+        """Send one Alertmanager notification about all nodes, one time in three with an unknown node too."""
         names = [self._node_name(instance) for instance in self._running()]
         names += ["unknown-1"] if action.selector % 3 == 0 else []
         at = self.system.clock.now() + timedelta(seconds=clock_skew(action))
@@ -84,7 +81,7 @@ class AgentActions(SourceActions):
             self._send_until_accepted(RawInput("faultbridge", REPAIRED, body, node=name), 0.0, 2)
 
     def _one_or_all(self, action: ExternalAction) -> list[FakeInstance]:
-        """Return the running instances that an action affects: all of them one time in three, else only one."""
+        """Return all running instances one time in three, and a list with one of them otherwise."""
         return self._running() if action.selector % 3 == 0 else self._one(action)
 
     def _one(self, action: ExternalAction) -> list[FakeInstance]:

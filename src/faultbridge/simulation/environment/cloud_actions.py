@@ -1,4 +1,7 @@
-"""Actions of the cloud, one method each: failing calls, bad instances, aborted executions, outages."""
+"""Actions of the cloud, one method each: failing calls, bad instances, aborted executions, outages.
+
+The module also has the base class of all external actions.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _ORCHESTRATOR_FAILURES = (ProviderFailure.THROTTLED, ProviderFailure.TIMEOUT, Pr
 
 
 def pick(items: Any, number: int) -> Any:
-    """Return the item of a sequence at the position `number` modulo the number of items."""
+    """Return the item of a sequence at the index `number` modulo the length of the sequence."""
     return items[number % len(items)]
 
 
@@ -44,7 +47,7 @@ class Actions:
 
 
 class CloudActions(Actions):
-    """Carries out the actions of the cloud, such as failures of AWS calls, in a simulated system."""
+    """Carries out the actions of the cloud in a simulated system, such as failing AWS calls."""
 
     def _provider_failure(self, action: ExternalAction) -> None:
         """Make the next call that replaces or launches an instance fail.
@@ -63,7 +66,7 @@ class CloudActions(Actions):
         """Make the next call that restarts an instance fail.
 
         One time in five, the status of every restart is also UNKNOWN until the next action of this kind. One time in
-        three, all later restarts of one instance also fail.
+        three, every restart of one instance also ends as FAILED.
         """
         failure = pick((*_PROVIDER_FAILURES, ProviderFailure.NOT_FOUND), action.selector)
         self._log(f"the next restart fails: {failure.value}")
@@ -75,7 +78,7 @@ class CloudActions(Actions):
             restarter.results[failing] = Restart(RestartState.FAILED, "scripted")
 
     def _external_termination(self, action: ExternalAction) -> None:
-        """Terminate an instance under repair from outside, as another tool might do."""
+        """Terminate an instance that Faultbridge drains or repairs, as another tool might do."""
         found = [state for state in SystemView(self.system).nodes if _is_being_repaired(state)]
         if found:
             instance = pick(found, action.selector).incarnation.instance_id
@@ -84,7 +87,7 @@ class CloudActions(Actions):
             self.system.fleet.terminate(instance)
 
     def _verification_result(self, action: ExternalAction) -> None:
-        """Make all verifications of one instance return UNKNOWN or FAILED, whatever its true health."""
+        """Make all verifications of one instance return UNKNOWN or FAILED, independently of its true health."""
         verdict = Verdict.UNKNOWN if action.selector % 2 else Verdict.FAILED
         instance = pick([*self.system.fleet.instances], action.selector)
         self._log(f"the verification of {instance} will return {verdict.value}")
@@ -106,7 +109,7 @@ class CloudActions(Actions):
             self.system.schedule.after(CAPACITY_SHORTAGE, "cloud", lambda: self.system.fleet.set_capacity(None))
 
     def _bad_arrival(self, _action: ExternalAction) -> None:
-        """Make the next instance that is launched a bad one, which fails its verification."""
+        """Make the next launched instance bad, so that it fails its verification."""
         self._log("the next new instance is bad")
         self.system.health.bad_arrivals += 1
 
@@ -133,7 +136,7 @@ class CloudActions(Actions):
         self.system.injector.outages.append(Outage(action.subject, start, end))
 
     def _days_pass(self, action: ExternalAction) -> None:
-        """Let 1 to 18 simulated days pass: scheduled calls run, but no other external action happens."""
+        """Advance the simulated time by 1 to 18 days without another action; scheduled calls run."""
         days = 1 + action.selector % 18
         self._log(f"{days} days pass")
         self.system.pass_time(timedelta(days=days))
@@ -144,9 +147,9 @@ def _is_being_repaired(state: NodeState) -> bool:
 
 
 def _takes_effect(failure: ProviderFailure, action: ExternalAction) -> bool:
-    """Return whether a call that fails still has its effect.
+    """Return whether a call takes effect although it fails.
 
-    Half of the calls that fail with AMBIGUOUS or TIMEOUT have their effect. Calls with another failure have no effect.
+    Half of the calls that fail with AMBIGUOUS or TIMEOUT take effect. Calls with another failure do not.
     """
     uncertain = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT}
     return uncertain and action.fraction < 0.5  # noqa: PLR2004 - half of them

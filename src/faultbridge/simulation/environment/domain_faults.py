@@ -1,7 +1,7 @@
-"""Faults of a whole failure domain: the nodes of one rack or switch lose their links at the same time.
+"""Faults of a whole failure domain: the nodes of one rack or switch lose their links together.
 
 Some of these faults only appear to be shared: each node has a fault of its own. A fault lasts from 10 minutes to 4
-hours and 10 minutes. While a fault lasts, more nodes of the domain may lose their links.
+hours and 10 minutes. In this time, more nodes of the domain may lose their links.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from faultbridge.simulation.invariants.lost_links import LostLinks
 from faultbridge.simulation.simulated_system import REPAIRED
 
 SWITCH = "switch-1"
-"""The failure domain of all nodes of the repaired cluster."""
+"""The network switch, a failure domain of all nodes of the `REPAIRED` cluster."""
 
 MAX_HOURS = 4
 REPEATS = 30
-"""How often a record that is not accepted is sent again, so that each instance reports its links in the end."""
+"""Maximum repetitions of a record that was not accepted: enough for each instance to report its links in the end."""
 
 
 class DomainFaultActions(AgentActions):
     """Causes faults of failure domains in the `REPAIRED` cluster."""
 
     def _links_lost(self, action: ExternalAction) -> None:
-        """Take down the links of the nodes of one rack, or of all racks.
+        """Take down the links of the nodes of one rack, or of all nodes.
 
         Two times in three, half of these nodes lose their links 1 to 11 minutes after the other half.
         """
@@ -42,7 +42,7 @@ class DomainFaultActions(AgentActions):
         self.system.schedule.after(60 + 600 * action.fraction, "agent", lambda: self._take_down(domain, later, action))
 
     def _links_lost_during_repair(self, action: ExternalAction) -> None:
-        """Break a GPU of one node; 1 to 21 minutes later, take down the links of its rack or of all racks.
+        """Break a GPU of one node; 1 to 21 minutes later, take down the links of its rack or of all nodes.
 
         The links may therefore fail while the node is under repair.
         """
@@ -53,9 +53,9 @@ class DomainFaultActions(AgentActions):
         self.system.schedule.after(seconds, "agent", lambda: self._take_down(domain, instances, action))
 
     def _many_own_faults(self, action: ExternalAction) -> None:
-        """Break a GPU and the links of each of several nodes of a failure domain.
+        """Break a GPU and take down the links of each of several nodes of a failure domain.
 
-        The faults have no shared cause, so each of these nodes must be repaired.
+        The faults have no shared cause, so each of these nodes needs a repair.
         """
         domain, instances = self._of_domain(action)
         failing = instances[: 3 + action.selector % 3]
@@ -76,7 +76,7 @@ class DomainFaultActions(AgentActions):
         return rack, [one for one in self._running() if self.system.node_names.get(one.instance_id) in names]
 
     def _break_gpu(self, instance: FakeInstance, action: ExternalAction) -> None:
-        """Make an instance bad, and send a kernel log line that reports an Xid 79 of its GPU."""
+        """Make an instance bad, and send a kernel log line from it that reports an Xid 79 of a GPU."""
         self.system.health.mark_bad(instance.instance_id)
         self._log(f"{instance.instance_id} loses a GPU")
         body = kernel_line(79, action.selector, self.system.clock.now())
@@ -85,11 +85,11 @@ class DomainFaultActions(AgentActions):
     def _take_down(
         self, domain: str, instances: Sequence[FakeInstance], action: ExternalAction, *, shared: bool = True
     ) -> None:
-        """Report that the links of instances are down, and 10 minutes to 4 hours and 10 minutes later that they are up.
+        """Report that the links of instances are down, and 10 to 250 minutes later that they are up.
 
-        `shared` states whether one cause interrupts all these links. If it is True, every verification in the domain
-        fails while the fault affects enough nodes, even that of a healthy new instance. If it is False, the fault does
-        not change the result of a verification.
+        `shared` states whether one cause interrupts all these links. If it is True, verifications in the domain fail
+        while the fault affects enough nodes, even those of healthy new instances. If it is False, the fault does not
+        change the results of verifications.
         """
         seconds = 600 + action.fraction * MAX_HOURS * HOUR
         start = self.system.clock.now()

@@ -9,9 +9,9 @@ from faultbridge.simulation.environment.volumes import VolumeActions
 
 
 class Environment(OwnerActions, CapacityActions, VolumeActions):
-    """Performs the actions of sources, operators and the cloud in a simulated system.
+    """Performs the actions of sources, operators, the cloud and the group's owner in a simulated system.
 
-    It inherits the actions of the other modules of this package; each base class adds the actions of one kind of actor.
+    The base classes have one method for each kind of action.
     """
 
     def perform(self, action: ExternalAction) -> None:

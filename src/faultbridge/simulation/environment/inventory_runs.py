@@ -13,13 +13,12 @@ from faultbridge.simulation.fault_injection import Crash
 
 @dataclass(slots=True)
 class InventoryRuns:
-    """Runs the inventory sync (`sync`) at each call of `run_if_changed`, unless the sync has nothing to do.
+    """Runs the inventory sync (`sync`), unless its last run changed nothing and its inputs are the same.
 
-    The sync has nothing to do if its last run changed nothing and its inputs are still the same.
-
-    The inputs are the running instances of `groups` and the values that `reported` returns, such as whether an update
-    of the group runs. `was_read` is called after a sync that read every source without an error, if the inputs did not
-    change during the sync.
+    - The inputs are the running instances of `groups` and the values that `reported` returns, such as whether an update
+      of the group runs.
+    - `was_read` is called after a sync that read every source without an error, if the inputs did not change during
+      the sync.
     """
 
     fleet: FakeFleet
@@ -32,7 +31,7 @@ class InventoryRuns:
     def run_if_changed(self) -> None:
         """Run a sync, unless its inputs are the same as at the last sync that changed nothing.
 
-        Without `groups`, no sync runs. If a sync crashes or a call fails, the next call of this method repeats it.
+        Without `groups`, no sync runs. If a sync crashes or fails, the next call of this method repeats the sync.
         """
         if not self.groups:
             return

@@ -27,7 +27,7 @@ Command = Callable[[Installation], object]
 
 
 class OperatorActions(Actions):
-    """Carries out the actions of operators.
+    """Carries out the actions of operators, such as orders about cases, in a simulated system.
 
     An operator repeats a command that failed or got no answer.
     """
@@ -69,7 +69,7 @@ class OperatorActions(Actions):
         self._order_node("ignore", action, lambda app, node: app.repair.opt_out(node, ORDER, until))
 
     def _heed(self, action: ExternalAction) -> None:
-        """End the exclusion of a node from repairs."""
+        """End the exclusion of a node from repairs, usually of a node that an operator excluded (`_ignore`)."""
         ignored = [state for state in self._nodes() if state.ignored]
         self._order_node("stop ignoring", action, lambda app, node: app.repair.opt_out.end(node, ORDER), ignored)
 
@@ -125,9 +125,8 @@ class OperatorActions(Actions):
     def _order_case(self, verb: str, action: ExternalAction, order: Callable[[Installation, str], object]) -> None:
         """Give an order about a live case of the `REPAIRED` cluster; without a live case, do nothing.
 
-        `order` is called with the case's id. `verb` names the order in the journal.
-
-        If any case waits for approval, such a case is chosen three times in four.
+        If a case waits for approval, such a case is chosen three times in four. `order` is called with the id of the
+        case. `verb` names the order in the journal.
         """
         live = [state.live_case for state in self._nodes() if state.live_case is not None]
         asked: list[Case] = [case for case in live if case.pending_approval is not None]
@@ -143,7 +142,7 @@ class OperatorActions(Actions):
         order: Callable[[Installation, NodeKey], object],
         preferred: list[NodeState] | None = None,
     ) -> None:
-        """Give an order about one of the `preferred` nodes, or about any registered node if there are none.
+        """Give an order about one of the `preferred` nodes or, without these, about any registered node.
 
         `order` is called with the node's key. `verb` names the order in the journal.
         """
@@ -167,9 +166,10 @@ class OperatorActions(Actions):
 
 
 def _accept_refusal(app: Installation, command: Command) -> None:
-    """Run a command, and accept that the product refuses an order that does not fit the current state.
+    """Run a command, and ignore the error `Rejected`, by which the product refuses an order.
 
-    An `IllegalTransition` is not a refusal but an error of the product, so it is raised.
+    A refusal is correct if the current state does not permit the order. The error `IllegalTransition`, a kind of
+    `Rejected`, is raised, because it shows an error of the product.
     """
     try:
         command(app)

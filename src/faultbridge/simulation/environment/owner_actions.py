@@ -1,4 +1,4 @@
-"""Actions of the group's owner: updates of all instances, and the provider's own repairs of the same nodes."""
+"""Actions of the group's owner: updates of all instances, and the provider's own repairs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ BOOT_SECONDS = 300.0
 """Duration of a reboot, and the time for which an old instance runs beside its successor."""
 
 SHUTDOWN_SECONDS = 100.0
-"""How long an instance is still a member of its group after EC2 reported its end."""
+"""How long an instance is still a member of its group after EC2 reported its shutdown."""
 
 OVERDUE = 7 * HOUR
-"""Extra time of one update in eight, which thus takes longer than the six hours for which repairs wait."""
+"""Extra time of one update in eight. Such an update takes longer than the six hours for which repairs wait."""
 
 
 class OwnerActions(GrowthActions):
-    """Carries out the owner's updates of the group, and competing repairs by the provider (the rival).
+    """Carries out the owner's updates of the group, and repairs by the provider, called the rival.
 
     An update is an EC2 instance refresh, an EKS update that launches new instances first, or a HyperPod update in
     place.
@@ -64,7 +64,7 @@ class OwnerActions(GrowthActions):
             self._later(SHUTDOWN_SECONDS, lambda: self.system.fleet.terminate(instance))
 
     def _launch_first(self, instance: str) -> None:
-        """Launch a new instance, and terminate the old instance once the new instance runs."""
+        """Launch a new instance; about seven minutes later, terminate the old instance."""
         if self.system.fleet.is_alive(instance):
             launched = self.system.fleet.launch(GROUPS[REPAIRED])
             self.system.node_names[launched] = self.system.ports.repaired_inventory.host_name(launched)
@@ -108,7 +108,7 @@ class OwnerActions(GrowthActions):
         self.system.ports.repaired_inventory.provider_repairs = False
 
     def _rival_acts(self, action: ExternalAction) -> None:
-        """Let the provider's own repair replace or reboot one instance, preferably of a node with a case."""
+        """Replace or reboot an instance, preferably of a node with a live case, as the provider's own repair."""
         found = [state for state in SystemView(self.system).nodes if self._is_running(state)]
         if not found:
             return

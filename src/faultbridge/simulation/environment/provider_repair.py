@@ -1,6 +1,7 @@
 """A provider that repairs its own instances: a fake of HyperPod's automatic repair.
 
-The provider replaces a bad instance after some time, or never. Faultbridge observes these repairs and starts none.
+The provider replaces a bad instance after some time, or never. Faultbridge observes these repairs in the `FOLLOWED`
+cluster and starts none there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from faultbridge.simulation.journal import Journal, Kind
 from faultbridge.simulation.schedule import Schedule
 
 MIN_DELAY, MAX_DELAY = 30.0, 5400.0
-"""Seconds from fault to replacement. Some are longer than `follow_deadline`: the case is then escalated first."""
+"""Limits of the seconds from a fault to the replacement. Beyond `follow_deadline`, the case is escalated first."""
 
 
 @dataclass(slots=True)
@@ -39,7 +40,7 @@ class ProviderRepair:
             self.schedule.after(seconds, "provider", lambda: self._replace(instance))
 
     def _replace(self, instance: str) -> None:
-        """Terminate an instance, so that its group launches a successor."""
+        """Terminate an instance that still exists, so that its group launches a successor."""
         if self.fleet.instances[instance].alive:
             self.journal.add(Kind.ACTION, f"the provider replaces {instance}")
             self.replaced.add(instance)

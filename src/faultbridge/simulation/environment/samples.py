@@ -1,4 +1,4 @@
-"""Sample records in real formats: kernel log, nvidia-smi, DCGM, link state, EC2 instance status."""
+"""Sample records in real formats, such as kernel log, nvidia-smi, DCGM, link state and Alertmanager."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _XID_TEXTS = {
 
 
 def kernel_line(number: int, gpu: int, at: datetime | None) -> bytes:
-    """Return a kernel log line that reports Xid `number` of a GPU; the line has a timestamp if `at` is given."""
+    """Return a kernel log line that reports Xid `number` of a GPU, with the timestamp `at` if it is given."""
     pci = GPUS[gpu % len(GPUS)].removesuffix(".0").removeprefix("0000").lower()
     prefix = f"{at:%Y-%m-%dT%H:%M:%S.%f}+00:00 host kernel: " if at else ""
     return f"{prefix}NVRM: Xid (PCI:{pci}): {number}, {_XID_TEXTS[number]}\n".encode()
 
 
 def nvidia_smi_xml(fault: str, gpu: int, at: datetime | None) -> bytes:
-    """Return the output of `nvidia-smi -q -x` for two GPUs, one of which may have a fault.
+    """Return the output of `nvidia-smi -q -x` for two GPUs, of which one may have a fault.
 
     `fault` is `lost`, `remap`, `heat`, or "" for no fault. `gpu` selects the GPU that has the fault.
     """
@@ -68,9 +68,9 @@ def dcgm_health(failed_system: str, gpu: int) -> bytes:
 
 
 def link_state(*, up: bool, absent: bool = False) -> bytes:
-    """Return the output of `ip -j link` for one configured port, which is up or down.
+    """Return a link-state record about one configured port, which is up or down.
 
-    With `absent`, the output does not contain the port.
+    The record contains the output of `ip -j link`. With `absent`, this output does not contain the port.
     """
     port = {"ifname": "ens5", "link_type": "ether", "flags": ["BROADCAST", "UP"], "operstate": "UP" if up else "DOWN"}
     return json.dumps({"configured": ["ens5"], "interfaces": [] if absent else [port]}).encode()
@@ -96,9 +96,9 @@ def heartbeat(number: int, at: datetime) -> bytes:
 
 
 def alert_group(nodes: Iterable[str], at: datetime, *, resolved: bool) -> bytes:
-    """Return an Alertmanager notification with one alert, an Xid 79, for each node.
+    """Return an Alertmanager notification with one alert for each node, about an Xid 79.
 
-    With `resolved`, the alerts have ended.
+    The alerts are firing or, with `resolved`, resolved.
     """
     times = {"startsAt": to_text(at)} | ({"endsAt": to_text(at)} if resolved else {})
     alerts = [
@@ -137,8 +137,8 @@ class Sample(NamedTuple):
 
     - `source` is the source of the record.
     - `weight` sets how often a plan draws this kind, relative to the weights of the other kinds.
-    - `body` is a function that builds the body from the number of a GPU and a timestamp. With None as the timestamp,
-      the body has none.
+    - `body` is a function that builds the body from the number of a GPU and a timestamp. If the timestamp is None, the
+      body contains no timestamp.
     """
 
     source: str
@@ -164,7 +164,7 @@ SAMPLES: Mapping[str, Sample] = {
     "invalid XML": Sample("nvidia-smi-xml", 2, lambda _, __: b"\x00<nvidia_smi"),
     "unrelated kernel line": Sample("kernel-log", 2, lambda _, __: b"the quick brown fox\n"),
 }
-"""The samples by name; their order is part of each seed's plan."""
+"""The samples by name. Their order must not change, because the plan of each seed depends on it."""
 
 HARDWARE_FAULTS = frozenset({"xid 79", "xid 48", "nvidia-smi: GPU lost"})
-"""Samples that usually mean a bad instance, which would fail a verification."""
+"""The names of samples that usually mean a bad instance, which fails its verification."""

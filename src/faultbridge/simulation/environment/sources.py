@@ -1,4 +1,4 @@
-"""Actions of the node agents that send records to Faultbridge. Each kind of action has a method."""
+"""Actions of node agents and other sources that send records to Faultbridge, one method each."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from faultbridge.storage.wire.message import encode_message
 
 TICK = timedelta(milliseconds=1)
 TRUE_ALARM_SHARE = 0.8
-"""The share of hardware faults with a bad instance; the others are false alarms."""
+"""The share of reported hardware faults that make the instance bad. The other reports are false alarms."""
 
 YEAR = 365 * 86400.0
 _CLOCK_SKEWS = (*[0.0] * 8, 30.0, 30.0, -90.0, -90.0, 1800.0, -7200.0, 12 * YEAR, -6 * YEAR)
 
 
 class SourceActions(CloudActions):
-    """Sends records of node agents in a simulated system, some of them repeatedly or late."""
+    """Sends records of node agents and of EC2 in a simulated system, some of them repeatedly or late."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         super().__init__(system)
@@ -48,10 +48,10 @@ class SourceActions(CloudActions):
         self._send(instance, action)
 
     def _orchestrator_failure(self, action: ExternalAction) -> None:
-        """Make the next calls to the orchestrator fail.
+        """Make the next one to four calls to the orchestrator fail.
 
-        Two times in five, the orchestrator also becomes unreachable for 5 to 65 minutes, and the host of one instance
-        fails.
+        Two times in five, the orchestrator also becomes unreachable for 5 to 65 minutes, and EC2 reports the host of
+        one instance as impaired.
         """
         super()._orchestrator_failure(action)
         if action.fraction > 0.6:  # noqa: PLR2004 - two times in five
@@ -73,11 +73,11 @@ class SourceActions(CloudActions):
         )
 
     def _node_name(self, instance: FakeInstance) -> str:
-        """Return the node name of an instance, or its DNS name if it was never registered as a node."""
+        """Return the node name of an instance, or the DNS name of an instance without a node name."""
         return self.system.node_names.get(instance.instance_id, f"{host_name(instance.instance_id)}.internal")
 
     def _repeated_report(self, action: ExternalAction) -> None:
-        """Send the same sample two to five times; the reported fault is always a false alarm."""
+        """Send the same kind of record two to five times from one instance, always as a false alarm."""
         for _ in range(2 + action.selector % 4):
             self._report(replace(action, fraction=1.0))
 
@@ -88,7 +88,7 @@ class SourceActions(CloudActions):
             self._send(pick(terminated, action.selector), action)
 
     def _send(self, instance: FakeInstance, action: ExternalAction) -> None:
-        """Send the action's sample from an instance whose clock may be wrong.
+        """Send the sample `action.subject` as a record from an instance whose clock may be wrong.
 
         The record may lack a timestamp or an instance id.
         """
@@ -123,10 +123,10 @@ class SourceActions(CloudActions):
     def _send_until_accepted(
         self, raw_input: RawInput, skew: float, tries: int, *, observed_at: datetime | None = None
     ) -> None:
-        """Send a record; if it is not accepted, send it again every 20 seconds, at most `tries` times.
+        """Send a record; while it is not accepted, send it again every 20 seconds, at most `tries` times.
 
         `skew` is the error of the sender's clock, in seconds. `observed_at` is the true time of the observations, which
-        an invariant compares with the recorded times. With None, the invariant does not check this record.
+        an invariant compares with the recorded times. If it is None, the invariant does not check this record.
         """
         before = len(self.system.ports.queue.messages)
         try:
@@ -149,14 +149,14 @@ class SourceActions(CloudActions):
             )
 
     def _unregistered_report(self, action: ExternalAction) -> None:
-        """Send a record from a node that is not registered."""
+        """Send a record under a node name that is usually not registered."""
         name = f"new-{action.selector % 3}"
         self._log(f"unregistered node {name} reports: {action.subject}")
         source, _, make = SAMPLES[action.subject]
         self._send_until_accepted(RawInput(source, REPAIRED, make(0, None), node=name), 0.0, 2)
 
     def _malformed_message(self, action: ExternalAction) -> None:
-        """Put a message on the raw queue that cannot be decoded."""
+        """Put a message that Faultbridge cannot decode on the raw queue."""
         text = ('{"v": 1', '{"v": 9}', "", '{"v": 1, "record_id": "x", "source": "kernel-log", "body": 3}')[
             action.selector % 4
         ]

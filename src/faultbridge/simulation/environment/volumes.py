@@ -39,10 +39,10 @@ def give_volumes(system: SimulatedSystem) -> None:
 
 
 class VolumeActions(CloudActions):
-    """Carries out failures of volumes and of the calls about them."""
+    """Carries out failures of volumes, and of calls about volumes, in a simulated system."""
 
     def _volume_failure(self, action: ExternalAction) -> None:
-        """Make the next detach or attach call fail; the call may take effect although it fails."""
+        """Make the next call that detaches or attaches a volume fail; the call may still take effect."""
         failure = pick(FAILURES, action.selector)
         effect = failure in {ProviderFailure.TIMEOUT, ProviderFailure.AMBIGUOUS} and action.selector % 2 == 0
         self._log(f"the next call about a volume fails: {failure.value}{', with effect' if effect else ''}")

@@ -1,6 +1,6 @@
 """Fakes: deterministic in-memory implementations of all ports but `ObjectWatch` and `NodeListing`.
 
-The tests in `tests/contracts` run the same cases on a fake and on the adapter of each port, so that both behave alike.
+The contract tests (`tests/contracts`) run the same cases on fakes and on adapters, so that both behave alike.
 
 Reading order: `clock`, `seam` (the hook around every call), `table` with `table_rules`, `stored_values` and
 `item_size`, `messaging` (bus, queue, pager, receipts), `objects` (object store and archive), `fleet` (instances and

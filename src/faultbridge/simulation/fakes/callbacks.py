@@ -1,4 +1,4 @@
-"""A fake of a webhook or scheduler that is notified of the jobs that may resume after a repair."""
+"""A fake of a webhook or scheduler that receives notices about jobs that may resume after a repair."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultbridge.simulation.fakes.seam import Seam
 class FakeJobCallback:
     """Implements `JobCallback` (fake): keeps every delivered notice.
 
-    `received` lists the notices. `resumed` maps each event id to the job of the first notice about that event.
+    `received` lists the notices. `resumed` maps the id of each event to the job in the first notice about the event.
     """
 
     def __init__(self, *, ordered: bool = True, seam: Seam | None = None) -> None:

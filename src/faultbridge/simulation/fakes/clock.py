@@ -28,8 +28,8 @@ class ManualClock:
         return self._now
 
     def advance_to(self, at: datetime) -> datetime:
-        """Advance the clock to a later time; returns this time.
+        """Advance the clock to the time `at`, and return this time.
 
-        An earlier time raises `AssertionError`.
+        A time in the past raises `AssertionError`.
         """
         return self.advance(at - self._now)

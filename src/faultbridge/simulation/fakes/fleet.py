@@ -29,8 +29,8 @@ INSTANCE_TYPE = "p5.48xlarge"
 class FakeInstance:
     """One instance of the fake fleet.
 
-    It runs from `launched_at` on, which may be in the future. `case` is the id of the case for which it was launched,
-    or None.
+    The instance runs from `launched_at` on, which may be in the future. `alive` is False after its termination. `case`
+    is the id of the case for which it was launched, or None.
     """
 
     instance_id: str
@@ -89,7 +89,7 @@ class FakeFleet:
         return instance_id in self.instances and self.instances[instance_id].alive
 
     def set_capacity(self, capacity_left: int | None) -> None:
-        """Set how many successors can still launch, and launch the pending successors."""
+        """Set how many successors can still launch (None for no limit), and launch pending successors."""
         self.capacity_left = capacity_left
         self._launch_pending()
 
@@ -105,7 +105,7 @@ class FakeFleet:
                 yield instance
 
     def launching(self, group: str) -> int:
-        """Return how many instances of a group do not run yet: they launch later, or wait for capacity."""
+        """Return how many instances of a group do not run yet: they are launching or wait for capacity."""
         members = sum(one.group == group and one.alive for one in self.instances.values())
         return members - len([*self.running(group)]) + self.pending_groups.count(group)
 
@@ -122,7 +122,7 @@ def whole_seconds(at: datetime) -> datetime:
 
 
 def host_name(instance_id: str) -> str:
-    """Return the name of the host on which an instance runs."""
+    """Return the host name of an instance, which is derived from its id."""
     return f"ip-{instance_id[-4:]}"
 
 
@@ -140,14 +140,14 @@ def as_launched_instance(instance: FakeInstance, now: datetime) -> LaunchedInsta
 
 @dataclass(frozen=True)
 class ScriptedFailure:
-    """A failure that a test has set for the next call, and whether the call still has its effect."""
+    """A failure that a test has set for one later call, and whether the call still takes effect."""
 
     failure: ProviderFailure
     effect: bool = False
 
 
 class FailingFake:
-    """Base class of the fakes whose next calls a test can make fail."""
+    """Base class of fakes in which a test can make the next calls fail."""
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
         self.fleet = fleet
@@ -155,9 +155,9 @@ class FailingFake:
         self.failures: deque[ScriptedFailure] = deque()
 
     def fail_next(self, failure: ProviderFailure, *, effect: bool = False) -> None:
-        """Make the next call that changes something fail; with `effect`, the call still has its effect.
+        """Make the next call that changes something fail; with `effect`, the call still takes effect.
 
-        Each call uses up one failure. Several failures are used in the order in which they were added.
+        Each call uses one failure, in the order in which the failures were added.
         """
         self.failures.append(ScriptedFailure(failure, effect))
 
@@ -169,18 +169,18 @@ class FakeProvider(FailingFake):
     """Implements `Provider` (fake) on a `FakeFleet`, with the behavior of EC2 Auto Scaling.
 
     Replacing a terminated instance succeeds, launch times have whole seconds, and a group that does not exist raises
-    `Misconfigured`. Failures set with `fail_next` are returned before real answers. With `probe_unknown` every probe
-    returns `UNKNOWN`. `known_checks` are the results of the EC2 status checks, the same for every running instance.
+    `Misconfigured`. `replace` returns failures set with `fail_next` before real answers. With `probe_unknown` every
+    probe returns `UNKNOWN`. `known_checks` are the results of the EC2 status checks of every live instance.
 
-    A test sets what `capacity` answers about each source:
+    A test sets the results of `capacity` for the sources of capacity:
 
-    - `capacities` maps a source to its answer, which takes precedence.
-    - `known_capacity` is the answer of one source: of `on_demand` if the evidence in `known_capacity` is
-      `LAUNCH_FIRST`, otherwise of `own_reservation`. All other sources are ABSENT.
-    - If `reserved` is True, `known_capacity` is not used. The answer of `own_reservation` is then a reservation with
-      as many free instances as the fleet can still launch.
+    - `capacities` maps a source to its result, which takes precedence.
+    - If `reserved` is False, `known_capacity` is the result for `on_demand` if its evidence is `LAUNCH_FIRST`, and else
+      for `own_reservation`.
+    - If `reserved` is True, the result for `own_reservation` is a reservation with as many free instances as the fleet
+      can still launch.
 
-    `capacity_answers` lists the time, instance and answer of each query whose answer was not ABSENT.
+    `capacity_answers` lists the time, instance and result of each query whose result was not ABSENT.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
@@ -213,14 +213,14 @@ class FakeProvider(FailingFake):
             return Presence.ALIVE if self.fleet.is_alive(instance_id) else Presence.GONE
 
     def checks(self, instance_id: str) -> InstanceChecks:
-        """Return the results of an instance's EC2 status checks: `known_checks` if it runs, else only UNKNOWN."""
+        """Return the results of the EC2 status checks: `known_checks` for a live instance, else only UNKNOWN."""
         with self.seam.around("provider", "checks", instance_id):
             return self.known_checks if self.fleet.is_alive(instance_id) else InstanceChecks()
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
-        """Return the answer about a source of capacity that the test has set, as the class describes.
+        """Return the result that the test has set for a source of capacity, such as a reservation.
 
-        A source for which the test has set no answer is ABSENT.
+        The result is ABSENT if the test has set none.
         """
         with self.seam.around("provider", "capacity", (source, instance_id, group)):
             known = self._reservation() if self.reserved else self.known_capacity
@@ -238,7 +238,7 @@ class FakeProvider(FailingFake):
         return Capacity(CapacityEvidence.RESERVATION, free=left != 0, reason=text, count=left)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """List possible successors: running instances that a group launched since a time, oldest first."""
+        """Return the running instances that a group launched at `launched_after` or later, oldest first."""
         with self.seam.around("provider", "candidates", group):
             if all(instance.group != group for instance in self.fleet.instances.values()):
                 raise Misconfigured(f"no such group: {group!r}")

@@ -25,15 +25,15 @@ from faultbridge.simulation.fakes.seam import Seam
 PASSED = Verification(Verdict.PASSED, report=b'{"verdict": "passed"}')
 CUT_OFF = Verification(Verdict.FAILED, ("nccl-allreduce: peers unreachable",))
 DEFAULT_LEVEL = 3
-"""The level of a verification whose rule names none, as in the settings of an installation."""
+"""The level of a verification for which the policy sets no level, equal to the default of `settings`."""
 
 
 class FakeRestarter(FailingFake):
-    """Implements `Restarter` (fake) on a `FakeFleet`: each token starts one restart, which takes `duration`.
+    """Implements `Restarter` (fake) on a `FakeFleet`: each token starts one restart of length `duration`.
 
-    Failures set with `fail_next` are returned first. `results` maps an instance to the status of its restarts after
-    `duration`; the default is DONE. `on_restart` is called for each restart, so that a test can repair the instance.
-    With `status_unknown` every status is UNKNOWN.
+    `restart` returns failures set with `fail_next` before real answers. `results` maps an instance to the status of its
+    restarts after `duration`; the default is DONE. `on_restart` is called for each restart, so that a test can repair
+    the instance. With `status_unknown` every status is UNKNOWN.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class FakeRestarter(FailingFake):
             return CallResult(script.failure, "scripted") if script else CallResult(operation=operation)
 
     def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
-        """Return the status of a restart; ABSENT if this token started none."""
+        """Return the status of the restart that a token started; ABSENT if the token started no restart."""
         with self.seam.around("restarter", "status", (repair_action, instance_id, token)):
             if self.status_unknown:
                 return Restart(RestartState.UNKNOWN, "the agent does not answer")
@@ -88,9 +88,11 @@ def _operation(repair_action: RepairAction, token: str) -> str:
 class FakeVerifier:
     """Implements `Verifier` (fake): each token starts one verification, which takes `duration`.
 
-    A verification passes by default; `results` sets the result of an instance. The result of a terminated instance
-    (`alive` returns False) is UNKNOWN. An instance that cannot reach its peers (`cut_off` returns True) fails, whatever
-    its own health.
+    After `duration`, the result is the first of these that applies:
+
+    - UNKNOWN for a terminated instance, for which `alive` returns False.
+    - FAILED for an instance that cannot connect to its peers, for which `cut_off` returns True.
+    - The result that `results` contains for the instance. The default is `result`, a passed verification.
     """
 
     def __init__(
@@ -120,10 +122,10 @@ class FakeVerifier:
             return operation
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
-        """Return the result of the verification that `start` named `operation`; PENDING until `duration` has passed.
+        """Return the result of a verification; PENDING until `duration` has passed.
 
-        The result is UNKNOWN if the instance has no such verification or is terminated. `level` is the level of the
-        diagnostics; None means the default level.
+        `operation` is the operation id that `start` returned. The result is UNKNOWN if the instance has no verification
+        with this id. `level` is the level of the diagnostics; None means the default level.
         """
         with self.seam.around("verifier", "status", (instance_id, operation)):
             owner, at = self.started.get(operation, ("", self.clock.now()))
@@ -154,7 +156,7 @@ class FakeCollector:
         self.started: dict[tuple[str, str], datetime] = {}
 
     def collect(self, instance_id: str, token: str) -> Bundle:
-        """Start a log bundle on the first call; every call returns its state and its location."""
+        """Start to collect a log bundle at the first call; return its state and location at each call."""
         with self.seam.around("collector", "collect", (instance_id, token)):
             location = f"s3://bundles/{instance_id}/{token}"
             if self.failure_reason:

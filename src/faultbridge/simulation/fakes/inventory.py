@@ -1,4 +1,4 @@
-"""A fake of the inventory: lists the members of groups, taken from the fake fleet."""
+"""A fake of a provider's inventory: lists the instances of the fake fleet as members of groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FakeInventory:
 
     A test can change the answers:
 
-    - `omitted_groups`: groups that are missing from answers.
+    - `omitted_groups`: groups that the inventory does not find.
     - `standby`: instances that are members of their group but do not serve.
     - `opted_out_instances`: instances with the tag that excludes them from repair.
     - `role_id`: the id of the role that every instance has.
@@ -32,7 +32,7 @@ class FakeInventory:
     - `desired`: desired sizes by group. The default is the number of instances that serve or are launching.
     - `provider_repairs`: whether the provider repairs nodes itself; None means that this is not known.
 
-    `calls` counts the API calls.
+    `calls` counts the API calls, except those for the provider's status and its repair setting.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None, network_node: str | None = None) -> None:
@@ -54,7 +54,7 @@ class FakeInventory:
     def list_members(self, _config: ClusterConfig, groups: Collection[str]) -> Mapping[str, Mapping[str, GroupMember]]:
         """Return the members of the given groups, by group and instance id.
 
-        Groups in `omitted_groups` are missing from the answer.
+        Unknown groups, and those in `omitted_groups`, are left out.
         """
         self.calls += 1
         with self.seam.around("inventory", "list_members", tuple(groups)):
@@ -81,7 +81,7 @@ class FakeInventory:
         return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
 
     def role_ids(self, _config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return the id of the role that all instances have; empty if the fleet has none of `instances`."""
+        """Return `role_id`, the role of all instances; empty if the role or all `instances` are unknown."""
         self.calls += 1
         with self.seam.around("inventory", "role_ids", tuple(instances)):
             known = self.role_id is not None and not self.fleet.instances.keys().isdisjoint(instances)
@@ -111,7 +111,7 @@ class FakeInventory:
         return host_name(instance_id)
 
     def gone(self, _config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return those of the given instances that are terminated or unknown."""
+        """Return the ids of those of the given instances that are terminated or that the fleet never had."""
         self.calls += 1
         with self.seam.around("inventory", "gone", tuple(instances)):
             return frozenset(one for one in instances if not self.fleet.is_alive(one))
@@ -123,22 +123,22 @@ class FakeInventory:
             return frozenset(self.opted_out_instances)
 
     def repairs_nodes(self, _config: ClusterConfig) -> RepairSetting | None:
-        """Return the provider's repair setting, which a test sets in `provider_repairs`.
+        """Return whether the provider repairs nodes itself, as a test sets it in `provider_repairs`.
 
-        The result is None if the test has not set it.
+        The result is None if `provider_repairs` is None.
         """
         with self.seam.around("inventory", "repairs_nodes"):
             return self._repair_setting()
 
     def provider_status(self, _config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
-        """Return the conditions, the sizes and the updates that the test set, by group."""
+        """Return the provider's conditions, its repair setting, and the size and update of each group."""
         with self.seam.around("inventory", "provider_status", tuple(groups)):
             present = sorted(group for group in groups if self._exists(group))
             statuses = {group: self._group_status(group) for group in present}
             return ProviderStatus(self.conditions, statuses, self._repair_setting())
 
     def _exists(self, group: str) -> bool:
-        """Return whether the fleet ever had an instance of a group that is not in `omitted_groups`."""
+        """Return whether the inventory finds a group: it ever had an instance, and is not in `omitted_groups`."""
         return group not in self.omitted_groups and any(one.group == group for one in self.fleet.instances.values())
 
     def _repair_setting(self) -> RepairSetting | None:

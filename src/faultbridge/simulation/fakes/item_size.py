@@ -1,4 +1,4 @@
-"""The size limits of DynamoDB: 400 KB for an item, 4 MB for a transaction.
+"""Enforces the size limits of DynamoDB in the fake table: 400 KB for an item, 4 MB for a transaction.
 
 Source: the developer guide, "DynamoDB item sizes and formats" and "Amazon DynamoDB Transactions".
 """
@@ -17,7 +17,7 @@ BYTES_PER_CHARACTER = 4
 """The most bytes that UTF-8 needs for one character."""
 
 LENGTH_OF_PART = 4
-"""The characters around a mapping and around each of its parts, rounded up."""
+"""The number of characters that the bound adds for each mapping and for each part of a mapping."""
 
 _SIZED = frozenset({str, Packed})
 
@@ -25,7 +25,7 @@ _SIZED = frozenset({str, Packed})
 def check_sizes(items: Iterable[tuple[Key, Item | None, Item | None]]) -> None:
     """Raise `Misconfigured` if DynamoDB would refuse the writes because of their size.
 
-    `items` has the key, the new item and the old item of every changed item.
+    `items` has, for each changed item, the key, the item after the write, and the item before the write.
     """
     written = [(key, new) for key, new, _ in items if new is not None]
     bounds = [max_bytes(new) for _, new in written]

@@ -12,10 +12,10 @@ from faultbridge.simulation.fakes.seam import Seam
 
 
 class FakeLauncher(FailingFake):
-    """Implements `Launcher` (fake) on a `FakeFleet`: a repeated request with the same token gets the same answer.
+    """Implements `Launcher` (fake) on a `FakeFleet`: requests with the same token get the same answer.
 
-    Failures set with `fail_next` are returned before real answers. Instance types in `types_without_capacity` cannot
-    launch. Before `hidden_until`, `launched` returns nothing, as an eventually consistent API may.
+    `launch` returns failures set with `fail_next` before real answers. Instances of a type in `types_without_capacity`
+    cannot launch. Before `hidden_until`, `launched` returns no instance, as an eventually consistent API may.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
@@ -28,9 +28,9 @@ class FakeLauncher(FailingFake):
         self._requested_types: dict[str, tuple[str, ...]] = {}
 
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
-        """List the live instances that were launched for a case, and the case's spare, oldest first.
+        """Return the live instances that were launched for a case, and the case's spare, oldest first.
 
-        The instance to replace (`launch_request.instead_of`) is not listed.
+        The instance to replace (`launch_request.instead_of`) is left out.
         """
         with self.seam.around("launcher", "launched", launch_request):
             now = self.fleet.clock.now()
@@ -46,7 +46,7 @@ class FakeLauncher(FailingFake):
             return tuple(sorted(found, key=lambda one: (one.launched_at, one.instance_id)))
 
     def launched_in(self, cluster: ClusterConfig) -> tuple[LaunchedInstance, ...]:
-        """List the live instances that were launched in a cluster; the fake fleet has only one cluster."""
+        """Return the live instances that were launched for a case; the fake does not distinguish clusters."""
         with self.seam.around("launcher", "launched_in", cluster.cluster):
             now = self.fleet.clock.now()
             found = [one for one in self.fleet.instances.values() if one.case is not None and one.alive]
@@ -55,7 +55,8 @@ class FakeLauncher(FailingFake):
     def launch(self, launch_request: LaunchRequest) -> CallResult:
         """Launch one instance; the same token launches no second instance.
 
-        The same token with other instance types fails as AMBIGUOUS.
+        A repeated token with other instance types returns AMBIGUOUS. If no requested type has capacity, the result is
+        CAPACITY.
         """
         with self.seam.around("launcher", "launch", launch_request):
             self.launch_calls.append((launch_request.case, launch_request.token))
@@ -75,7 +76,7 @@ class FakeLauncher(FailingFake):
             return CallResult()
 
     def terminate(self, instance_id: str) -> CallResult:
-        """Terminate an instance that was launched but backs no node."""
+        """Terminate a launched instance, and record it in `terminated`."""
         with self.seam.around("launcher", "terminate", instance_id):
             self.terminated.append(instance_id)
             self.fleet.terminate(instance_id)
@@ -84,20 +85,20 @@ class FakeLauncher(FailingFake):
     def _scripted(self, launch_request: LaunchRequest, failure: ProviderFailure) -> CallResult:
         """Return the failure that a test has set for a call.
 
-        If the failure is permanent, later calls with the same token return it too.
+        If the failure is permanent, it also becomes the answer of later calls with the same token.
         """
         answer = CallResult(failure, "scripted")
         retriable = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, ProviderFailure.THROTTLED}
         return answer if retriable else self._answers.setdefault(launch_request.token, answer)
 
     def _launch(self, launch_request: LaunchRequest) -> CallResult:
-        """Return the answer that the token got before; launch an instance if the token is new."""
+        """Return the earlier answer to the same token; for a new token, launch an instance first."""
         if launch_request.token not in self._answers:
             self._answers[launch_request.token] = self._launch_first_time(launch_request)
         return self._answers[launch_request.token]
 
     def _launch_first_time(self, launch_request: LaunchRequest) -> CallResult:
-        """Launch an instance of the first requested type that has capacity."""
+        """Launch an instance of the first requested type that has capacity; without capacity, return CAPACITY."""
         types = launch_request.instance_types or (self.fleet.instance_type,)
         available = next((one for one in types if one not in self.types_without_capacity), None)
         if available is None or self.fleet.capacity_left == 0:
@@ -110,7 +111,7 @@ class FakeLauncher(FailingFake):
         return CallResult(reason=f"{name} was launched", operation=name)
 
     def _conflict_if_terminated(self, answer: CallResult) -> CallResult:
-        """Return the answer, or CONFLICT if the instance that it names has been terminated."""
+        """Return `answer`, or CONFLICT if the instance that the answer names has been terminated."""
         launched = self.fleet.instances.get(answer.operation or "")
         if launched is None or launched.alive:
             return answer

@@ -25,9 +25,8 @@ def _accept_all(event: BusEvent) -> FailedEvent | None:
 class FakeBus:
     """Implements `EventBus` (fake): keeps all accepted events.
 
-    A test can set `refuse`, a function that returns the refusal of an event, or None to accept the event.
-
-    As with `PutEvents`, a call succeeds although some of its events are refused, and returns the refused events.
+    A test can set `refuse`, a function that returns the refusal of an event, or None to accept the event. As with
+    `PutEvents` of AWS, a call with refused events succeeds, and returns the refusals.
     """
 
     def __init__(
@@ -38,7 +37,7 @@ class FakeBus:
         self.accepted: list[BusEvent] = []
 
     def put(self, events: Sequence[BusEvent]) -> tuple[FailedEvent, ...]:
-        """Publish events; returns the refused events with the reasons."""
+        """Accept events for publication; returns the refused events with the reasons."""
         with self.seam.around("bus", "put", tuple(events)):
             refusals = []
             for event in events:
@@ -55,7 +54,7 @@ class FakeBus:
         return [event.event_id for event in self.accepted]
 
     def _validation_error(self, event: BusEvent) -> FailedEvent | None:
-        """Return the refusal of an event that is too large or whose detail is no JSON object, else None."""
+        """Return the refusal of an event that is too large or has a detail that is no JSON object, else None."""
         size = len(event.detail.encode()) + len(event.detail_type.encode())
         size += sum(len(resource.encode()) for resource in event.resources)
         if size > MAX_EVENT_BYTES:
@@ -102,7 +101,7 @@ class FakeQueue:
         self._numbers = count(1)
 
     def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-        """Queue messages, given as pairs of message group and body; returns the bodies that are too large."""
+        """Queue messages, given as pairs of group and body; returns the bodies that are too large for a queue."""
         with self.seam.around("queue", "send", tuple(messages)):
             now = self.clock.now()
             for group, body in messages:
@@ -111,13 +110,13 @@ class FakeQueue:
             return tuple(body for _, body in messages if len(body.encode()) > MAX_MESSAGE_BYTES)
 
     def depth(self) -> RecordQueueDepth:
-        """Count the messages that are waiting, in flight, and dead."""
+        """Return the numbers of messages that are waiting, in flight, and in the dead-letter list."""
         with self.seam.around("queue", "depth"):
             waiting = sum(message.visible_at <= self.clock.now() for message in self.messages)
             return RecordQueueDepth(waiting, len(self.messages) - waiting, len(self.dead))
 
     def receive(self) -> tuple[ReceivedMessage, ...]:
-        """Receive up to ten visible messages."""
+        """Return up to ten visible messages, and hide them for the visibility timeout."""
         with self.seam.around("queue", "receive"):
             now = self.clock.now()
             self.dead += [message for message in self.messages if self._is_exhausted(message)]
@@ -142,7 +141,7 @@ class FakeQueue:
                     message.visible_at = self.clock.now() + timedelta(seconds=seconds)
 
     def _is_exhausted(self, message: QueuedMessage) -> bool:
-        """Return whether a visible message has reached its maximum number of receives."""
+        """Return whether a message is visible and was received the maximum number of times."""
         return message.receive_count >= self.max_receives and message.visible_at <= self.clock.now()
 
     def _received(self, message: QueuedMessage) -> ReceivedMessage:
@@ -160,8 +159,8 @@ def _handle(message: QueuedMessage) -> str:
 class FakePager:
     """Implements `Pager` (fake): keeps every sent page in `sent`.
 
-    `attempted` also contains the pages whose call failed. Like SNS, the fake sends a page as often as `send` is called
-    with it; the caller must prevent a second page.
+    `attempted` also contains the pages whose call failed. Like SNS, the fake does not recognize a repeated page; the
+    caller must prevent it.
     """
 
     def __init__(self, *, seam: Seam | None = None) -> None:
@@ -188,7 +187,7 @@ class FakePager:
 
 
 class FakeReceipts:
-    """Stores receipt lines (fake): what senders sent, and what ingest did with each record."""
+    """Implements `Receipts` (fake): stores lines about sent records and the outcomes of records."""
 
     def __init__(self, clock: Clock | None = None, *, seam: Seam | None = None) -> None:
         self.clock = clock or ManualClock()

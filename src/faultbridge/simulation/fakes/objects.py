@@ -45,7 +45,7 @@ class FakeVault(FakeArchive):
     """Implements `Vault` (fake): a write-once archive, whose objects cannot be overwritten."""
 
     def put(self, key: str, body: bytes) -> None:
-        """Store an object; a key that exists already raises `Conflict`."""
+        """Store an object under a new key; an existing key raises `Conflict`."""
         with self.seam.around("vault", "put", key):
             if key in self.stored:
                 raise Conflict(f"the object exists already: {key}")
@@ -70,13 +70,13 @@ class FakeDelivery:
         self._sink = ObjectSink(archive)
 
     def put(self, lines: Sequence[ArchiveLine]) -> None:
-        """Deliver the lines to the archive, after `misdeliver` has changed them if it is set."""
+        """Deliver the lines to the archive; if `misdeliver` is set, it changes the lines first."""
         with self.seam.around("sink", "put", len(lines)):
             self._sink.put(self.misdeliver(lines) if self.misdeliver else lines)
 
 
 class FakeArchivePorts:
-    """Fakes of the ports that the archive functions need; they share the given table and clock."""
+    """Fakes of the ports that the archive functions need, with a given table and clock."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self.table = table

@@ -13,16 +13,16 @@ from faultbridge.simulation.fakes.seam import Seam
 
 
 class FakeOrchestrator:
-    """Implements `Orchestrator` (fake). Like Slurm, it finds the instance of a node by the host's names.
+    """Implements `Orchestrator` (fake); finds the instance of a node by its host names, as Slurm does.
 
-    `cordoned` contains the names of the cordoned nodes, and `cordoned_instances` the instances of the `fleet` on their
-    hosts. A test can change the answers:
+    `cordoned` contains the names of the cordoned nodes, and `cordoned_instances` their instances. A test can change the
+    answers:
 
     - Failures set with `fail_next` are returned before other answers.
     - `unreachable_until`: every call before this time times out.
     - `unknown_nodes`: the cordon and the uncordon of these nodes fail with `NOT_FOUND`.
-    - `drains_refused`: a failure that every drain returns, and the time at which this ends.
-    - `busy_until`: the time until which jobs run, by node name or instance id.
+    - `drains_refused`: a failure that every drain returns, and the time until which drains return it.
+    - `busy_until`: the time until which jobs run on a node, by node name or instance id.
     - `not_ready`: nodes that are not ready. A node whose instance is gone from the `fleet` is not ready either.
     """
 
@@ -57,7 +57,7 @@ class FakeOrchestrator:
         self.failures.extend(failures)
 
     def refuse_drains(self, failure: ProviderFailure, until: datetime | None = None) -> None:
-        """Make every drain fail without effect, until a time if `until` is given."""
+        """Make every drain fail without effect, until the time `until` or, without this time, forever."""
         self.drains_refused = failure, until or datetime.max.replace(tzinfo=UTC)
 
     def cordon(self, node: ClusterNode) -> CallResult:
@@ -79,9 +79,9 @@ class FakeOrchestrator:
             return answer
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Check whether a node is drained; returns TIMEOUT while jobs still run on it.
+        """Return TIMEOUT while jobs run on a node, and success after the jobs have ended.
 
-        The drain of a node in `unknown_nodes` succeeds, because nothing runs there.
+        The drain of a node in `unknown_nodes` succeeds, because no job runs there.
         """
         with self.seam.around("orchestrator", "drain", node.node):
             answer = self._answer(node)
@@ -114,15 +114,15 @@ class FakeOrchestrator:
         return next((one for one in found if one is not None), node.instance_id)
 
     def _busy(self, node: ClusterNode) -> bool:
-        """Return whether jobs still run on a node: `busy_until` has a later time for the node or its instance."""
+        """Return whether jobs run on a node: `busy_until` has a future time for the node or its instance."""
         found = (self.busy_until.get(one) for one in (node.node, self._instance(node)) if one is not None)
         return any(until is not None and self.clock.now() < until for until in found)
 
     def _answer(self, node: ClusterNode) -> CallResult:
-        """Return the failure of a call to the orchestrator, else success.
+        """Return the answer to a call about a node: success, or a failure that a test has set.
 
-        A failure set with `fail_next` applies first. Then follow a timeout before `unreachable_until`, and `NOT_FOUND`
-        for a node in `unknown_nodes`.
+        A failure set with `fail_next` takes precedence over a timeout until `unreachable_until`. The timeout takes
+        precedence over `NOT_FOUND` for a node in `unknown_nodes`.
         """
         if self.failures:
             failure = self.failures.popleft()

@@ -31,10 +31,11 @@ def _do_nothing(call: Call) -> None:
 
 @dataclass
 class Seam:
-    """Runs hooks around every call of the fakes that share this object; a hook injects a fault by raising.
+    """Runs two hooks, before and after every call of a fake. A hook injects a fault by raising an error.
 
     An error from `before` means that the call had no effect (outage, throttling, crash before the call). An error from
-    `after` means that the call took effect but the caller got no answer. `calls` records every call in order.
+    `after` means that the call took effect, but the caller got no answer. `calls` lists every call in order. Several
+    fakes can share one `Seam`.
     """
 
     before: Hook = _do_nothing
@@ -54,14 +55,14 @@ class Seam:
         self.after(call)
 
     def named(self, name: str) -> list[Call]:
-        """Return the recorded calls with the given name, such as `table.transact`."""
+        """Return the calls so far with a name such as `table.transact`, in order."""
         return [call for call in self.calls if call.name == name]
 
 
 def raise_once(*faults: tuple[str, Exception]) -> Hook:
-    """Return a hook that raises each given error once, on the next call with the error's call name.
+    """Return a hook that raises each of the given errors once.
 
-    Each fault is a pair of a call name (`port.operation`) and an error.
+    Each fault is a pair of a call name (`port.operation`) and an error. The next call with this name raises the error.
     """
     pending = list(faults)
 

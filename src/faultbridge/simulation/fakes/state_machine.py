@@ -1,4 +1,4 @@
-"""A fake of Step Functions that executes the deployed state machine definition.
+"""A fake of Step Functions that executes the definition of the deployed state machine.
 
 It supports the states that the definition uses: Task (with task token, Retry, Catch and timeout), Choice on a string,
 and Succeed, each as Amazon States Language specifies.
@@ -30,7 +30,7 @@ Handler = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 @cache
 def definition() -> dict[str, Any]:
-    """Load the deployed state machine definition once; callers must not modify it."""
+    """Return the definition of the deployed state machine; it is loaded once and must not be modified."""
     source = PACKAGED_DEFINITION if PACKAGED_DEFINITION.is_file() else REPOSITORY_DEFINITION
     loaded: dict[str, Any] = yaml.safe_load(source.read_text(encoding="utf-8"))
     return loaded
@@ -38,10 +38,10 @@ def definition() -> dict[str, Any]:
 
 @dataclass
 class Execution:
-    """One execution: its current state, its data, and the states that it has left.
+    """One execution: its current state, its data, and the states that it has left (`visited`).
 
-    `token` is the task token for which the execution waits; this wait started at `since`. `busy` is True while one of
-    its tasks runs.
+    `token` is the task token for which the execution waits since the time `since`, or None. `retries` counts the
+    retries of the current state. `busy` is True while a task of the execution runs.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Execution:
 
 
 class TaskFailed(Exception):  # noqa: N818 - the error name in Amazon States Language
-    """Raised when a task raised an error or timed out, with the error's name and cause."""
+    """Raised when a task fails or times out, with the name and the cause of the error."""
 
     def __init__(self, error: str, cause: str) -> None:
         super().__init__(error)
@@ -66,7 +66,7 @@ class TaskFailed(Exception):  # noqa: N818 - the error name in Amazon States Lan
 
 
 class FakeStateMachine:
-    """Implements `Workflow` (fake): runs each state immediately; `handler` is the Lambda function of the tasks."""
+    """Implements `Workflow` (fake): runs each state immediately; `handler` is the function of the tasks."""
 
     def __init__(self, clock: Clock, *, seam: Seam | None = None) -> None:
         self.clock = clock
@@ -79,7 +79,7 @@ class FakeStateMachine:
         self._tokens = 0
 
     def start(self, name: str, payload: Mapping[str, Any]) -> None:
-        """Start an execution; a second start of the same name has no effect."""
+        """Start an execution; a second start with the same name has no effect."""
         with self.seam.around("workflow", "start", name):
             if name not in self.executions:
                 data = json.loads(json.dumps(payload))
@@ -131,7 +131,7 @@ class FakeStateMachine:
             execution.busy = False
 
     def _step(self, execution: Execution) -> bool:
-        """Run the current state once; returns whether the next state can run immediately."""
+        """Run the current state once; returns False if the execution ended or waits for a task token."""
         state = self.definition["States"][execution.state]
         if state["Type"] == "Succeed":
             execution.visited.append(execution.state)
@@ -179,7 +179,7 @@ class FakeStateMachine:
             raise TaskFailed(type(error).__name__, str(error)) from error
 
     def _fail(self, execution: Execution, failed: TaskFailed) -> None:
-        """Apply the Retry or the Catch of the state to a failed task; without either, the execution fails."""
+        """Retry a failed task, or enter the state of a matching Catch, or else fail the execution."""
         state = self.definition["States"][execution.state]
         retrier = matching(state.get("Retry", []), failed.error)
         if retrier is not None and execution.retries < retrier["MaxAttempts"]:
@@ -210,12 +210,12 @@ class FakeStateMachine:
 
 
 def matching(handlers: list[dict[str, Any]], error: str) -> dict[str, Any] | None:
-    """Return the first Retry or Catch entry that matches an error name or has States.ALL, else None."""
+    """Return the first Retry or Catch entry that lists an error name or States.ALL, or None."""
     return next((one for one in handlers if {error, "States.ALL"} & set(one["ErrorEquals"])), None)
 
 
 def choose(state: dict[str, Any], data: dict[str, Any]) -> str:
-    """Return the name of the state that a Choice state selects for the data."""
+    """Return the name of the next state that a Choice state selects for the data of an execution."""
     for choice in state["Choices"]:
         if at(choice["Variable"], data) == choice["StringEquals"]:
             return str(choice["Next"])
@@ -223,7 +223,7 @@ def choose(state: dict[str, Any], data: dict[str, Any]) -> str:
 
 
 def resolved(template: dict[str, Any], data: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
-    """Resolve a payload template: replace each `name.$` by the value at its reference path."""
+    """Return a payload from a template: a field `name.$` becomes `name` with the value at its path."""
     payload: dict[str, Any] = {}
     for name, value in template.items():
         if not name.endswith(".$"):
@@ -244,5 +244,5 @@ def at(path: str, data: dict[str, Any]) -> Any:
 
 
 def put(data: dict[str, Any], path: str, value: Any) -> None:
-    """Store a result in the data at a reference path with one part, such as `$.drain`."""
+    """Store a value in the data of an execution at a reference path with one part, such as `$.drain`."""
     data[path.removeprefix("$.")] = value

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from faultbridge.storage.writes import Item, Packed, Value
 
 _PLAIN = frozenset({str, Packed, int, bool, type(None)})
-"""The types of values without parts."""
+"""The types of stored values that contain no other values."""
 
 
 _NAME = frozenset({str})
@@ -20,8 +20,8 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 class StoredMapping(dict[str, Value]):
     """A read-only mapping in the fake table, so that readers can share it without a copy.
 
-    `length` caches the length of its JSON text. `decoded` caches a decoder and its result. Both are None until they are
-    first needed.
+    `length` caches an upper bound of the number of characters in the mapping. `decoded` caches a decoder function and
+    its result for the mapping. Both are None until they are computed.
     """
 
     length: int | None = None
@@ -54,7 +54,7 @@ def stored_item(item: Item) -> StoredMapping:
 def stored(value: Any) -> Value:
     """Return a read-only form of a value for storage.
 
-    It raises `TypeError` if DynamoDB would not return the value unchanged.
+    A value of a type that the table cannot store, such as a float, raises `TypeError`.
     """
     kind = type(value)
     if kind in _STORED:
@@ -71,7 +71,7 @@ def stored(value: Any) -> Value:
 
 
 def _name(name: object) -> str:
-    """Return an attribute name; a name that is not a string raises `TypeError`."""
+    """Return an attribute name unchanged; a name that is not a string raises `TypeError`."""
     if isinstance(name, str):
         return name
     raise TypeError(f"invalid attribute name: {name!r}; it must be a string")
@@ -95,12 +95,12 @@ def _plain(value: Any) -> Value:
 
 
 def copied_item(item: Item) -> Item:
-    """Copy a stored item, so that the caller can change every part of the copy."""
+    """Return a copy of a stored item of which the caller can change every part."""
     return {name: one if type(one) in _PLAIN else copied(one) for name, one in item.items()}
 
 
 def copied(value: Value) -> Value:
-    """Copy a stored value, so that the caller can change every part of the copy."""
+    """Return a copy of a stored value of which the caller can change every part."""
     if isinstance(value, dict):
         return {name: one if type(one) in _PLAIN else copied(one) for name, one in value.items()}
     if isinstance(value, list):

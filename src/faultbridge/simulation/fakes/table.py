@@ -89,7 +89,7 @@ class FakeTable:
             return None if item is None else self._read(item)
 
     def get_many(self, keys: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
-        """Return those items of the given keys that exist; with `consistent=False`, they are `index_lag` old."""
+        """Return the items that exist at the keys; without `consistent`, their versions of `index_lag` ago."""
         wanted, version = list(dict.fromkeys(keys)), self._at if consistent else self._visible
         with self.seam.around("table", "get_many" if consistent else "get_many_lagging", wanted):
             return {key: self._read(item) for key in wanted if (item := version(key)) is not None}
@@ -106,7 +106,7 @@ class FakeTable:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Return one page of a partition of the table or of an index; parameters as in `Table.query`."""
+        """Return one page of a partition of the table or of an index, as `ports.Table.query` specifies."""
         with self.seam.around("table", "query", (pk, index)):
             if pk not in self._partitions if index is None else not self._index_members.get((index.name, pk)):
                 return _EMPTY_PAGE
@@ -131,7 +131,7 @@ class FakeTable:
             self._commit([write])
 
     def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
-        """Perform all writes or none; a repetition with the same token within ten minutes has no effect."""
+        """Perform all writes or no write; a repeated call with the same token has no effect for ten minutes."""
         if not writes:
             return
         if len(writes) > MAX_TRANSACTION_WRITES or len({write.key for write in writes}) < len(writes):
@@ -151,7 +151,7 @@ class FakeTable:
                 yield self._partitions[pk][sk]
 
     def items_at(self, prefix: str, sk: str) -> Iterator[Item]:
-        """Yield the item with sort key `sk` of each partition whose key starts with a prefix, without a copy."""
+        """Yield, without a copy, the item with sort key `sk` of each partition whose key starts with `prefix`."""
         for pk in sorted(pk for pk in self._partitions if pk.startswith(prefix)):
             if (item := self._partitions[pk].get(sk)) is not None:
                 yield item
@@ -185,7 +185,7 @@ class FakeTable:
             self._store(key, old, new)
 
     def _store(self, key: Key, old: Item | None, new: Item | None) -> None:
-        """Store a changed item, remember its version for lagging indexes, and add a stream record."""
+        """Store a changed item, keep its earlier versions for lagging indexes, and add a stream record."""
         now = self.clock.now()
         partition = self._partitions.setdefault(key.pk, {})
         if new is None:
@@ -203,13 +203,13 @@ class FakeTable:
         self.stream.append(StreamRecord(event, key, new, old, self._transactions, now))
 
     def _visible(self, key: Key) -> Item | None:
-        """Return the version of an item that a read with index lag returns; None if there was no item then."""
+        """Return the version of an item from `index_lag` ago; None if the item did not exist at that time."""
         horizon = self.clock.now() - self.index_lag
         versions = self._versions.get(key, [(_BEGINNING, None)])
         return next((item for at, item in reversed(versions) if at <= horizon), versions[0][1])
 
     def _rows(self, pk: str, index: Index | None) -> Iterator[tuple[tuple[str, ...], Item]]:
-        """Yield the items of a partition of the table or of an index, each with its sort position."""
+        """Yield the items of a partition of the table or of an index, each with the keys that sort it."""
         if index is None:
             for sk, item in self._partitions.get(pk, {}).items():
                 yield (sk,), item
@@ -242,7 +242,7 @@ def _same(item: Item) -> Item:
 
 
 def projected(item: Mapping[str, Any], index: Index) -> Item:
-    """Return those attributes of an item that an index contains."""
+    """Return the attributes of an item that a table index contains."""
     keys = {"pk", "sk", index.pk, index.sk}
     wanted = keys if index.keys_only else keys | PROJECTED
     return {name: value for name, value in item.items() if name in wanted}

@@ -1,4 +1,4 @@
-"""The rules for conditions and updates in the fake table, written without DynamoDB expressions."""
+"""Table rules: evaluates the conditions and applies the writes of the fake table."""
 
 from __future__ import annotations
 
@@ -45,19 +45,22 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
 
 
 def same(left: Value, right: Value) -> bool:
-    """Return whether two values are equal in DynamoDB: True and 1 differ, because their types differ."""
+    """Return whether two values are equal in DynamoDB, where True and 1 differ because their types differ."""
     return (type(left) is type(right) or _kind(left) == _kind(right)) and left == right
 
 
 def below(left: Value, right: str | int) -> bool:
-    """Return whether a value is below another in DynamoDB; False if the values have different types."""
+    """Return whether `left` is less than `right` in DynamoDB; False if the values have different types."""
     if isinstance(left, str) and isinstance(right, str):
         return left.encode() < right.encode()
     return _kind(left) == _kind(right) == "int" and left < right  # type: ignore[operator] # both are numbers
 
 
 def applied(write: Write, item: Item | None) -> Item | None:
-    """Return the item that a write leaves at its key; None if it leaves no item."""
+    """Return the item at the key of a write after the write, or None if the write deletes it.
+
+    `item` is the item before the write, or None.
+    """
     match write:
         case Put(new):
             return stored_item(new)
@@ -70,13 +73,13 @@ def applied(write: Write, item: Item | None) -> Item | None:
 
 
 def _kind(value: Value) -> str:
-    """Return the name of a value's DynamoDB type."""
+    """Return a name for the DynamoDB type of a value, such as `int` or `null`."""
     kinds = (bool, int, str, Packed, list, dict)
     return next((kind.__name__ for kind in kinds if isinstance(value, kind)), "null")
 
 
 def _updated(update: Update, item: Item | None) -> Item:
-    """Return the item with an update applied; an item that does not exist is created."""
+    """Return the item after an update; if `item` is None, the update creates the item."""
     paths = sorted([*update.set, *update.remove, *((name,) for name in update.add)])
     if not paths or any(later[: len(earlier)] == earlier for earlier, later in pairwise(paths)):
         raise ValueError(f"invalid update: {paths}; it needs at least one path, and no path within another")
@@ -94,9 +97,9 @@ def _updated(update: Update, item: Item | None) -> Item:
 
 
 def _parent(item: Item, path: Path) -> Item:
-    """Return the mapping that contains the last part of a path.
+    """Return a copy of the mapping in an item that contains the last part of a path.
 
-    Each mapping on the path is copied into the item first, so that the stored mappings stay unchanged.
+    Each mapping on the path is replaced in `item` by its copy, so that the stored mappings stay unchanged.
     """
     parent = item
     for name in path[:-1]:

@@ -16,11 +16,11 @@ ZONE = "us-east-1a"
 
 @dataclass
 class FakeVolume:
-    """One volume: its tag value (`name`), the instance on which it was created, and its current attachment.
+    """One volume: its tag value (`name`), the instance of its creation, and its current attachment.
 
-    `until` is the time at which a started attach or detach is complete. If `tagged` is False, the volume has lost its
-    tag: it can still be read, but it is neither listed nor moved. `lost_tag` is True if the volume ever lost its tag,
-    even if it has the tag again.
+    `until` is the time at which a started attach or detach is complete. `deleted_with` is the instance with which the
+    volume was deleted, or None. If `tagged` is False, the volume has lost its tag: `read` returns the volume, but it
+    cannot be listed or moved. `lost_tag` is True if the volume ever lost its tag, even if it has the tag again.
     """
 
     volume_id: str
@@ -40,10 +40,10 @@ class FakeVolumes(FailingFake):
     """Implements `Volumes` (fake) on a `FakeFleet`.
 
     - If an instance is terminated, the volumes that are attached to it are deleted.
-    - An attach or a detach takes `delay`. A volume in `stuck` is never detached.
+    - An attach or a detach takes `delay`. The detach of a volume in `stuck` does not end.
     - `zones` are the zones of the instances that are not in `us-east-1a`.
-    - `detached` and `given` list the volume, the instance and the time of each detach and each attach.
-    - `stolen` lists the calls that tried to attach a volume that another instance has.
+    - `detached` lists the volume, the instance and the start of each detach, and `given` those of each attach.
+    - `stolen` describes each call that tried to attach a volume while another instance had the volume.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None, delay: timedelta = timedelta(seconds=20)) -> None:
@@ -68,7 +68,7 @@ class FakeVolumes(FailingFake):
         self.volumes[volume_id].tagged, self.volumes[volume_id].lost_tag = False, True
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
-        """Return the volumes of an instance that have one of the given values in their tag."""
+        """Return the volumes of an instance whose tag has one of the values in `names`."""
         with self.seam.around("volumes", "attached", instance_id):
             self.settle()
             found = (one for one in self.volumes.values() if one.instance_id == instance_id and one.name in names)
@@ -88,7 +88,7 @@ class FakeVolumes(FailingFake):
             return self.zones.get(instance_id, ZONE) if instance_id in self.fleet.instances else None
 
     def successor_zones(self, group: str) -> frozenset[str]:
-        """Return the zones in which a successor may be launched, as the test set them in `group_zones`."""
+        """Return the zones in which a successor may be launched; a test sets them in `group_zones`."""
         with self.seam.around("volumes", "successor_zones", group):
             return self.group_zones
 
@@ -107,7 +107,7 @@ class FakeVolumes(FailingFake):
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:
         """Start to attach a volume to an instance; it is attached after `delay`.
 
-        The call fails if the volume is in use, is deleted, or is in another zone than the instance.
+        The call fails if the volume is in use, is deleted, has no tag, or is in another zone than the instance.
         """
         with self.seam.around("volumes", "attach", (volume_id, instance_id)):
             self.settle()
@@ -148,7 +148,7 @@ class FakeVolumes(FailingFake):
 class FakeVolumeAttachments:
     """Implements `VolumeAttachments` (fake): returns the attachments of a Kubernetes storage driver.
 
-    `held` maps each instance to its volumes that the driver has attached.
+    A test sets in `held` which volumes the driver has attached to each instance.
     """
 
     def __init__(self, *, seam: Seam | None = None) -> None:
@@ -156,7 +156,7 @@ class FakeVolumeAttachments:
         self.held: dict[str, tuple[str, ...]] = {}
 
     def remaining(self, node: ClusterNode) -> tuple[str, ...]:
-        """Return the volumes that the test set in `held` for the node's instance."""
+        """Return the volumes that the driver has attached to the node's instance, from `held`."""
         with self.seam.around("volume_attachments", "remaining", node.node):
             return self.held.get(node.instance_id or "", ())
 
@@ -167,5 +167,5 @@ def _as_volume(one: FakeVolume) -> Volume:
 
 
 def _untagged(one: FakeVolume) -> CallResult:
-    """Return PERMISSION_DENIED: the IAM roles of the Lambda functions may move only volumes that have the tag."""
+    """Return PERMISSION_DENIED for a volume without the tag, as the IAM roles of Faultbridge require."""
     return CallResult(ProviderFailure.PERMISSION_DENIED, f"{one.volume_id} has no tag")

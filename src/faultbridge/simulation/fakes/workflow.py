@@ -48,7 +48,7 @@ class FakeWorkflow:
             return True
 
     def wait(self, token: str) -> None:
-        """Register a task token as waiting."""
+        """Register a task token for which a task waits, so that `resume` accepts the token."""
         self.waiting.add(token)
 
     def finish(self, name: str, status: ExecutionStatus = ExecutionStatus.SUCCEEDED) -> None:

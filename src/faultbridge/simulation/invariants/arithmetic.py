@@ -1,7 +1,7 @@
 """Computes hashes, page keys, budgets, approvals and statuses independently of the product.
 
-The module imports nothing of the product and is written from its documents. If the product computes one of these values
-wrongly, the invariants therefore find a difference.
+The module implements the documents of the product and imports no code of the product. An error of the product in one of
+these values therefore shows as a difference.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Body = Mapping[str, Any]
 """The decoded body of an entry: `metadata` and `data`."""
 
 AskingRule = tuple[tuple[str, ...], frozenset[str]]
-"""The code patterns of a rule, empty for all codes, and the repair actions that need an approval under it."""
+"""A policy rule: its patterns of fault codes, empty for all codes, and its repair actions that need an approval."""
 
 FAULT_ACTIONS = ("run_diagnostics", "reset_gpu", "reboot_node", "replace_node")
 """The actions that a fault can require, least disruptive first."""
@@ -48,7 +48,7 @@ def sha256(text: str) -> str:
 
 
 def genesis(stack_id: str, epoch: int, cluster: str, node: str | None) -> str:
-    """Return the hash that precedes the first entry of a stream."""
+    """Return the start value of a stream's hash chain, from which the hash of the first entry is computed."""
     return sha256(f"{stack_id}/{epoch}/{cluster}/{node or ''}")
 
 
@@ -83,9 +83,8 @@ def pages_of(body: Body) -> Iterator[tuple[str, str]]:
 def _case_pages(data: Mapping[str, Any], *, by_operator: bool) -> Iterator[tuple[str, str]]:
     """Yield the kind and the state of each page that a status change of a case requires.
 
-    The kind, such as `opened` or `approval`, is the last part of the page's key.
-
-    `by_operator` states that an operator made the change.
+    The kind, such as `opened` or `approval`, is the last part of the page's key. `by_operator` states whether an
+    operator made the change.
     """
     before, after = data["from"], data["to"]
     repairable = data["severity"] == "fatal" and data["action"] in REPAIRABLE
@@ -107,9 +106,10 @@ def _case_pages(data: Mapping[str, Any], *, by_operator: bool) -> Iterator[tuple
 
 
 def repairs_over_budget(bodies: Iterable[Body], concurrent: int, per_hour: int) -> Iterator[str]:
-    """Yield each repair that started although the repair budget of its cluster was used up.
+    """Yield a text for each repair that started although the repair budget of its cluster was used up.
 
-    `bodies` are the entries of one cluster in the order of time. `concurrent` and `per_hour` are the limits.
+    `bodies` are the entries of one cluster in the order of time. `concurrent` limits the repairs at the same time, and
+    `per_hour` the repairs that start within an hour. Diagnostics (`verify`) need no budget.
     """
     running: set[str] = set()
     starts: list[datetime] = []
@@ -128,17 +128,17 @@ def repairs_over_budget(bodies: Iterable[Body], concurrent: int, per_hour: int) 
 
 
 def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> Iterator[str]:
-    """Yield each repair of a node that started, or recorded its intent, without a required approval.
+    """Yield a text for each repair that started, or recorded its intent, without a required approval.
 
-    An approval is valid for one repair action of one attempt. It is required if the policy rule of any of these faults
-    requires it for the repair action:
+    An approval is valid for one repair action of one attempt. It is required if the policy requires it, for this repair
+    action, for one of these faults:
 
-    - the active faults that require the repair action or a stronger one; if there are none, all active faults;
-    - the faults that counted at earlier steps of the case, because a reboot ends faults without fixing their cause;
+    - the active faults that require the repair action or a stronger action; if no fault does, all active faults;
+    - the faults that this list contained at earlier steps of the case: a reboot may end a fault but not its cause;
     - if there is no such fault: the worse fault that joined the case last, or else the fault that opened the case.
 
-    `bodies` are the entries of one node in order. `asking` has, for each policy rule, its patterns of fault codes and
-    the repair actions that need an approval. The first rule with a pattern that matches a fault's code applies.
+    `bodies` are the entries of one node in order. `asking` has the policy rules. The first rule with a pattern for the
+    code of a fault applies.
     """
     causes: dict[str, str] = {}
     asked: dict[tuple[str, int], str] = {}
@@ -169,16 +169,19 @@ def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> 
 
 
 def _after_fault(active: Iterable[Body], kind: str, data: Body) -> list[Body]:
-    """Return the active faults of a node after an entry detected, updated or cleared one of its faults."""
+    """Return the active faults of a node that require a repair, after an entry about one of its faults.
+
+    `active` are the faults before the entry. `kind` and `data` are the event type and the data of the entry.
+    """
     others = [one for one in active if not _is_same_fault(one, data)]
     counts = kind != "Node Fault Cleared" and data["action"] in FAULT_ACTIONS and data["incarnation"] is not None
     return [*others, data] if counts else others
 
 
 def _is_same_fault(one: Body, other: Body) -> bool:
-    """Return whether two entries are about the same fault.
+    """Return whether two entries are about the same fault, by its code, component and start.
 
-    An update may correct the start of a fault or identify its device, so not every field must be equal.
+    A later entry may correct the start of a fault or identify its device, so some fields may differ.
     """
     ours, theirs = one["component"], other["component"]
     if (one["code"], ours["type"]) != (other["code"], theirs["type"]):
@@ -190,9 +193,9 @@ def _is_same_fault(one: Body, other: Body) -> bool:
 
 
 def _codes_requiring(active: Iterable[Body], action: str) -> list[str]:
-    """Return the codes of the active faults that require a repair action or a stronger one.
+    """Return the codes of the active faults that require the repair action `action` or a stronger action.
 
-    If no active fault requires it, the codes of all active faults are returned.
+    If no active fault does, the codes of all active faults are returned.
     """
     least = FAULT_ACTIONS.index(action.replace("verify", "run_diagnostics"))
     faults = [(data["code"], FAULT_ACTIONS.index(data["action"])) for data in active]
@@ -200,7 +203,7 @@ def _codes_requiring(active: Iterable[Body], action: str) -> list[str]:
 
 
 def _asks(code: str, asking: Sequence[AskingRule]) -> frozenset[str]:
-    """Return the repair actions that need an approval for a fault code, from the first rule that matches."""
+    """Return the repair actions that need an approval for a fault code, by the first matching rule."""
     for patterns, actions in asking:
         if not patterns or any(fnmatchcase(code, pattern) for pattern in patterns):
             return actions

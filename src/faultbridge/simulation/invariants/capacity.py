@@ -1,6 +1,6 @@
-"""Checks that no instance is released without the evidence of capacity that its policy rule requires.
+"""Checks that no instance is released without the evidence of capacity that the policy rule requires.
 
-The evidence is what the fakes answered when the product queried the capacity.
+The evidence is the answer of the fake provider when the product queried the capacity for a successor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _without_capacity(view: SystemView) -> Iterator[str]:
 def _has_successor(view: SystemView, intent: Body, at: datetime) -> bool:
     """Return whether a successor was launched for the case before the intent to release the old instance.
 
-    The intent must also name this launch as its evidence of capacity. Such a release needs no other evidence.
+    The result is False if the intent does not name the launch of a successor (`LAUNCH_FIRST`) as its evidence.
     """
     fleet, data = view.ports.fleet, intent["data"]
     case, old = intent["metadata"]["case_id"], data["old_instance"]
@@ -52,8 +52,8 @@ def _last_answer(view: SystemView, instance: str, until: datetime) -> Capacity |
 def _may_release_unproven(view: SystemView, intent: Body) -> bool:
     """Return whether an instance may be released without evidence of capacity.
 
-    This requires that an operator approved the release, or that the policy rule permits a release without capacity and
-    the instance has a fatal fault or never served.
+    It may be released if an operator gave an approval in the case. It may also be released if the policy rule permits a
+    release without capacity, and either a fault of the case is fatal or the node never served.
     """
     meta, data = intent["metadata"], intent["data"]
     before = [

@@ -1,4 +1,4 @@
-"""Checks cases: legal status changes, at most one live case per node, and no wait without a reason."""
+"""Checks cases: status changes, live cases, table items, repair slots, and faults without a case."""
 
 from __future__ import annotations
 
@@ -99,10 +99,9 @@ def _has_status(state: NodeState, status: CaseStatus) -> bool:
 
 
 def _missing_cases(view: SystemView) -> Iterator[str]:
-    """Find nodes of the `REPAIRED` cluster that have a fault that requires a repair, but no live case.
+    """Yield the nodes of the `REPAIRED` cluster with a fault that requires a repair and no live case.
 
-    A node whose instance may have left the group in an update is not one of them, if the end of the update was read too
-    late to retire the node.
+    Nodes without an instance are left out if the end of an update of the group was read too late to retire them.
     """
     too_late = any(one.end_seen_too_late for one in view.system.owner.updates)
     for state in view.nodes:
@@ -118,13 +117,13 @@ def _missing_cases(view: SystemView) -> Iterator[str]:
 
 
 def _actionable_faults(bodies: Iterable[Mapping[str, Any]]) -> dict[FaultKey, str]:
-    """Return the faults of a node that were reported in time to act on them, with the time at which each began.
+    """Return the faults of a node that were reported early enough for a repair, with their start times.
 
     These reports do not count:
 
-    - Reports of a fault that was cleared later. If the fault is reported again, it begins again.
-    - Reports that were recorded `ACT_WITHIN` or more after the observation. If heartbeats have shown that the node's
-      clock is behind, this delay is first reduced by the clock's error.
+    - Reports of a fault that was cleared later. If the fault is reported again, it starts again.
+    - Reports that were recorded `ACT_WITHIN` or more after the observation. If the fault `host.clock` shows that the
+      node's clock is behind, this delay is first reduced by the clock's error.
     - Reports before an operator canceled the case, or returned or retired the node.
     - Reports that may be about a former instance of the node.
     """

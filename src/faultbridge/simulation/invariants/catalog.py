@@ -1,4 +1,4 @@
-"""The list of all invariants that must be true once nothing changes any more at the end of a run."""
+"""Catalog: lists and checks the invariants of the end of a run, when the system is idle."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ INVARIANTS: tuple[Invariant, ...] = (
 
 
 def check(view: SystemView) -> Iterator[str]:
-    """Yield one line of text for each violation: the name of the invariant and the details."""
+    """Check all invariants, and yield one line of text for each violation: the invariant and the details."""
     for invariant in INVARIANTS:
         for details in invariant.violations(view):
             yield f"{invariant.name}: {details}"

@@ -24,10 +24,10 @@ def _by_id(view: SystemView) -> dict[str, Body]:
 
 
 def _without_cause(view: SystemView) -> Iterator[str]:
-    """Find entries that lack a cause.
+    """Yield the entries that name no cause but need a cause.
 
-    Entries of actors in `STARTS_CHAINS` need no cause. A change of the repair budget needs none either, because a
-    policy with a lower limit can cause it, and no entry records the new policy.
+    Entries of actors in `STARTS_CHAINS` need no cause. Entries about the repair budget need no cause either, because a
+    policy with a lower limit can cause them, and no entry records a new policy.
     """
     for body in _all(view):
         meta = body["metadata"]
@@ -38,7 +38,7 @@ def _without_cause(view: SystemView) -> Iterator[str]:
 
 
 def _later_causes(view: SystemView) -> Iterator[str]:
-    """Find entries whose cause is a later entry of the same stream."""
+    """Yield the entries whose cause is a later entry of the same stream, or the entry itself."""
     known = _by_id(view)
     for body in _all(view):
         meta, cause = body["metadata"], known.get(body["metadata"]["causation_id"])
@@ -49,7 +49,10 @@ def _later_causes(view: SystemView) -> Iterator[str]:
 
 
 def _broken_case_chains(view: SystemView) -> Iterator[str]:
-    """Find entries of a case from which no chain of causes leads back to the start of the case."""
+    """Yield the entries of a case from which no chain of causes leads back to the start of the case.
+
+    Also yield the first entry of a case if its cause is not the fault of the case.
+    """
     known = _by_id(view)
     for bodies in view.bodies.values():
         openings: dict[str, str] = {}
@@ -79,7 +82,7 @@ def _opens_with_its_fault(opening: Body, known: Mapping[str, Body]) -> bool:
 
 
 def _held_without_incident(view: SystemView) -> Iterator[str]:
-    """Find cases that began to wait for an incident although no entry of this incident is the cause."""
+    """Yield entries by which a case waits for an incident, but whose cause is no entry of the incident."""
     known = _by_id(view)
     for body in _all(view):
         if body["metadata"]["event_type"] != EntryType.CASE_STATUS or body["data"]["to"] != "absorbed":
@@ -92,8 +95,8 @@ def _held_without_incident(view: SystemView) -> Iterator[str]:
 def _ancestors(body: Body, stream: Sequence[Body], known: Mapping[str, Body]) -> set[str]:
     """Return the event ids of an entry of a case, of its cause, of the cause of this cause, and so on.
 
-    An incident belongs to no case. If a cause is an entry of an incident, the chain therefore continues at the previous
-    entry of the same case instead of the cause of the incident.
+    An incident belongs to no case. After an entry of an incident, the chain therefore continues with the previous entry
+    of the case, not with the cause of the incident.
     """
     found: set[str] = set()
     visited: set[str] = set()
@@ -108,7 +111,7 @@ def _ancestors(body: Body, stream: Sequence[Body], known: Mapping[str, Body]) ->
 
 
 def _before(body: Body, stream: Sequence[Body]) -> Body | None:
-    """Return the previous entry of the same case in the stream, or None; entries about faults are skipped."""
+    """Return the previous entry of the same case in the stream, or None; skip entries about faults."""
     case, event = body["metadata"]["case_id"], body["metadata"]["event_id"]
     later = iter(reversed(stream))
     if case is None or all(one["metadata"]["event_id"] != event for one in later):

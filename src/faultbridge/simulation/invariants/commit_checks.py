@@ -1,4 +1,4 @@
-"""Checks made at every commit of an item, and before every call that changes an instance or a node."""
+"""Commit checks: invariants that are checked at each table change and before each call to a port."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CommitChecks:
 
     - `has_scheduler`: the cluster has an orchestrator. `dead_instances`: EC2 reports these instances as impaired.
     - `followed`: the names of the nodes that the provider repairs, and of their group.
-    - `limits`: the limits of every policy set so far. `released`: the instances of all calls of `provider.replace`.
+    - `limits`: the limits of every policy so far. `released`: the instances in all calls of `provider.replace`.
     - `incidents` and `domain_faults`: further checks, of incidents and of faults of failure domains such as racks.
     - `activity`: the number of changes of table items. Changes of most cluster items do not count, because they also
       occur in an idle system.
@@ -66,7 +66,7 @@ class CommitChecks:
             self._check_slots(record)
 
     def before_call(self, call: Call) -> None:
-        """Check a call to a port before it takes effect; calls that change instances or send pages are journaled."""
+        """Check a call to a port before its effect; add calls about instances and pages to the journal."""
         if call.port == "table":
             if call.operation == "transact":
                 self._check_writes(len(call.argument))
@@ -106,7 +106,7 @@ class CommitChecks:
             self._journal.add_violation("a commit has at most 90 writes", f"{number}")
 
     def _check_version(self, record: StreamRecord) -> None:
-        """Check that a state is never deleted, has at most 200 KB, and gets the next version at each commit."""
+        """Check that the state of a node is not deleted, has at most 200 KB, and increases its version by one."""
         if record.new is None:
             self._journal.add_violation("a state is never deleted", record.key.pk)
         elif max_bytes(record.new) > MAX_STATE_BYTES and item_bytes(record.new) > MAX_STATE_BYTES:
@@ -116,7 +116,7 @@ class CommitChecks:
             self._journal.add_violation("each commit of a state increases its version by one", versions)
 
     def _check_slots(self, record: StreamRecord) -> None:
-        """Check that repairs at once and per hour do not exceed the highest limits of the last three policies."""
+        """Check that the repairs of a cluster do not exceed the highest limits of the last three policies."""
         new, old = record.new or {}, record.old or {}
         holders, before = _holders(new), _holders(old)
         if _version(new) <= _version(old) and old:
@@ -131,7 +131,7 @@ class CommitChecks:
             self._journal.add_violation("repairs an hour never exceed the policy limit", f"{len(recent)}")
 
     def _check_release(self, instance: str, token: str) -> None:
-        """Check that a released instance is cordoned, gone or impaired, backs its node, and is named by the intent."""
+        """Check that a released live instance is cordoned or impaired, backs its node, and has an intent."""
         self.released.append(instance)
         self._check_not_followed(instance)
         cordoned = not self.has_scheduler or instance in self._ports.orchestrator.cordoned_instances
@@ -159,7 +159,7 @@ class CommitChecks:
                 self._journal.add_violation("a successor is verified only while it is cordoned", instance)
 
     def _check_launch(self, launch_request: LaunchRequest) -> None:
-        """Check that a launch follows the intent of a repair, replaces a missing instance, or fills the spare pool."""
+        """Check that a launch follows a repair intent, replaces a missing instance, or fills the spare pool."""
         for state in self._states():
             case = state.live_case
             attempt = case.attempt if case and case.id == launch_request.case else None
@@ -176,7 +176,7 @@ class CommitChecks:
             self._journal.add_violation("a spare is terminated only if it never backed a node", instance)
 
     def _is_for_pool(self, launch_request: LaunchRequest) -> bool:
-        """Return whether the spare pool has a spare with status LAUNCHING for which this launch was requested."""
+        """Return whether a launch was requested for a spare of the pool with the status LAUNCHING."""
         spares = SparePool(self._ports.table, self._ports.clock).spares(launch_request.cluster.cluster)
         return any(one.owner == launch_request.case and one.status is SpareStatus.LAUNCHING for one in spares)
 
@@ -189,14 +189,14 @@ class CommitChecks:
             self._journal.add_violation(FOLLOWED_ONLY, instance)
 
     def _check_restart(self, repair_action: RepairAction, instance: str, token: str) -> None:
-        """Check that the intent of the current attempt names this restart before the instance is restarted."""
+        """Check that an instance is restarted only after the current attempt recorded its intent to do so."""
         self._check_not_followed(instance)
         intended = ((one.repair_action, one.instance_id, one.token) for _, one in self._intents())
         if (repair_action, instance, token) not in intended:
             self._journal.add_violation("an instance is restarted only after its intent is recorded", instance)
 
     def _intents(self) -> Iterator[tuple[NodeState, Intent]]:
-        """Yield each node whose current attempt has recorded its intent to act, together with this intent."""
+        """Yield each node with a repair attempt that has recorded its intent, together with this intent."""
         for state in self._states():
             attempt = state.live_case.attempt if state.live_case else None
             if attempt is not None and attempt.intent is not None:
@@ -209,7 +209,7 @@ class CommitChecks:
 
 
 def entry_text(item: Item) -> str:
-    """Return a summary of an entry as one line: stream, sequence, type, and the important fields."""
+    """Return a summary of an entry for the journal as one line: stream, sequence, type and some fields."""
     body = json.loads(str(item["body"]))
     data = body["data"]
     move = f"{data.get('from')} -> {data.get('to')}" if "to" in data else ""

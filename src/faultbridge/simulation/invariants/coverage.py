@@ -1,4 +1,4 @@
-"""Checks that a passed verification, a reset or a reboot ends only faults that it can check or fix."""
+"""Checks that a verification, a reset or a reboot ends only faults that it can check or fix."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from faultbridge.simulation.invariants.view import Invariant, SystemView
 
 VERIFIER = "ssm-dcgm"
 ONLY_VERIFIED = "verification passed after verify"
-"""The reason with which a fault ends that no repair action fixed."""
+"""The reason for the end of a fault if only a verification passed, without a repair."""
 
 BEFORE_REPLACEMENT = frozenset(
     {ONLY_VERIFIED, "reboot", "verification passed after reset_gpu", "verification passed after reboot_node"}
 )
-"""The reasons with which a fault ends on the same instance, and without a report of its own source."""
+"""The reasons for the end of a fault that ends on the same instance without a report of a source."""
 
 
 def _cleared_without_coverage(view: SystemView) -> Iterator[str]:

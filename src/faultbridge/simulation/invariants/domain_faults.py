@@ -1,8 +1,8 @@
 """Checks repairs and waiting cases against the faults of whole failure domains, such as racks.
 
-The environment records which nodes lost their links, and when. The checks decide by the entries about faults of nodes,
-repairs, and waits of cases. They read no incident, no hold and no failure domain of the product, so they also find that
-an incident is missing. The constants below come from the design, not from the product's settings.
+The environment records which nodes lost their links, and when. The checks compare this record with the entries about
+faults, repairs and waits of cases. They do not read the product's incidents, so they also find a missing incident. The
+constants come from the design, not from the product's settings.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from faultbridge.simulation.journal import Journal
 from faultbridge.storage.writes import Item
 
 MIN_NODES, MIN_PERCENT, EXPLAINS = 3, 30, 80
-"""A shared cause needs 3 nodes and 30 % of a domain. A narrower domain with 80 % of these nodes is the cause."""
+"""A shared cause affects at least 3 nodes and 30 % of a domain, or of a narrower domain with 80 % of these nodes."""
 
 WINDOW = timedelta(minutes=10)
-"""Faults that begin within this time can have a shared cause; the design does not relate a slower sequence."""
+"""Faults that start within this time can have a shared cause. Faults that start further apart cannot."""
 
 REACTION = timedelta(minutes=3)
-"""Time after which no repair of a node with only network faults may begin: three sweeps."""
+"""How long after a domain fault became known a repair of a node with only network faults may begin: three sweeps."""
 
 QUIET = timedelta(minutes=10)
-"""After this time without a lost link, a fault of a domain has ended, and the next one is a new fault.
+"""After this time without a lost link, a fault of a domain has ended, and the next lost links are a new fault.
 
 The time counts from the first complete sweep while no link is down.
 """
@@ -49,8 +49,8 @@ class DomainFaultChecks:
     - `lost`: the links that nodes lost in a fault of their domain. `members`: the nodes of each domain. The environment
       sets both.
     - `swept_at`: when the last complete sweep ran. Only a sweep ends an incident that is too old.
-    - `reached`: how often each situation occurred, so that tests can check that the runs include it. It counts the
-      affected nodes by status at the time when a domain fault became known, and the repairs that began after that.
+    - `reached`: counts of situations, by which tests check that runs include them. It counts the affected nodes by
+      status when a domain fault became known, and the repairs that began afterwards.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -71,7 +71,7 @@ class DomainFaultChecks:
         self.swept_at: datetime | None = None
 
     def entry_added(self, item: Item) -> None:
-        """Update a node's state from a new entry, and check its repair; entries must be in commit order."""
+        """Update a node's state from a new entry, and check a repair; the caller adds entries in commit order."""
         if not item["node"]:
             return
         name, kind, now = f"{item['cluster']}/{item['node']}", str(item["type"]), self._journal.clock.now()
@@ -91,13 +91,13 @@ class DomainFaultChecks:
             self._node_of[data["new_instance"]] = name
 
     def swept(self, at: datetime | None) -> None:
-        """Record the time of the last complete sweep, and of the first one after all lost links recovered."""
+        """Record the time of the last complete sweep, and of the first complete sweep without a lost link."""
         self.swept_at = at
         if at is not None and self._none_since is not None and at >= self._none_since:
             self._none_seen = self._none_seen or at
 
     def is_cut_off(self, instance: str) -> bool:
-        """Return whether a fault of its failure domain cuts off an instance under verification from its peers."""
+        """Return whether a shared fault of a failure domain makes the verification of this instance fail."""
         node, now = self._node_of.get(instance), self._journal.clock.now()
         return any(node in self._members(domain) and self._has_no_links(domain, now) for domain in self._domains())
 
@@ -108,7 +108,7 @@ class DomainFaultChecks:
         return self.members.get(domain) or frozenset(one.node for one in self.lost if one.domain == domain)
 
     def _has_no_links(self, domain: str, now: datetime) -> bool:
-        """Return whether so many nodes of a domain have lost their links that the fault has a shared cause."""
+        """Return whether a shared fault interrupts the links of enough nodes to make verifications fail."""
         lost = [one for one in self.lost if one.domain == domain and one.shared and one.start <= now < one.end]
         down, size = len({one.node for one in lost}), max((one.nodes for one in lost), default=0)
         return down >= MIN_NODES and down * 100 >= MIN_PERCENT * size
@@ -133,10 +133,10 @@ class DomainFaultChecks:
             self._follow_links(now)
 
     def _follow_links(self, now: datetime) -> None:
-        """Track when the fault of each domain became known (`_known`), and many links went down (`_many_since`).
+        """Update which domain faults are known (`_known`), and since when many links are down (`_many_since`).
 
-        The fault of a domain is known once its entries show that enough nodes lost their links. A node counts if the
-        link of its instance went down after the fault began and no repair of this instance has begun.
+        A fault is known when the entries of enough nodes show a lost link. A node counts if the link of its instance
+        went down after the fault started, and no repair of this instance has begun.
         """
         if self._none_seen is not None and now >= self._none_seen + QUIET:
             self._many_since = None
@@ -166,10 +166,10 @@ class DomainFaultChecks:
         return (lost.node, lost.instance) not in self._begun
 
     def _cause_of(self, domain: str, failed: Collection[LostLinks], least: int) -> str | None:
-        """Return the domain that explains why these nodes of `domain` failed together; None if too few count.
+        """Return the domain that is the cause of these lost links in `domain`; None if too few nodes count.
 
-        It is the given domain, or a narrower one with at least 80 % of the nodes. The share is computed with and
-        without the nodes that do not count; one of the two is enough.
+        The cause is a narrower domain with at least 80 % of the nodes, if there is one, else `domain`. A node does not
+        count if its repair has begun. 80 % of the counted nodes, or of all nodes in `failed`, are enough.
         """
         counted = {one.node for one in failed if self._counts(one)}
         if len(counted) * 100 < least:
@@ -185,8 +185,8 @@ class DomainFaultChecks:
     def _check_intent(self, name: str, data: dict[str, Any], now: datetime) -> None:
         """Report a repair that begins although the fault of a failure domain explains the node's lost links.
 
-        While the fault is known, every repair after the first one is reported. A repair of a node that has only network
-        faults is also reported if it begins `REACTION` or more after the fault became known.
+        While the fault is known, only the first such repair is permitted. For a node with only network faults, no
+        repair is permitted from the time `REACTION` after the fault became known.
         """
         node, since = self._nodes[name], self._many_since
         if node.link_down_since() is None or since is None or now >= since + MAX_AGE:
@@ -211,7 +211,7 @@ class DomainFaultChecks:
             self._journal.add_violation(REPEATED, text)
 
     def _domains_down(self, name: str, instance: str, now: datetime) -> set[str]:
-        """Return the domains in which this instance lost its links, and the narrower ones of the node within them."""
+        """Return the domains whose faults affect this instance, and the node's domains within these domains."""
         mine = (one for one in self.lost if (one.node, one.instance) == (name, instance) and one.start <= now < one.end)
         domains = {one.domain for one in mine}
         around = {one: nodes for one, nodes in self.members.items() if name in nodes}
@@ -232,9 +232,9 @@ class DomainFaultChecks:
     def _waits_too_long(self, name: str, now: datetime) -> bool:
         """Return whether a case waits for an incident longer than permitted.
 
-        Only nodes with a fault other than network faults, or with a failed repair, are checked. The wait counts from
-        the latest of these times: its start, the start of the last domain fault, and the last time when another cause
-        could become known, because a further node became silent, or some of the lost links recovered.
+        Only nodes with a fault other than network faults, or with a repair that did not end the case, are checked. The
+        wait counts from the latest of three times: its start, the start of the last domain fault, and the last change
+        of silent nodes or lost links that may show another cause.
         """
         node = self._nodes[name]
         starts = (one.start for one in self.lost if one.start < now)

@@ -1,4 +1,4 @@
-"""Checks that findings (suspected gray failures) cause no action, and that each begins exactly once."""
+"""Checks that findings (signs of gray failures) cause nothing, begin once, and end at most once."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from faultbridge.simulation.invariants.view import Invariant, SystemView
 
 
 def _about(body: Mapping[str, Any]) -> str | None:
-    """Return the id of the finding that a note is about; None for any other entry."""
+    """Return the id of the finding if the entry is a note about a finding, else None."""
     data = body["data"]
     is_note = body["metadata"]["event_type"] == EntryType.NOTE.value
     return (data.get("facts") or {}).get("finding_id") if is_note else None
 
 
 def _with_effects(view: SystemView) -> Iterator[str]:
-    """Find entries that name a note about a finding as their cause, although a finding must have no effect.
+    """Yield entries whose cause is a note about a finding: in the simulation, findings have no effect.
 
-    Only another note about a finding may name such a note as its cause.
+    Notes about findings are left out: their cause may be another note about a finding.
     """
     everything = [body for bodies in view.bodies.values() for body in bodies]
     findings = {body["metadata"]["event_id"]: name for body in everything if (name := _about(body))}
@@ -31,7 +31,7 @@ def _with_effects(view: SystemView) -> Iterator[str]:
 
 
 def _with_wrong_stages(view: SystemView) -> Iterator[str]:
-    """Find findings that did not begin exactly once, or that ended more than once."""
+    """Yield findings that did not begin exactly once, or that ended more than once."""
     stages: dict[str, list[str]] = {}
     for bodies in view.bodies.values():
         for body in bodies:

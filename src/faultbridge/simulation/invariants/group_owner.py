@@ -1,6 +1,6 @@
-"""Checks that repairs wait during an update of the group by its owner.
+"""Checks that repairs wait while the owner of the group updates it, and that each repair has a reason.
 
-It also checks that the cluster's state shows when the provider repairs the same nodes.
+The module also checks that the cluster's state shows when the provider repairs the same nodes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.simulation.simulated_system import REPAIRED
 
 READ_BEFORE = timedelta(minutes=3)
-"""A function that read the registration before the update was known may act on it for this long, as on AWS."""
+"""How long a function may act on a registration that it read before the update was known, as on AWS."""
 
 ABSENCES = frozenset({"cloud.instance_gone", "cloud.instance_stopped", "host.silent"})
 REASONS = frozenset({"Node Fault Detected", "Node Fault Updated"})

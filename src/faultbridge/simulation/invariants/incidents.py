@@ -1,7 +1,4 @@
-"""Checks that incidents stop the repairs of their nodes, send one page, and end.
-
-The checks read only the entries.
-"""
+"""Checks that incidents stop the repairs of their nodes, send one page, and end."""
 
 from __future__ import annotations
 
@@ -24,11 +21,12 @@ HOLDING = frozenset({"open", "recovering"})
 
 @dataclass(frozen=True, slots=True)
 class SeenIncident:
-    """An incident after its last change: its cluster, status and affected nodes.
+    """An incident after its last entry: its cluster, status and affected nodes.
 
-    `cleared` are the nodes with a fault that has ended since that change. `opening` is the id of its first event.
-    `ending` is the id of the event with which it stopped delaying repairs, and empty before that event.
-    `ended_unpublished` is True if the incident ended before its first event was published.
+    - `cleared` are the nodes with a fault that has ended since the last entry.
+    - `opening` is the id of the incident's first event.
+    - `ending` is the id of the event by which the incident stopped delaying repairs, or empty if there is none.
+    - `ended_unpublished` is True if the incident stopped delaying repairs before its first event was published.
     """
 
     cluster: str
@@ -41,9 +39,9 @@ class SeenIncident:
 
 
 class IncidentChecks:
-    """Follows incidents by their entries; checks that no intent is recorded for a node of an open incident.
+    """Follows incidents by their entries; reports a repair intent for a node of an open incident.
 
-    A node whose fault has ended may be repaired before the next entry of the incident removes the node.
+    A node with a fault that has ended since the last entry of the incident is not checked.
     """
 
     def __init__(self, journal: Journal, bus: FakeBus) -> None:
@@ -53,13 +51,13 @@ class IncidentChecks:
 
     @property
     def unfinished(self) -> list[str]:
-        """The ids of the incidents that still stop repairs, or that expired without nodes left and will close."""
+        """The ids of incidents that delay repairs, and of expired incidents without nodes, which close soon."""
         return [name for name, one in self.last.items() if one.status in HOLDING or _is_ending(one)]
 
     def entry_added(self, item: Item) -> None:
         """Update the incidents from a new entry, and report a repair that an open incident should stop.
 
-        The entries must come in the order of the commits.
+        The caller adds the entries in the order of the commits.
         """
         if item["type"] not in {INCIDENT, STEP, CLEARED}:
             return
@@ -104,11 +102,13 @@ def _held(view: SystemView) -> Iterator[str]:
 
 
 def _pages(view: SystemView) -> Iterator[str]:
-    """Find incidents without a page of their own, and incidents with more than one page.
+    """Yield incidents without a page, and incidents with more than one page.
 
-    An incident needs no page if it ended before its first event was published, if the pager received the event of its
-    end before the first one, or if the pager refused the page until the incident ended. After a refusal, the resolve is
-    sent nevertheless, because the refused page may have arrived.
+    An incident needs no page in these cases:
+
+    - It ended before its first event was published, or the pager received the event of its end first.
+    - Its page was refused until it ended. The resolve is then sent, because the refused page may have arrived.
+    - The pager sent a summary during the run, because the page may be in the summary.
     """
     order = view.system.rule.handled
     received = {event: place for place, event in reversed([*enumerate(order)])}  # the first receipt of each event

@@ -1,4 +1,4 @@
-"""Which nodes lost their links by faults of their failure domains, and what their entries say about it."""
+"""Lost links: the links that faults of failure domains interrupt, and the state of the nodes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ SILENT = "host.silent"
 
 @dataclass(frozen=True, slots=True)
 class LostLinks:
-    """The links of one node that a fault of its failure domain interrupts from `start` to `end`.
+    """The lost links of one node: a fault of its failure domain interrupts them from `start` to `end`.
 
-    `nodes` counts the nodes of the domain. With `shared` False, each node has a fault of its own.
+    `nodes` is the number of nodes in the domain. `shared` is False if each node has a fault of its own.
     """
 
     domain: str
@@ -28,10 +28,10 @@ class LostLinks:
     def followed_by(
         self, others: Iterable[LostLinks], window: timedelta, shown: Mapping[str, datetime]
     ) -> list[LostLinks]:
-        """Return the lost links that began together with this one, or at most `window` after it.
+        """Return those of `others` that started together with these lost links, or within `window` afterwards.
 
-        The times in `shown`, at which the entries of each node last showed a lost link, are compared in the same way.
-        While a long fault lasts, links may recover and be lost again by another fault.
+        `shown` has, for each node, the time at which its entries last showed a lost link. These times must satisfy the
+        same condition, because links may recover during a long fault, and another fault may interrupt them again.
         """
         first = shown[self.node]
         return [
@@ -44,9 +44,9 @@ class LostLinks:
 def largest_groups(
     starts: Iterable[LostLinks], others: Iterable[LostLinks], window: timedelta, shown: Mapping[str, datetime]
 ) -> list[frozenset[LostLinks]]:
-    """Return the groups of lost links that each followed one of `starts` within `window`.
+    """Return, for each of `starts`, the lost links in `others` that followed within `window`.
 
-    A group that is a part of another one is left out, so that a shared cause is searched only for complete groups.
+    `LostLinks.followed_by` selects them, with `shown`. A group that is a part of another group is left out.
     """
     groups = {frozenset(first.followed_by(others, window, shown)) for first in starts}
     return [one for one in groups if not any(one < other for other in groups)]
@@ -54,10 +54,12 @@ def largest_groups(
 
 @dataclass(slots=True)
 class FaultyNode:
-    """The state of one node, by its entries; `faults` maps a fault (code, component) to repair action and start.
+    """The state of one node, by its entries.
 
-    `reporter` is the instance whose links the last entry was about, None if that is unknown.
-    `absorbed_at` is when its case began to wait for an incident. `repaired_in` is the case of its last repair intent.
+    - `faults` maps each active fault (its code and component) to the required repair action and the start of the fault.
+    - `reporter` is the instance in the last entry about a link of the node, or None if it is unknown.
+    - `absorbed_at` is the time when the node's case began to wait for an incident, or None if it does not wait.
+    - `repaired_in` is the case of the node's last repair intent, or None after the case was resolved.
     """
 
     faults: dict[tuple[str, str], tuple[str, datetime]] = field(default_factory=dict)
@@ -67,7 +69,7 @@ class FaultyNode:
     repaired_in: str | None = None
 
     def link_down_since(self) -> datetime | None:
-        """Return when the last of the node's links went down, by its entries; None if no link is down."""
+        """Return when a link of the node last went down, by the node's entries; None if no link is down."""
         return max((at for (code, _), (_, at) in self.faults.items() if code in LINK_FAULTS), default=None)
 
     @property

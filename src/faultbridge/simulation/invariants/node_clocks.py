@@ -1,6 +1,6 @@
-"""Checks that a fault is recorded with its true time once the error of its node's clock is known.
+"""Checks that a fault is recorded with its true time if the error of its node's clock is known.
 
-Heartbeats show this error.
+Heartbeats show the error of a clock. The fault `host.clock` records the error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NOTICEABLE = 120.0
 """A clock that is behind by fewer seconds is not reported."""
 
 MAX_ERROR = timedelta(minutes=4)
-"""Maximum error of a recorded time: twice `NOTICEABLE`, because heartbeat and record may each be this late."""
+"""Maximum error of a recorded time: twice `NOTICEABLE`, because a heartbeat and a record may each be this late."""
 
 CLOCK = "host.clock"
 FAULTS = frozenset({"Node Fault Detected", "Node Fault Updated", "Node Fault Cleared"})

@@ -1,4 +1,4 @@
-"""Checks nodes and clusters: legal status changes, service only after verification, correct indexes."""
+"""Checks nodes and clusters: status changes, service only after verification, index rows, and counts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _illegal_changes(view: SystemView) -> Iterator[str]:
 
 
 def _unverified(view: SystemView) -> Iterator[str]:
-    """Find nodes that entered service without a passed verification of the same case."""
+    """Yield nodes that entered service without a passed verification in the same case."""
     for state in view.nodes:
         passed: set[tuple[str, int]] = set()
         for body in view.entries_of(state):
@@ -87,9 +87,9 @@ def _wrong_rows(view: SystemView) -> Iterator[str]:
 
 
 def _row(state: NodeState) -> tuple[Any, ...] | None:
-    """Return status, severity and case that the index item of an unhealthy node must contain.
+    """Return the status, severity and case that the index row of an unhealthy node contains.
 
-    Return None for a healthy or retired node, which has no such item.
+    Returns None for a healthy or retired node, which has no index row.
     """
     if state.status is None or state.status in _WITHOUT_ROW:
         return None
@@ -111,7 +111,7 @@ def _wrong_cordons(view: SystemView) -> Iterator[str]:
 
 
 def _held_by_breaker(view: SystemView, state: NodeState) -> bool:
-    """Return whether a circuit breaker that is not closed delays the isolation of a node with a live case."""
+    """Return whether a node has a live case, and an open or half-open breaker delays its isolation."""
     cluster = state.key.cluster
     control = items.read_control(cluster, view.at(*keys.cluster_control(cluster)))
     return state.live_case is not None and control.breaker(state.placement.domain) is not None

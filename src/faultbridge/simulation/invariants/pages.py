@@ -35,9 +35,9 @@ def _summarized(view: SystemView) -> set[str]:
 
 
 def _missing(view: SystemView) -> Iterator[str]:
-    """Find required pages that were not sent.
+    """Yield required pages that were not sent.
 
-    A page that was never triggered need not be resolved: its cause may have ended before the page was due.
+    If a page was never triggered, no resolve is required: its cause may have ended before the page was due.
     """
     sent, summarized = _sent(view), _summarized(view)
     for key, state in _expected(view).items():
@@ -53,9 +53,9 @@ def _unexpected(view: SystemView) -> Iterator[str]:
 
 
 def _resolved_only(view: SystemView) -> Iterator[str]:
-    """Find pages that were resolved but never triggered.
+    """Yield pages that were resolved but never triggered.
 
-    A call that was interrupted may have triggered the page, so such a page is not reported.
+    A page is left out if a call to trigger it was attempted or interrupted, because this call may have sent the page.
     """
     attempted = {(page.key, page.attributes["state"]) for page in view.ports.pager.attempted}
     resolved = sorted(key for key, state in _sent(view) if state == RESOLVED and (key, TRIGGERED) not in attempted)
@@ -63,9 +63,9 @@ def _resolved_only(view: SystemView) -> Iterator[str]:
 
 
 def _was_interrupted(view: SystemView, key: str) -> bool:
-    """Return whether the notification log ever recorded that a trigger was possibly sent.
+    """Return whether the notification log ever recorded that the page `key` was possibly sent.
 
-    Every version of the log item is read, because a later page with the same key overwrites the item.
+    Every version of the log's table item is read, because a later page with the same key overwrites the item.
     """
     owner, _, transition = key.rpartition(":")
     mark = keys.page_notification(owner, transition)

@@ -52,10 +52,10 @@ def _replay_differences(view: SystemView) -> Iterator[str]:
     """Compare the conditions of the nodes in the watched cluster with a replay of their records in order.
 
     - Only the watched cluster is compared. In other clusters, repairs end conditions at times that depend on chance.
-    - A node is not compared if one of its records was rejected or is a stale snapshot (older than one that arrived
-      before), or if the order of its records is undefined.
+    - A node is not compared if one of its records was rejected, if one is a snapshot that arrived after a newer
+      snapshot, or if the order of its records is undefined.
     - If the conditions differ, the replay is repeated without the records whose effect depends on the delivery order by
-      design. If they still differ, this is a violation.
+      design. If the conditions still differ, this is a violation.
     """
     parts = _delivered(view)
     unclear = _with_outcome(view, Outcome.REJECTED) | _stale_snapshots(view, parts)
@@ -82,17 +82,15 @@ def _asserting_sources(state: NodeState, key: str) -> list[str]:
 def _with_outcome(view: SystemView, outcome: Outcome) -> set[str]:
     """Return the ids of the records that had this outcome at any of their deliveries.
 
-    A record whose worker crashed three times is also rejected, although it may have taken effect before.
+    A record with the outcome `rejected` may have taken effect before, because a record that stops its Lambda function
+    three times is rejected too.
     """
     lines = (outcomes_in(line) for _, line in view.ports.receipts.lines)
     return {record for line in lines for record, found in line if found is outcome}
 
 
 def _stale_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the ids of health snapshots that arrived after a newer snapshot of the same source.
-
-    Such a snapshot has no effect.
-    """
+    """Return the ids of health snapshots without effect, because a newer snapshot arrived before."""
     effective = _with_outcome(view, Outcome.CLEAN) | _effective(view)
     snapshots = {part.record.record_id for part in parts if any(isinstance(one, Snapshot) for one in part.observations)}
     return (snapshots & _with_outcome(view, Outcome.STALE)) - effective
@@ -103,11 +101,11 @@ def _effective(view: SystemView) -> set[str]:
 
 
 def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the ids of records whose fault had no effect and is older than a health snapshot of another source.
+    """Return the ids of records whose fault had no effect after a newer snapshot of another source.
 
     The snapshot covers the code of the fault. The effect of such a record depends on the delivery order. If the fault
-    arrives after the snapshot, it opens no condition. If the fault arrives first, it opens a condition, which the later
-    snapshot does not end, because another source reported the fault.
+    arrives after the snapshot, the fault opens no condition. If the fault arrives first, it opens a condition, which
+    the snapshot does not end, because another source reported the fault.
     """
     canonical = data.load_catalog().canonical
     snapshots = [
@@ -128,14 +126,14 @@ def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
 
 
 def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the ids of healthy snapshots that were not stored in the table, so that the order of deliveries matters.
+    """Return the ids of healthy snapshots that the table does not store and whose delivery order matters.
 
-    A healthy snapshot contains no fault. Each returned one is up to ten minutes newer than a snapshot of the same
-    reporter that contains faults. The effect of the healthy one depends on which of the two arrives first:
+    A healthy snapshot contains no fault, and a faulty snapshot contains faults. The result has the healthy snapshots
+    that are up to ten minutes newer than a faulty snapshot of the same reporter. The order of the two matters:
 
-    - If the faulty snapshot arrives first, the healthy one ends the conditions, as in a replay in the order of time.
-    - If the healthy snapshot arrives first, the faulty one opens conditions. Only a worker that still has the healthy
-      snapshot in its cache ignores the faulty one, because the table does not have the healthy snapshot.
+    - If the faulty snapshot arrives first, the healthy snapshot ends the conditions, as in a replay.
+    - If the healthy snapshot arrives first, the faulty snapshot opens conditions, because the table does not store the
+      healthy snapshot. Only a Lambda function with the healthy snapshot in its cache ignores the faulty snapshot.
     """
     snapshots = [
         (part.record.record_id, one.reporter_key, _time_of(part, one), bool(one.present))
@@ -154,7 +152,7 @@ def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
 
 
 def _has_ties(parts: list[RecordPart]) -> bool:
-    """Return whether a snapshot and another record have the same millisecond: their order is undefined."""
+    """Return whether a snapshot and a different record have the same time: their order is undefined."""
     snapshot_times: set[datetime] = set()
     by_time: dict[datetime, set[tuple[str, bytes]]] = {}
     for part in parts:
@@ -167,7 +165,7 @@ def _has_ties(parts: list[RecordPart]) -> bool:
 def _is_forgotten(part: RecordPart) -> bool:
     """Return whether a record was too old to take effect when it arrived.
 
-    This happens if the sender's clock is years behind.
+    A record is too old if, for example, the sender's clock is years behind.
     """
     oldest = part.record.received_at - default_policy().limits.remember_for
     return any(_time_of(part, one) < oldest for one in part.observations)
@@ -196,9 +194,9 @@ def _delivered(view: SystemView) -> list[RecordPart]:
 
 
 def _replayed(state: NodeState, parts: list[RecordPart], end: datetime) -> dict[str, list[str]]:
-    """Apply the records of a node in the order of time, then let time pass until `end`.
+    """Apply the records of a node in the order of time, and return the conditions active at `end`.
 
-    Returns the sources that assert each condition that is active then, by the key of the condition.
+    The result maps the key of each active condition to the sources that assert the condition.
     """
     policy, catalog = default_policy(), data.load_catalog()
     rules = Rules(policy, ClusterConfig(WATCHED), catalog.version, "replay")

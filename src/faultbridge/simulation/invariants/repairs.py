@@ -1,4 +1,4 @@
-"""Checks repairs: required approvals and intents, the repair budget, and a complete spare pool."""
+"""Checks repairs: approvals, intents, the repair budget, the spare pool, launches, and step results."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _current_instances(view: SystemView) -> set[str | None]:
 
 
 def unused_launches(view: SystemView) -> Iterator[str]:
-    """Yield the launched instances that back no node, are no spare, and are not needed by a live case."""
+    """Yield a text for each launched instance that backs no node, is no spare, and serves no live case."""
     live = {state.live_case.id for state in view.nodes if state.live_case}
     spares = SparePool(view.ports.table, view.ports.clock).spares(REPAIRED)
     used = _current_instances(view) | {one.instance_id for one in spares}

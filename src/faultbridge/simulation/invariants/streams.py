@@ -1,4 +1,4 @@
-"""Checks that streams of entries have no gap, no fork and no broken hash chain, and are published."""
+"""Checks streams: no gap, no fork, no broken hash chain, correct heads, and publication of entries."""
 
 from __future__ import annotations
 

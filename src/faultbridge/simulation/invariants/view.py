@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SystemView:
-    """A read-only view of a simulated system; each property is computed once and then cached."""
+    """A read-only view of a simulated system at one time; each property is computed once and then cached."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         self.system = system
@@ -34,7 +34,7 @@ class SystemView:
         return [self._read(str(item["pk"]), item) for item in self.ports.table.items_at("NODE#", "STATE")]
 
     def _read(self, pk: str, item: Item) -> NodeState:
-        """Decode the state of a node; the result is cached until the item changes."""
+        """Decode the state of a node from its table item; the result is cached until the item changes."""
         cached = self.system.state_cache.get(pk)
         if cached is None or cached[0] is not item:
             cached = self.system.state_cache[pk] = item, items.read_state(_key(pk), item)
@@ -75,7 +75,7 @@ def _key(pk: str) -> NodeKey:
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """A statement that must be true in every run; `violations` yields the details of each violation."""
+    """A named statement that is true in every correct run; `violations` yields the details of violations."""
 
     name: str
     violations: Callable[[SystemView], Iterator[str]]

@@ -1,4 +1,4 @@
-"""Checks that no volume that the policy names is lost, and that each detach was recorded before."""
+"""Checks that no volume named in the policy is lost, and that each detach was recorded before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _lost(view: SystemView) -> Iterator[str]:
 
 
 def _moving(view: SystemView) -> set[Move]:
-    """Return the moves that began and were not given up: the volume was not attached to its instance again."""
+    """Return the moves of volumes that began, except those after which the old instance has the volume."""
     found: set[Move] = set()
     for body in (body for entries in view.bodies.values() for body in entries):
         found |= _moves(body, "detach_volumes", "begun")
@@ -44,7 +44,7 @@ def _moving(view: SystemView) -> set[Move]:
 
 
 def _moves(body: Mapping[str, Any], step: str, outcome: str) -> set[Move]:
-    """Return the moves that an entry names; none if it does not record this outcome of this step."""
+    """Return the moves that an entry names if the entry records this outcome of this step, else no moves."""
     data = body["data"]
     if (data.get("step"), data.get("outcome")) != (step, outcome):
         return set()
@@ -52,7 +52,7 @@ def _moves(body: Mapping[str, Any], step: str, outcome: str) -> set[Move]:
 
 
 def _recorded(view: SystemView) -> dict[Move, datetime]:
-    """Return when a replacement first recorded each move of a volume."""
+    """Return the moves of volumes by replacements, each with the time when its start was first recorded."""
     found: dict[Move, datetime] = {}
     for body in (body for entries in view.bodies.values() for body in entries):
         if body["data"].get("repair_action") == RepairAction.REPLACE_NODE:
