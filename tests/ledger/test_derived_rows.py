@@ -45,7 +45,7 @@ def row_breaks(world: LedgerFixture) -> list[tuple[str | None, str]]:
     ("name", "change"),
     [
         ("status", {"set": {("status",): "healthy"}}),
-        ("domain", {"remove": (("domain",),)}),
+        ("group", {"remove": (("group",),)}),
         ("unlisted", {"set": {("unlisted",): None}}),
     ],
 )

@@ -65,7 +65,9 @@ class JobImpact:
                 busy |= one.nodes
             elif now < one.ended_at + MISSED_WITHIN:
                 busy |= one.nodes - one.affected
-        failed = (row for row in unhealthy if row["severity"] and Severity(row["severity"]).rank >= Severity.ERROR.rank)
+        failed = (
+            row for row in unhealthy if row.get("severity") and Severity(row["severity"]).rank >= Severity.ERROR.rank
+        )
         return tuple(NodeKey(cluster, str(row["node"])) for row in failed if row["node"] in busy)
 
 

@@ -79,7 +79,7 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
         return None
     case, severity, failed_step = state.live_case, state.severity, state.failed_step_at
     ended = last_end(state.active(), state.tombstones.values())
-    return items.item(
+    return items.compact_item(
         keys.unhealthy_node(state.key.cluster, state.shard, state.key.node),
         now,
         {
@@ -94,12 +94,12 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
             "opened": to_text(case.opened_at) if case else None,
             "event": state.status_event,
             "unverified": state.unverified,
-            **({"deferred_until": to_text(state.case_deferred_until)} if state.case_deferred_until else {}),
-            **({"incident": incident} if (incident := _incident(state)) else {}),
-            **({"ended": to_text(ended)} if ended else {}),
-            **({"failed_step": to_text(failed_step)} if failed_step else {}),
-            **_repeated(state),
-            **({"awaits_correlation": True} if case and case.awaits_correlation else {}),
+            "deferred_until": to_text(state.case_deferred_until) if state.case_deferred_until else None,
+            "incident": _incident(state),
+            "ended": to_text(ended) if ended else None,
+            "failed_step": to_text(failed_step) if failed_step else None,
+            "repeated": _repeated(state),
+            "awaits_correlation": case is not None and case.awaits_correlation,
         },
     )
 
@@ -116,11 +116,11 @@ def _incident(state: NodeState) -> str | None:
     return case.incident if case.status is CaseStatus.ABSORBED or not is_faulty(state) else None
 
 
-def _repeated(state: NodeState) -> Item:
-    """Return `repeated: True` if the node's waiting case had a failed attempt, else an empty mapping."""
+def _repeated(state: NodeState) -> bool:
+    """Return whether the node's case waits for a repair that follows a failed one."""
     case = state.live_case
-    waiting = case is not None and case.attempts and case.status in {CaseStatus.QUEUED, CaseStatus.ABSORBED}
-    return {"repeated": True} if waiting and is_repeated(state) else {}
+    waits = case is not None and case.attempts and case.status in {CaseStatus.QUEUED, CaseStatus.ABSORBED}
+    return bool(waits) and is_repeated(state)
 
 
 def _isolation_row(state: NodeState, now: datetime) -> Item | None:
@@ -175,7 +175,7 @@ def queue_row(state: NodeState, now: datetime) -> Item | None:
     # A case that waited for an incident keeps its place: the oldest is released first.
     was_held = CaseStatus.ABSORBED.value in case.marks
     since = case.opened_at if was_held else case.marks.get(CaseStatus.QUEUED.value, case.opened_at)
-    return items.item(
+    return items.compact_item(
         keys.queue(state.key.cluster, state.shard, priority(case), since, case.id),
         now,
         {
@@ -193,7 +193,7 @@ def queue_row(state: NodeState, now: datetime) -> Item | None:
             "approval_pending": case.pending_approval is not None,
             "reason": case.reason,
             "opened": to_text(case.opened_at),
-            **_repeated(state),
+            "repeated": _repeated(state),
         },
     )
 

@@ -77,7 +77,7 @@ def _wrong_aliases(view: SystemView) -> Iterator[str]:
 def _wrong_rows(view: SystemView) -> Iterator[str]:
     wanted = {(state.key.cluster, state.key.node): _row(state) for state in view.nodes if _row(state)}
     found = {
-        (str(item["pk"]).split("#")[1], str(item["node"])): (item["status"], item["severity"], item["case"])
+        (str(item["pk"]).split("#")[1], str(item["node"])): (item["status"], item.get("severity"), item.get("case"))
         for item in view.items
         if str(item["sk"]).startswith("BAD#")
     }
