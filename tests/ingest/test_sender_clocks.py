@@ -132,6 +132,16 @@ def test_the_heartbeat_of_the_same_batch_shows_the_slow_clock_too(world: World) 
     assert world.node().live_case is not None
 
 
+def test_a_heartbeat_of_an_earlier_instance_does_not_show_the_clock_of_the_current_one(world: World) -> None:
+    slow = timedelta(hours=3)
+    world.outcomes(heartbeat(world, world.now - slow))
+    minutes(world)
+    world.outcomes(
+        heartbeat(world, world.now - timedelta(hours=26), instance_id="i-0000000000000dead"), own(world, slow)
+    )
+    assert world.node().conditions["xid.79@gpu/pci=0000:c1:00"].last_at == world.now
+
+
 @pytest.mark.parametrize("delay", [timedelta(minutes=4), timedelta(minutes=14)])
 def test_a_fault_beside_or_after_a_delayed_heartbeat_of_a_slow_clock_is_of_today(
     world: World, delay: timedelta

@@ -133,7 +133,7 @@ class Ingest:
         snapshots = self._read_snapshots(by_node, cached, result)
         by_node = {node: by_node[node] for node in cached if node in snapshots}
         heartbeats = [
-            one for node, (_, parts) in by_node.items() for one in current_heartbeats(node, cached[node].stored, parts)
+            (key, part) for key, (_, parts) in by_node.items() for part in current_heartbeats(cached[key].stored, parts)
         ]
         logged = {node for node, part in heartbeats if self._will_be_written(node, part)}
         reads = BatchReads(cached, samples, snapshots, logged)

@@ -183,17 +183,16 @@ def sample_keys(node: NodeKey, parts: Iterable[tuple[RecordPart, AliasRow]]) -> 
                 yield keys.counter_samples(node, series(one, claimed=part.record.claimed))
 
 
-def current_heartbeats(
-    node: NodeKey, state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]
-) -> Iterator[tuple[NodeKey, RecordPart]]:
-    """Yield the heartbeats in a node's records, except those of an earlier instance or boot."""
+def current_heartbeats(state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]) -> Iterator[RecordPart]:
+    """Yield the heartbeats in a node's records, except those of an earlier instance or boot.
+
+    The time of receipt is compared, because the sender's clock may be wrong, and heartbeats never wait on the node.
+    """
     for part, row in parts:
-        record = part.record
-        if (
-            record.source == HEARTBEAT
-            and match_incarnation(state, record, row.instance_id, record.sent_at) is not IncarnationMatch.EARLIER
-        ):
-            yield node, part
+        if part.record.source == HEARTBEAT:
+            match = match_incarnation(state, part.record, row.instance_id, part.record.received_at)
+            if match is not IncarnationMatch.EARLIER:
+                yield part
 
 
 def prepare_records(parts: ResolvedParts, state: NodeState, catalog: Catalog) -> ResolvedParts:
@@ -221,7 +220,7 @@ def _with_correct_times(parts: ResolvedParts, state: NodeState) -> ResolvedParts
 
     A record that names its node in its content was sent by another host with its own clock, and is not changed.
     """
-    slow = slow_by(state, (one for part, _ in parts for one in part.observations))
+    slow = slow_by(state, (one for part in current_heartbeats(state, parts) for one in part.observations))
     return parts if not slow else [(part if part.named else _corrected(part, slow), row) for part, row in parts]
 
 
