@@ -22,6 +22,7 @@ from faultbridge.ledger.queries import registered
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import escalate_case, move_case
 from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.pipeline.decide.opt_out import exclusion_reason
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.expire import ORDERED, ORDERED_QUARANTINE
 from faultbridge.pipeline.observe import observe
@@ -62,9 +63,9 @@ class NodeOrders:
     def quarantine(self, key: NodeKey, order: OperatorOrder) -> NodeState:
         """Keep a node out of service until an operator returns or replaces it; returns the state of the node.
 
-        The order is recorded as a fault, which opens a case if the node has none. The case is then escalated. If the
-        node has no case and is excluded from repairs, no case opens, and the node stays in service. Raises Rejected
-        `in_progress` during a repair attempt, and `not_quarantinable` if the node has no instance.
+        The order is recorded as a fault, which opens a case if the node has none. The case is then escalated. Raises
+        Rejected `in_progress` during a repair attempt, `not_quarantinable` if the node has no instance, and `excluded`
+        if no case opens because the node is excluded from repairs.
         """
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:
@@ -76,6 +77,10 @@ class NodeOrders:
                     "in_progress", f"a repair is in progress: {case}; wait, or run 'faultbridge case cancel {case}'"
                 )
             observed = self._observe_order(state, ORDERED_QUARANTINE, order, rules, now)
+            if observed.state.live_case is None:
+                reason = exclusion_reason(state, rules.config, now) or "the order opens no case"
+                end = "'faultbridge node ignore --end' or 'faultbridge cluster maintain --end'"
+                raise Rejected("excluded", f"{key.node} would stay in service: {reason}; run {end} first")
             return _keep_out(observed, f"taken out of service by an operator: {order.text}", now)
 
         return self._order(key, revise)

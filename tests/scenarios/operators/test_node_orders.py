@@ -20,6 +20,7 @@ from faultbridge.registry.registration import Registration
 from faultbridge.registry.retirement import Retirement
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.node_orders import REPLACE
+from faultbridge.repair.opt_out import OptOut
 from faultbridge.simulation.fakes import Call
 from tests.scenarios.world import CLUSTER, World, limits
 
@@ -202,6 +203,19 @@ def test_a_quarantine_by_order_also_isolates_a_node_that_its_rule_keeps_in_servi
     world.process_entries()
     world.advance_minutes()
     assert (world.case().isolate, world.status()) == (True, NodeStatus.QUARANTINED)
+
+
+@pytest.mark.parametrize("excluded", ["node", "cluster"])
+def test_a_quarantine_of_an_excluded_node_is_refused_because_it_would_stay_in_service(excluded: str) -> None:
+    world = World()
+    end = world.clock.now() + timedelta(hours=4)
+    if excluded == "node":
+        OptOut(world.append, world.rulebook)(world.key(), ADA, end)
+    else:
+        Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, {"maintenance_until": end})
+    with pytest.raises(Rejected, match=r"excluded: node-1 would stay in service: .* run 'faultbridge node ignore"):
+        world.node_orders.quarantine(world.key(), ADA)
+    assert codes(world) == []
 
 
 def test_a_quarantine_by_order_ends_the_cancellation_of_the_case() -> None:
