@@ -85,7 +85,11 @@ def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
     causes.
     """
     causes: dict[str, Link] = {}
+    followed: set[str] = set()  # in a damaged table, an entry can be its own cause
     while len(causes) <= MAX_LINKS and (cause := _event(item)["metadata"]["causation_id"]):
+        if str(item["event_id"]) in followed:
+            break
+        followed.add(str(item["event_id"]))
         found = _find(table, cause)
         if found is None:
             return list(causes.values()), str(cause)

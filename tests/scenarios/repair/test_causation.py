@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from faultbridge.ledger.causes import Relation, read_chain
 from faultbridge.ops.react import status_causes
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.storage import keys
+from faultbridge.storage.writes import Put
 from tests.scenarios.world import CLUSTER, World
 
 
@@ -208,3 +210,15 @@ def _ancestors(world: World, body: dict[str, Any]) -> set[str]:
 def _cause_of_cluster_status(world: World) -> dict[str, Any]:
     last = [body for body in world.bodies(None) if body["metadata"]["event_type"] == "Cluster Status Change"][-1]
     return by_id(world)[last["metadata"]["causation_id"]]
+
+
+def test_the_search_for_causes_ends_in_a_damaged_table_where_an_entry_is_its_own_cause() -> None:
+    world = World()
+    world.fault_until_resolved()
+    closing = next(body for body in world.bodies() if body["data"].get("resolution"))["metadata"]["event_id"]
+    first = _opening(world)["metadata"]
+    (item,) = (one for one in world.table.items() if one.get("event_id") == first["event_id"])
+    body = json.loads(item["body"])
+    body["metadata"]["causation_id"] = closing
+    world.table.write(Put({**item, "body": json.dumps(body)}))
+    assert read_chain(world.table, closing).record is None
