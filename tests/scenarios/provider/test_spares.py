@@ -221,6 +221,22 @@ def test_a_spare_whose_verification_cannot_start_does_not_stop_the_other_one(err
     assert ready(world) == ["i-00000000000000003"]
 
 
+def test_a_verifier_that_this_installation_does_not_have_is_named_and_stops_no_other_step_of_the_sweep() -> None:
+    world = world_with(1)
+    configure(world, verifier="absent")
+    swept = world.advance_minutes(60)
+    assert any("spare 1: unknown verifier: 'absent'; known: ssm-dcgm" in line for line in swept.failures)
+    assert not [line for line in swept.failures if "KeyError" in line]
+
+
+def test_a_spare_that_is_not_configured_any_more_is_terminated_during_its_verification() -> None:
+    world = world_with(1)
+    world.until(lambda: SpareStatus.VERIFYING in {one.status for one in pool(world)}, minutes=60)
+    configure(world, spares=0)
+    world.until(lambda: SpareStatus.VERIFYING not in {one.status for one in pool(world)}, minutes=5)
+    assert [one.reason for one in pool(world)] == ["the pool was made smaller"]
+
+
 def test_a_spare_whose_step_is_repeated_does_not_stop_the_other_one() -> None:
     world = world_with(2)
     refuse_verification(world, NEW, error=Transient)

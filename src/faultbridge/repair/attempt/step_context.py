@@ -6,9 +6,8 @@ A fenced write fails if the step's attempt is no longer the current one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
-from typing import TypeVar
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
@@ -17,7 +16,6 @@ from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
-from faultbridge.errors import Misconfigured
 from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.governing_rules import Requirement, requirement_for, rule_of_case
 from faultbridge.pipeline.decide.open_case import Rules
@@ -32,9 +30,8 @@ from faultbridge.repair.attempt.step_contract import (
     StepRequest,
     StepResult,
 )
-from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.repair.attempt.step_tools import StepTools, adapter_named
 
-P = TypeVar("P")
 Change = Callable[[NodeState, datetime], Transition]
 
 
@@ -76,7 +73,7 @@ class StepContext:
     @property
     def provider(self) -> Provider:
         """Return the adapter of the system that replaces the cluster's instances."""
-        return _by_name(self.compute.providers, "provider", self.rules.config.provider)
+        return adapter_named(self.compute.providers, "provider", self.rules.config.provider)
 
     @property
     def launcher(self) -> Launcher | None:
@@ -86,17 +83,17 @@ class StepContext:
     @property
     def restarter(self) -> Restarter:
         """Return the adapter that resets GPUs and reboots instances of the cluster."""
-        return _by_name(self.compute.restarters, "restarter", self.rules.config.restarter)
+        return adapter_named(self.compute.restarters, "restarter", self.rules.config.restarter)
 
     @property
     def orchestrator(self) -> Orchestrator:
         """Return the adapter of the system that cordons and drains the cluster's nodes."""
-        return _by_name(self.tools.orchestrators, "orchestrator", self.rules.config.orchestrator)
+        return adapter_named(self.tools.orchestrators, "orchestrator", self.rules.config.orchestrator)
 
     @property
     def volumes(self) -> Volumes:
         """Return the adapter that moves the volumes of the cluster's instances."""
-        return _by_name(self.compute.volumes, "provider with volumes", self.rules.config.provider)
+        return adapter_named(self.compute.volumes, "provider with volumes", self.rules.config.provider)
 
     @property
     def moves_volumes(self) -> bool:
@@ -116,7 +113,7 @@ class StepContext:
     @property
     def verifier(self) -> Verifier:
         """Return the adapter of the system that runs diagnostics on the cluster's instances."""
-        return _by_name(self.compute.verifiers, "verifier", self.rules.config.verifier)
+        return adapter_named(self.compute.verifiers, "verifier", self.rules.config.verifier)
 
     def log(self, decision: str, reason: str, level: int = logging.WARNING, **ids: object) -> None:
         """Log a decision of this call with the ids of node, case, attempt and step."""
@@ -242,9 +239,3 @@ class StepContext:
         if self.case.counted_attempts >= self.rules.policy.limits.attempts:
             return self.escalate_to_operator(f"{reason} (attempt {self.case.attempts}, the last one)", *drafts)
         return self.requeue(waiting_for, reason, *drafts)
-
-
-def _by_name(ports: Mapping[str, P], kind: str, name: str) -> P:
-    if name not in ports:
-        raise Misconfigured(f"unknown {kind}: {name!r}; known: {', '.join(sorted(ports)) or 'none'}")
-    return ports[name]

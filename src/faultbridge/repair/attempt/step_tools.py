@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import timedelta
+from typing import TypeVar
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.config import ClusterConfig
@@ -26,6 +27,15 @@ from faultbridge.ports import (
     Workflow,
 )
 from faultbridge.rules.rulebook import Rulebook
+
+P = TypeVar("P")
+
+
+def adapter_named(adapters: Mapping[str, P], kind: str, name: str) -> P:
+    """Return the adapter that a cluster selects by name; Misconfigured, which lists the names, if there is none."""
+    if name not in adapters:
+        raise Misconfigured(f"unknown {kind}: {name!r}; known: {', '.join(sorted(adapters)) or 'none'}")
+    return adapters[name]
 
 
 def no_other_accounts(config: ClusterConfig) -> ComputeAccess:

@@ -29,7 +29,7 @@ from faultbridge.ports import (
     Verification,
     Verifier,
 )
-from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.repair.attempt.step_tools import StepTools, adapter_named
 from faultbridge.repair.attempt.verification_rules import joined_findings
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.successor.launch import SAME_TOKEN
@@ -114,7 +114,7 @@ class _SpareReconciler:
 
     @property
     def verifier(self) -> Verifier:
-        return self.compute.verifiers[self.config.verifier]
+        return adapter_named(self.compute.verifiers, "verifier", self.config.verifier)
 
     def step(self) -> None:
         """Run the step that the status of the spare requires."""
@@ -154,7 +154,7 @@ class _SpareReconciler:
 
     def _cordon(self, candidate: LaunchedInstance) -> bool:
         """Cordon a spare's instance, so that it gets no work; return whether this succeeded."""
-        orchestrator = self.tools.orchestrators[self.config.orchestrator]
+        orchestrator = adapter_named(self.tools.orchestrators, "orchestrator", self.config.orchestrator)
         return not orchestrator.applicable or orchestrator.cordon(ClusterNode.of_spare(candidate, self.config)).ok
 
     def _verify(self, candidate: LaunchedInstance) -> None:
@@ -178,7 +178,7 @@ class _SpareReconciler:
         found = self.verifier.status(instance, str(spare.operation))
         failure = _failure_of(found, spare)
         if failure or self.surplus or self._lasted(self.verify_timeout):
-            self._discard(instance, failure or "the instance could not be verified")
+            self._discard(instance, failure or (POOL_SHRUNK if self.surplus else "the instance could not be verified"))
         elif found.verdict is Verdict.PASSED:
             self.pool.change(
                 spare,
@@ -227,7 +227,7 @@ class _SpareReconciler:
         self.pool.change(self.spare, status=SpareStatus.EMPTY, verifications=0, reason=reason, **cleared)
 
     def _is_gone(self) -> bool:
-        provider = self.compute.providers[self.config.provider]
+        provider = adapter_named(self.compute.providers, "provider", self.config.provider)
         return provider.probe(str(self.spare.instance_id)) is Presence.GONE
 
     def _has_ended(self, case: str) -> bool:
