@@ -41,7 +41,7 @@ def test_a_wrong_health_check_loses_one_node_for_each_opening_and_then_waits_for
     waiting = [node for node in NODES if world.case(node).waiting_for is WaitingFor.BREAKER]
     assert waiting
     reasons = {world.case(node).reason for node in waiting}
-    assert reasons == {"the breaker opened too often: an operator has to close it"}
+    assert reasons == {"the breaker opened too often and stays open until no node fails or an operator closes it"}
     config = rules_of(world.rulebook, CLUSTER).config
     order = required_order(world.node(waiting[0]), config, world.clock.now(), world.control())
     assert order is not None

@@ -29,10 +29,7 @@ WITH_SEVERAL_REASONS = frozenset({WaitingFor.BUDGET, WaitingFor.BREAKER, Waiting
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A case that must wait for its repair, and the reason as a stable text.
-
-    The text changes only when the reason changes.
-    """
+    """A case that must wait for its repair, and why. The text of `reason` changes only with the reason."""
 
     queued: QueuedCase
     waiting_for: WaitingFor
@@ -174,7 +171,8 @@ def _check_breaker(request: AdmissionRequest) -> Refused | None:
     if breaker is None or not request.queued.repair_action.needs_slot:
         return None
     if breaker.stays_open:
-        return Refused(request.queued, WaitingFor.BREAKER, "the breaker opened too often: an operator has to close it")
+        reason = "the breaker opened too often and stays open until no node fails or an operator closes it"
+        return Refused(request.queued, WaitingFor.BREAKER, reason)
     if breaker.state is BreakerState.OPEN:
         return Refused(request.queued, WaitingFor.BREAKER, "too many nodes fail at once: the breaker is open")
     trials = sum(since >= breaker.since for since in request.control.holders.values())
