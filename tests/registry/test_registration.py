@@ -16,7 +16,7 @@ from faultbridge.ledger.append import Append, Stack
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.simulation.fakes import FakeTable, ManualClock, raise_once
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Key
+from faultbridge.storage.writes import Key, Update
 from tests.builders import STACK_ID
 
 KEY = NodeKey("train-a", "ip-10-0-0-7")
@@ -158,12 +158,14 @@ def test_registering_a_node_again_changes_nothing() -> None:
 
 def test_registering_a_node_again_adds_the_group_that_it_lacks() -> None:
     registration = with_cluster()
-    registration.add_node("train-a", NewNode("ip-10-0-0-7", "i-0123456789abcdef0", domain="rack-1"))
+    first = registration.add_node("train-a", NewNode("ip-10-0-0-7", "i-0123456789abcdef0", domain="rack-1"))
+    row_key = keys.roster("train-a", first.shard, "ip-10-0-0-7")
+    registration.table.write(Update(row_key, set={("opted_out",): True}))
     state = registration.add_node("train-a", NewNode("ip-10-0-0-7", group="gpu-workers", domain="rack-2"))
     assert (state.placement.group, state.placement.domain) == ("gpu-workers", "rack-1")
-    row = registration.table.get(keys.roster("train-a", state.shard, "ip-10-0-0-7"))
+    row = registration.table.get(row_key)
     assert row is not None
-    assert (row["group"], row["instance"]) == ("gpu-workers", "i-0123456789abcdef0")
+    assert (row["group"], row["instance"], row["opted_out"]) == ("gpu-workers", "i-0123456789abcdef0", True)
     assert registration.add_node("train-a", NewNode("ip-10-0-0-7", group="other")) == state
 
 

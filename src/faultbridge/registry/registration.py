@@ -36,7 +36,7 @@ from faultbridge.registry.new_node import (
     validated_node,
 )
 from faultbridge.registry.repair_owner import check_repair_owner
-from faultbridge.registry.roster import new_row
+from faultbridge.registry.roster import new_row, placement_update
 from faultbridge.registry.verification.cases import verify_before_service
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, Equals, Put
@@ -167,7 +167,7 @@ class Registration:
         def revise(before: NodeState, now: datetime) -> Transition:
             if before.registered:
                 _check_same_instance(before, node)
-                return _with_missing_placement(before, node, now)
+                return _with_missing_placement(before, node)
             # The configuration is read here, so that a retry after a conflict reads it again.
             status = first_status_of(node, serving=verify is None)
             registered = self._register(before, node, status, self.cluster(cluster), now)
@@ -207,7 +207,7 @@ class Registration:
         return Put(items.config_item(config, now), when=Equals("version", config.version - 1))
 
 
-def _with_missing_placement(before: NodeState, node: NewNode, now: datetime) -> Transition:
+def _with_missing_placement(before: NodeState, node: NewNode) -> Transition:
     """Return the transition that adds the parts of a node's placement that are not stored yet."""
     old = before.placement
     placement = replace(
@@ -219,7 +219,7 @@ def _with_missing_placement(before: NodeState, node: NewNode, now: datetime) -> 
     if placement == old:
         return Transition(before)
     after = replace(before, placement=placement)
-    return Transition(after, writes=(new_row(after, now, described=False),))
+    return Transition(after, writes=(placement_update(after),))
 
 
 def _check_same_instance(before: NodeState, node: NewNode) -> None:

@@ -68,6 +68,20 @@ def new_row(state: NodeState, now: datetime, *, described: bool) -> Put:
     return Put(items.item(key, now, row))
 
 
+def placement_update(state: NodeState) -> Update:
+    """Return the write that adds a node's placement to its roster row.
+
+    The row no longer counts as complete, so the next sync of the inventory reads the instance's metadata again.
+    """
+    written: dict[tuple[str, ...], Value] = {
+        ("described",): None,
+        ("group",): state.placement.group,
+        ("type",): state.placement.instance_type,
+        ("domain",): state.placement.domain,
+    }
+    return Update(keys.roster(state.key.cluster, state.shard, state.key.node), set=written)
+
+
 def row_update(state: NodeState, instance: Instance) -> Update:
     """Return the write that updates a node's roster row from its state and its instance's metadata."""
     written: dict[tuple[str, ...], Value] = {
