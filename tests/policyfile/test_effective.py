@@ -80,6 +80,42 @@ def test_a_dropped_verification_level_is_weaker() -> None:
     assert weakened_protection(before, after) == ("limits.verify_level: 3 before, null now",)
 
 
+@pytest.mark.parametrize(("before", "after", "weaker"), [("null", 2, True), ("null", 4, False), (1, "null", False)])
+def test_the_level_of_the_installation_is_taken_as_3(before: object, after: object, *, weaker: bool) -> None:
+    old, new = (read_policy(f"limits: {{verify_level: {level}}}") for level in (before, after))
+    assert bool(weakened_protection(old, new)) == weaker
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        ("dry_run: true", "dry_run: false", "rule r: dry_run: true before, false now"),
+        ("verify_level: 4", "verify_level: 3", "rule r: verify_level: 4 before, 3 now"),
+        ("isolate: true", "release_without_capacity: true", "rule r: release_without_capacity: false before, true now"),
+        ("isolate: true", "orchestrator_unreachable: proceed",
+         "rule r: orchestrator_unreachable: hold before, proceed now"),
+        ("windows: [{cron: 0 2 * * *, duration: 1h}]", "isolate: true",
+         "rule r no longer waits for a maintenance window"),
+        ("windows: [{cron: 0 2 * * *, duration: 1h}]", "windows: [{cron: 0 2 * * *, duration: 2h}]",
+         "rule r: windows[0].duration: 1h before, 2h now"),
+        ("windows: [{cron: 0 2 * * *, duration: 1h}]",
+         "windows: [{cron: 0 2 * * *, duration: 1h}, {cron: 0 4 * * *, duration: 1h}]",
+         "rule r has a further maintenance window"),
+    ],
+)  # fmt: skip
+def test_a_part_of_a_rule_that_protects_less_is_named_and_the_opposite_change_is_not(
+    before: str, after: str, line: str
+) -> None:
+    old, new = (read_policy(f"rules: [{{name: r, match: {{codes: [xid.*]}}, {part}}}]") for part in (before, after))
+    assert weakened_protection(old, new) == (line,)
+    assert weakened_protection(new, old) == ()
+
+
+def test_a_dropped_rule_that_only_reported_is_weaker() -> None:
+    before = read_policy("rules: [{name: r, match: {codes: [xid.*]}, dry_run: true}]")
+    assert weakened_protection(before, read_policy("rules: []")) == ("rule r: dry_run: true before, not set now",)
+
+
 @pytest.mark.parametrize(
     ("rules", "lines"),
     [
