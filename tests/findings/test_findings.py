@@ -20,6 +20,7 @@ from faultbridge.ingest.mappings import MappingStore
 from faultbridge.policyfile.parser import read_policy
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.rules.policies import PolicyStore
+from faultbridge.simulation.fakes import Call
 from faultbridge.simulation.fakes.item_size import MAX_ITEM_BYTES, item_bytes
 from faultbridge.storage import findings as stored
 from faultbridge.storage.counter_samples import STORED_AGAIN_AFTER
@@ -177,6 +178,26 @@ def test_a_case_soon_after_a_finding_proves_it_right(fleet: Fleet) -> None:
     case = fleet.world.node(NodeKey(KEY.cluster, BAD)).case
     assert case is not None
     assert [(one.mark, one.marked_by) for one in fleet.findings(ended=True)] == [("right", case.id)]
+
+
+def test_a_finding_that_an_operator_marks_at_the_same_time_keeps_this_mark_and_stops_no_comparison(
+    fleet: Fleet,
+) -> None:
+    fleet.pass_hours(5)
+    fleet.world.app.ingestion.ingest([fleet.world.message(node=BAD)])
+    (found,) = fleet.findings()
+    seam = fleet.world.ports.seam
+
+    def mark_first(call: Call) -> None:
+        if call.name == "table.write" and "soon after" in str(call.argument):
+            seam.before = lambda _: None
+            fleet.world.ports.clock.advance(timedelta(milliseconds=1))
+            Judgments(fleet.world.app.ledger.append).mark(found.id, Mark.WRONG, OPERATOR)
+
+    seam.before = mark_first
+    fleet.pass_hours(1)
+    assert [(one.mark, one.marked_by) for one in fleet.findings(ended=True)] == [("wrong", OPERATOR)]
+    assert fleet.world.app.ops.sweep().failures == []
 
 
 def test_a_second_comparison_within_the_hour_changes_nothing(fleet: Fleet) -> None:

@@ -19,10 +19,11 @@ from faultbridge.domain.conditions import is_another
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import Component, Severity
-from faultbridge.domain.findings import RIGHT_WITHIN, Baseline, Detector, Finding, Mark, finding_id
+from faultbridge.domain.findings import RIGHT_WITHIN, Baseline, Detector, Finding, finding_id
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Conflict
 from faultbridge.findings import gray_faults
+from faultbridge.findings.judgments import Judgments
 from faultbridge.findings.peer_totals import Total, read_totals
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import node_names, query_all
@@ -126,7 +127,7 @@ class ComparePeers:
             if state is None or state.case is None or found_by is None:
                 continue
             if _proves(state, state.case, finding, found_by):
-                self._judge(finding, state.case.id)
+                Judgments(self.append).mark_proved(finding, state.case.id)
         return opened
 
     def _open(self, rules: Rules, node: str, detector: str, compared: Comparison, *, acts: bool) -> None:
@@ -178,20 +179,6 @@ class ComparePeers:
             return Transition(state, (note,), (written,))
         observed = observe(state, arrivals, rebooted=False, rules=rules, catalog=self.rulebook.catalog(), now=now)
         return Transition(observed.state, (note, *observed.drafts), (written,))
-
-    def _judge(self, finding: Finding, case_id: str) -> None:
-        """Mark a finding as right, because a case about the same component opened soon after it.
-
-        A finding that already has a mark keeps this mark.
-        """
-        row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
-        found = stored.read_finding(row) if row is not None else None
-        if row is not None and found is not None and found.mark is None:
-            right = replace(
-                found, mark=Mark.RIGHT, marked_by=case_id, reason="a hard fault of the same component soon after"
-            )
-            when = Equals("updated_at", str(row["updated_at"]))
-            self.append.table.write(Put(stored.finding_item(right, self.append.clock.now()), when=when))
 
 
 def _compare(

@@ -11,9 +11,10 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.findings import Detector, Finding, Mark, Precision, precision_of
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.errors import UnknownName
+from faultbridge.errors import Conflict, UnknownName
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import query_all
+from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
 from faultbridge.storage import findings as stored
 from faultbridge.storage import keys
@@ -64,6 +65,24 @@ class Judgments:
 
         self.append(NodeKey(known.cluster, known.node), revise, actor=Actor.CLI)
         return marked
+
+    def mark_proved(self, finding: Finding, case_id: str) -> None:
+        """Mark a finding as right, because a case about the same component opened soon after it.
+
+        A finding that already has a mark keeps this mark. A mark that an operator sets at the same time stays.
+        """
+        row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
+        found = stored.read_finding(row) if row is not None else None
+        if row is None or found is None or found.mark is not None:
+            return
+        reason = "a hard fault of the same component soon after"
+        right = replace(found, mark=Mark.RIGHT, marked_by=case_id, reason=reason)
+        when = Equals("updated_at", str(row["updated_at"]))
+        try:
+            self.append.table.write(Put(stored.finding_item(right, self.append.clock.now()), when=when))
+        except Conflict as conflict:
+            ids = {"cluster": finding.cluster, "finding": finding.id}
+            log_cause("finding_not_marked", reason=f"another change of the finding came first: {conflict}", **ids)
 
     def precision(self, detectors: Sequence[Detector], findings: Sequence[Finding]) -> tuple[Precision, ...]:
         """Return the precision of each detector: the share of right findings among its marked findings."""
