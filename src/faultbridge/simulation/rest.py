@@ -148,7 +148,7 @@ def end_cases(system: SimulatedSystem) -> Iterator[str]:
     for number, order in enumerate(orders):
         escalated = [state for state in SystemView(system).nodes if state.live_case is not None]
         if not escalated:
-            return
+            break
         app = system.workers.application()
         if number == 0:
             system.journal.add(Kind.ACTION, "operators end the cases that need them")
