@@ -81,8 +81,8 @@ class Judgments:
         try:
             self.append.table.write(Put(stored.finding_item(right, self.append.clock.now()), when=when))
         except Conflict as conflict:
-            ids = {"cluster": finding.cluster, "finding": finding.id}
-            log_cause("finding_not_marked", reason=f"another change of the finding came first: {conflict}", **ids)
+            reason = f"another change of the finding came first: {conflict}"
+            log_cause("finding_not_marked", reason=reason, cluster=finding.cluster, finding=finding.id)
 
     def precision(self, detectors: Sequence[Detector], findings: Sequence[Finding]) -> tuple[Precision, ...]:
         """Return the precision of each detector: the share of right findings among its marked findings."""
