@@ -241,6 +241,23 @@ def test_the_errors_of_a_gpus_links_are_one_counter_sample_from_json_and_from_a_
         assert registry.recognize(body.encode()) == "dcgm-nvlink"
 
 
+def test_the_states_and_the_errors_of_links_in_one_text_are_both_read() -> None:
+    states = STATUS.format("U U U D", "U U U U")
+    body_of_gpu = {"Link 0": {"children": {"Replay Error": {"value": "4"}}}}
+    document = {"header": ["NVLINK Error Counts", "GPU 1"], "body": body_of_gpu}
+    table = "| NVLINK Error Counts |\n| GPU 1 |\n| Link 0 | |\n| -> Replay Error | 4 |\n"
+    for errors in (table, f"{json.dumps(document)}\n"):
+        for body in (states + errors, errors + states):
+            snapshot, sample = registry.decode("dcgm-nvlink", body.encode())
+            assert isinstance(snapshot, Snapshot)
+            assert isinstance(sample, CounterSample)
+            assert [(one.code, one.component.index) for one in snapshot.present] == [("dcgm.nvlink_down", 0)]
+            assert (sample.component.index, dict(sample.values)) == (
+                1,
+                {"DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL": 4},
+            )
+
+
 def redfish(message: str, severity: str, origin: str = "") -> str:
     links = {"OriginOfCondition": {"@odata.id": origin}} if origin else {}
     entry = {"@odata.type": "#LogEntry.v1_15_0.LogEntry", "Severity": severity, "Message": message, "Links": links}

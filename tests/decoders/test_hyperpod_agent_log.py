@@ -56,6 +56,29 @@ def test_a_quoted_kernel_line_is_decoded_as_a_kernel_line() -> None:
     assert first.attributes["link"] == "6"
 
 
+RECOVERY = "NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from {} to {}"
+NEEDED, NOT_NEEDED = "0x1 (GPU Reset Required)", "0x0 (None)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason", "expected"),
+    [
+        (NEEDED, NOT_NEEDED, None, Clear),
+        (NEEDED, NOT_NEEDED, "XidUserAppError", Clear),
+        (NEEDED, NOT_NEEDED, "NvidiaGpuXidErrorPendingReboot", Fault),
+        (NOT_NEEDED, NEEDED, None, Fault),
+    ],
+)
+def test_a_quoted_xid_154_that_needs_no_recovery_is_a_clear_unless_the_agent_recommends_a_repair(
+    before: str, after: str, reason: str | None, expected: type
+) -> None:
+    details = {"message": RECOVERY.format(before, after), "reason": reason}
+    (found,) = registry.decode("hyperpod-agent-log", json.dumps({"msg": "x", "details": details} | MARK).encode())
+    assert isinstance(found, expected)
+    assert isinstance(found, Fault | Clear)
+    assert (found.source, found.code, found.component.pci) == ("hyperpod-agent-log", "xid.154", "0000:c1:00")
+
+
 def test_an_ended_condition_is_a_clear() -> None:
     (clear,) = (one for one in decoded("hyperpod-agent-log", "hyperpod-agent.log") if isinstance(one, Clear))
     assert clear.code == "agent.gpu_unhealthy"

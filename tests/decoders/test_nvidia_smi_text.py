@@ -137,7 +137,8 @@ def test_error_messages_are_decoded_for_every_output_format(source: str) -> None
 
 
 def test_a_gpu_without_any_active_link_has_no_fault() -> None:
-    assert snapshot(TEXT, "NVML: Unable to retrieve NVLink information as all links are inactive").present == ()
+    for message in ("NVLink information as all links are inactive", "Nvlink information as all links are inActive"):
+        assert snapshot(TEXT, f"NVML: Unable to retrieve {message}").present == ()
     links = sample(TEXT, "smi-nvlink.txt")
     assert [one.index for one in links.covers["smi.nvlink_inactive"]] == [0, 1]
 
@@ -274,3 +275,41 @@ def test_the_lanes_are_read_from_the_text_and_the_xml_too() -> None:
     xml = f"<nvidia_smi_log>{width.format(1, 16)}{width.format(2, 8)}</nvidia_smi_log>"
     for source, body in ((TEXT, text), ("nvidia-smi-xml", xml)):
         assert [one.component.pci for one in snapshot(source, body).present] == ["0000:02:00"]
+
+
+def eight_gpus(*lines: str) -> str:
+    gpu = "GPU {0}: NVIDIA H200 (UUID: GPU-0a1b2c3d-{0})\n" + "".join(f"{line}\n" for line in lines)
+    return "".join(gpu.format(number) for number in range(8))
+
+
+ACTIVE = "\t Link 0: 26.562 GB/s"
+
+
+@pytest.mark.parametrize("other", [eight_gpus("\t Link 0: Replay Errors: 0"), eight_gpus()])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_gpu_whose_link_states_are_not_in_the_text_has_no_fault(other: str, order: int) -> None:
+    of_one_gpu = f"GPU 0: NVIDIA H200 (UUID: GPU-0a1b2c3d-0)\n{ACTIVE}\n"
+    first, *samples = registry.decode(TEXT, "".join([other, of_one_gpu][::order]).encode())
+    assert isinstance(first, Snapshot)
+    assert (first.present, [one.index for one in first.covers["smi.nvlink_inactive"]]) == ((), [0])
+    assert len(samples) == (8 if "Replay" in other else 0)
+
+
+@pytest.mark.parametrize("name", ["NVLink", "Nvlink"])
+@pytest.mark.parametrize("state", ["inactive", "inActive"])
+def test_a_gpu_whose_links_are_all_reported_as_inactive_is_a_fault(name: str, state: str) -> None:
+    message = f"NVML: Unable to retrieve {name} information as all links are {state}"
+    body = eight_gpus(ACTIVE).replace(f"d-3)\n{ACTIVE}", f"d-3)\n{message}")
+    found = snapshot(TEXT, body)
+    assert [(one.code, one.component.index) for one in found.present] == [("smi.nvlink_inactive", 3)]
+
+
+@pytest.mark.parametrize("lines", [ACTIVE, "\t Link 0: Replay Errors: 0"])
+def test_a_lost_gpu_is_reported_beside_a_list_of_links(lines: str) -> None:
+    lost = "Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the system to recover it\n"
+    for body in (lost + eight_gpus(lines), eight_gpus(lines) + lost):
+        first, *others = registry.decode(TEXT, body.encode())
+        assert isinstance(first, Snapshot)
+        assert [(one.code, one.component.pci) for one in first.present] == [("smi.gpu_lost", "0000:02:00")]
+        assert set(first.covers) == {"smi.gpu_lost"}
+        assert others == list(registry.decode(TEXT, eight_gpus(lines).encode()))

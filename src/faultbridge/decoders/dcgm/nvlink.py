@@ -47,16 +47,16 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Decode the output of `dcgmi nvlink`.
 
     Link states (`-s`) give one health snapshot of the links of all GPUs. Error counts (`-e`) give one counter sample
-    for each GPU in the output. If the input has link states, its error counts are ignored.
+    for each GPU in the output. The input can contain both.
     """
     text = text_of(body)
     listed = bounded(_STATUS.finditer(text))
+    found: list[Observation] = [*_of_json(text), *_of_table(text)]
     if listed:
-        return (_links({int(gpu[1]): gpu[2].split() for gpu in listed}),)
-    samples = tuple(_of_json(text) if text.lstrip()[:1] == "{" else _of_table(text))
-    if not samples:
+        found.insert(0, _links({int(gpu[1]): gpu[2].split() for gpu in listed}))
+    if not found:
         raise Rejected("no_framing", "neither the state nor the errors of an NVLink")
-    return samples
+    return tuple(found)
 
 
 def recognize(body: bytes) -> bool:

@@ -97,6 +97,11 @@ def recognize(body: bytes) -> bool:
 
 
 def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: str | None) -> Fault | Clear:
+    """Return the fault or clear of a health event.
+
+    It is a clear if the condition is no longer true, or if the quoted Xid 154 requires no recovery of the GPU and the
+    event recommends no repair.
+    """
     details = _details(record)
     fault = fault_of(details)
     attributes = {**fault.attributes, **(details.attributes or {})}
@@ -111,7 +116,9 @@ def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: st
         action=verdict.action if verdict else None,
         node=instance_id,
     )
-    return to_clear(fault) if details.status == "False" else fault
+    needs_repair = verdict is not None and verdict.action.opens_case
+    is_over = details.status == "False" or (isinstance(_quoted(details.text), Clear) and not needs_repair)
+    return to_clear(fault) if is_over else fault
 
 
 def _details(record: Mapping[str, Any]) -> HealthDetails:
@@ -147,7 +154,8 @@ def fault_of(details: HealthDetails) -> Fault:
     """
     quoted = _quoted(details.text)
     if quoted is not None:
-        return quoted
+        fault = _fault(details, quoted.code, quoted.component)
+        return replace(fault, message=quoted.message, attributes=quoted.attributes)
     shortened = _SHORTENED_XID.search(details.text)
     number = int(shortened[1]) if shortened else details.number
     if number is not None:
@@ -159,25 +167,16 @@ def fault_of(details: HealthDetails) -> Fault:
     )
 
 
-def _quoted(text: str) -> Fault | None:
-    """Return the fault of the kernel log line that a message quotes, or None if it quotes no line."""
+def _quoted(text: str) -> Fault | Clear | None:
+    """Return the fault or clear of the kernel log line that a message quotes, or None if it quotes no line."""
     start = text.find("NVRM: Xid (")
     if start >= 0:
-        fault = read_xid(KernelMessage(text[start:].strip().rstrip('"')))
-        return (
-            Fault(
-                SOURCE, fault.code, fault.component, fault.message, evidence=evidence(text), attributes=fault.attributes
-            )
-            if fault
-            else None
-        )
+        return read_xid(KernelMessage(text[start:].strip().rstrip('"')))
     start = text.find("nvidia-nvswitch")
     found: list[Fault | Clear] = []
     if start >= 0:
         SxidReader(found).read(KernelMessage(text[start:].strip().rstrip('"')))
-    return next(
-        (replace(observation, evidence=evidence(text)) for observation in found if isinstance(observation, Fault)), None
-    )
+    return next(iter(found), None)
 
 
 def _fault(details: HealthDetails, code: str, component: Component) -> Fault:

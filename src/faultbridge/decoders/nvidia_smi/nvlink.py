@@ -1,8 +1,8 @@
 """Reads `nvidia-smi nvlink -s` and `-e`: the state and the error counters of the NVLinks of each GPU.
 
 Grammar: `GPU N: MODEL (UUID: U)`, without the UUID in new drivers, then `Link N: SPEED GB/s`, `Link N: <inactive>` or
-`Link N: NAME Errors: COUNT`. One text can contain both outputs. Units: errors since the driver was loaded. Source:
-nvidia-smi 525 to 580, NVML's NVLink error counters.
+`Link N: NAME Errors: COUNT`, or one message that all links are inactive. One text can contain both outputs. Units:
+errors since the driver was loaded. Source: nvidia-smi 525 to 580, NVML's NVLink error counters.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ _GPU = re.compile(
 )
 _STATE = re.compile(r"^[ \t]{1,16}Link (\d{1,3}): (<inactive>|[\d.]{1,10} GB/s)", re.MULTILINE)
 _ERRORS = re.compile(r"^[ \t]{1,16}Link \d{1,3}: ([A-Z][A-Za-z ]{2,24}) Errors: (\d{1,18})[ \t\r]{0,8}$", re.MULTILINE)
+# Drivers print `NVLink` or `Nvlink`, and `inactive` or `inActive`.
+_ALL_INACTIVE = re.compile(
+    r"\s{1,16}(?:NVML: )?Unable to retrieve NVLink information as all links are inactive", re.IGNORECASE
+)
 _INACTIVE = "<inactive>"
 # The names of DCGM's counters of the same errors, which have the thresholds; NVML's CRC errors are those of flits.
 _COUNTERS: Mapping[str, str] = {
@@ -46,13 +50,15 @@ class _LinkedGpu:
     """One GPU with the state of each of its links, by link number, and with its error counts.
 
     The input can list the errors of a GPU several times. `errors` has one item for each list, the earliest first: the
-    count of each kind of error, added up over all links of the GPU.
+    count of each kind of error, added up over all links of the GPU. `all_inactive` is True if a message reports that
+    all links of the GPU are inactive.
     """
 
     component: Component
     model: str
     states: dict[str, str] = field(default_factory=dict)
     errors: list[dict[str, int | str]] = field(default_factory=list)
+    all_inactive: bool = False
 
 
 def is_links(text: str) -> bool:
@@ -81,6 +87,7 @@ def _gpus(text: str) -> Iterator[_LinkedGpu]:
         # GPUs of two nodes can have the same number.
         gpu = found.setdefault((number, uuid), _LinkedGpu(gpu_component("", uuid or "", "", index_of(number)), model))
         gpu.states |= dict(_STATE.findall(text, heading.end(), end))
+        gpu.all_inactive = gpu.all_inactive or _ALL_INACTIVE.match(text, heading.end(), end) is not None
         errors: dict[str, int | str] = {}
         for name, count in _ERRORS.findall(text, heading.end(), end):
             if name in _COUNTERS:
@@ -94,7 +101,8 @@ def _snapshot(source: str, gpus: list[_LinkedGpu]) -> Snapshot:
     """Return a health snapshot with a fault for each GPU that has inactive links.
 
     A GPU without any active link has a fault only if another GPU of the same model has active links. Without such a
-    GPU, the model may have no NVLink, and the GPU is not checked.
+    GPU, the model may have no NVLink, and the GPU is not checked. A GPU whose link states are not in the text is not
+    checked either.
     """
     present: list[Fault] = []
     covered: list[Component] = []
@@ -103,7 +111,7 @@ def _snapshot(source: str, gpus: list[_LinkedGpu]) -> Snapshot:
     for gpu in gpus:
         inactive = sorted(int(number) for number, speed in gpu.states.items() if speed == _INACTIVE)
         if len(inactive) == len(gpu.states):
-            if gpu.model in linked_models:
+            if gpu.model in linked_models and (gpu.states or gpu.all_inactive):
                 covered.append(gpu.component)
                 lost = stated_fault(source, LINK_CODE, gpu.component, "All NVLinks inactive.", {"links": "all"})
                 present.append(lost.classified(Severity.ERROR, Action.RESET_GPU))

@@ -29,7 +29,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...] | Decoded:
     """Return a health snapshot of the GPUs, and counter samples of the listed NVLink errors.
 
     Error messages of nvidia-smi may come before, after or instead of the output. If the output only lists links, the
-    snapshot is about the links, and error messages are ignored.
+    faults of error messages have a health snapshot of their own.
     """
     text = text_of(body)
     stated_faults = find_failures(SOURCE, text)
@@ -41,7 +41,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...] | Decoded:
         links = read_links(SOURCE, text) if is_links(text) else ()
         return (gpu_snapshot(SOURCE, outputs, at, complete=False, stated_faults=stated_faults), *links)
     if is_links(text):
-        return read_links(SOURCE, text)
+        return (*(failures(SOURCE, text) if stated_faults else ()), *read_links(SOURCE, text))
     if is_list(text):
         return (gpu_snapshot(SOURCE, read_list(text), None, complete=not stated_faults, stated_faults=stated_faults),)
     if has_failure(text):
