@@ -80,6 +80,44 @@ def test_a_cursor_survives_an_interrupted_write(tmp_path):
         assert CursorFile(tmp_path / "m", "kmsg").cursor.number in {2, 3}
 
 
+def damaged_in_a_write(path: Path, cursor: Cursor) -> None:
+    """Write a cursor, and damage each byte that the write changed, as a crash during the write does."""
+    before = path.read_bytes()
+    assert CursorFile(path, cursor.log).advance(cursor)
+    path.write_bytes(bytes(old if old == new else 63 for old, new in zip(before, path.read_bytes(), strict=True)))
+
+
+def test_a_cursor_survives_an_interrupted_write_after_a_gap_in_the_numbers(tmp_path):
+    cursors = CursorFile(tmp_path / "m", "kmsg")
+    for number in (1, 2, 4):  # the record with the third cursor was sent before a crash
+        assert cursors.advance(Cursor("kmsg", number, {"seq": number}))
+    damaged_in_a_write(tmp_path / "m", Cursor("kmsg", 6, {"seq": 6}))
+    assert CursorFile(tmp_path / "m", "kmsg").cursor.number == 4
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_a_cursor_survives_an_interrupted_write_after_a_failed_one(tmp_path, monkeypatch, short):
+    cursors = CursorFile(tmp_path / "m", "kmsg")
+    for number in (1, 2):
+        assert cursors.advance(Cursor("kmsg", number, {"seq": number}))
+
+    def fail(descriptor: int, half: bytes, offset: int) -> int:
+        if short:
+            return os.write(descriptor, half[:0])
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", fail)
+        assert not cursors.advance(Cursor("kmsg", 3, {"seq": 3}))
+    interrupted = (tmp_path / "m").read_bytes()
+    assert cursors.advance(Cursor("kmsg", 4, {"seq": 4}))
+    written = (tmp_path / "m").read_bytes()
+    (tmp_path / "m").write_bytes(
+        bytes(old if old == new else 63 for old, new in zip(interrupted, written, strict=True))
+    )
+    assert CursorFile(tmp_path / "m", "kmsg").cursor.number == 2
+
+
 def test_a_cursor_never_moves_backward(tmp_path):
     cursors = CursorFile(tmp_path / "m", "kmsg")
     cursors.advance(Cursor("kmsg", 5, {"seq": 5}))

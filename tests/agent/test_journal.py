@@ -67,6 +67,18 @@ def test_a_message_without_text_moves_the_cursor_too(tmp_path, monkeypatch):
     assert "--after-cursor c1" in journal.calls[1]
 
 
+def test_a_message_after_a_long_one_is_read_when_journalctl_restarts_within_the_long_one(tmp_path, monkeypatch):
+    journal, clock = FakeJournal(tmp_path, monkeypatch), ManualClock()
+    journal.append("zero", "one")
+    with (tmp_path / "lines").open("a") as lines:
+        lines.write("x" * 2 * JournalLog.max_line_bytes)
+    log = JournalLog(UNIT, "fabric-manager-log", {}, clock)
+    assert read_until_exit(log, clock) == ["zero", "one"]
+    journal.append("two")
+    assert read_until_exit(log, clock) == ["two"]
+    assert log.lost_lines == 1
+
+
 def test_a_journalctl_that_exited_before_its_first_message_reads_from_the_first_start(tmp_path, monkeypatch):
     journal, clock = FakeJournal(tmp_path, monkeypatch), ManualClock()
     journal.append()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faultbridge.agent.kernel_log import KernelLog
+from faultbridge.agent.kernel_log import READ_BYTES, KernelLog
 from faultbridge.agent.log_follower import MAX_BATCH_BYTES, MAX_RECENT_LINES, LineBatch, LogLine
 from faultbridge.decoders import registry
 from faultbridge.domain.faults import Fault
@@ -152,6 +152,23 @@ def test_garbage_is_skipped_and_the_next_line_is_read(device, garbage):
         found += [one.text for one in log.read(1_000_000)]
     assert found == ["good"]
     assert len(log._partial) < 20_000
+
+
+@pytest.mark.parametrize("rest", ["", "3,3,4,-;the rest of the line", "x" * 60_000])
+def test_a_line_that_is_too_long_is_counted_once_and_its_rest_is_no_line(device, rest):
+    log = log_of(device)
+    device.write(b"3,1,1,-;a\n3,2,2,-;" + b"x" * (3 * READ_BYTES - 18) + rest.encode() + b"\n3,5,6,-;good\n")
+    assert [one.text for one in log.read(1_000_000)] == ["a", "good"]
+    assert log.lost_lines == 1 + 2, "the sequence numbers 3 and 4 are missing"
+
+
+def test_the_first_line_after_a_log_that_ended_within_a_long_line_is_read(device):
+    log = log_of(device)
+    device.write(b"x" * 3 * READ_BYTES)
+    assert list(log.read(1_000_000)) == []
+    device.write(b"3,5,6,-;good\n")
+    assert [one.text for one in log.read(1_000_000)] == ["good"]
+    assert log.lost_lines == 1
 
 
 def test_a_missing_device_is_opened_when_it_appears(tmp_path):

@@ -8,6 +8,10 @@ import threading
 import pytest
 
 from faultbridge.agent.__main__ import EXIT_NOT_SENT, main
+from faultbridge.agent.agent import Agent, build_agent
+from faultbridge.agent.delivery.records import OutgoingRecord
+from faultbridge.agent.settings import AgentSettings
+from tests.agent.fakes import FakeTransport, ManualClock
 
 KEYS = {"AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "S"}
 
@@ -73,3 +77,54 @@ def test_without_its_queue_it_names_the_queue_and_the_answer(once):
     assert code == EXIT_NOT_SENT
     assert "QueueDoesNotExist" in message
     assert message.count("\n") == 1
+
+
+def test_a_record_that_the_queue_refuses_is_counted_among_the_records_that_wait(once, tmp_path):
+    (tmp_path / "drop").mkdir()
+    (tmp_path / "drop" / "training-log.job-1").write_text("loss: nan", encoding="utf-8")
+    code, message = once(body=b'{"Failed": [{"Id": "0", "Code": "InvalidMessageContents"}]}')
+    assert code == EXIT_NOT_SENT
+    # The other record is the notice about the first one.
+    assert message == "faultbridge: the queue refuses its content; 2 records wait on disk\n"
+
+
+def agent_with_records(folder, transport, clock, count) -> Agent:
+    """An agent that reads nothing, with records of an earlier run on its disk."""
+    settings = AgentSettings(
+        "train-a", "https://queue", node="gpu-1", spool=folder, kmsg=folder / "kmsg", journal_units={}, smi_seconds=0,
+        health_seconds=0, exporter_seconds=0, link_seconds=0, counter_seconds=0,
+    )  # fmt: skip
+    agent = build_agent(settings, transport, clock)
+    for number in range(count):
+        assert agent.outbox.store(OutgoingRecord(f"r-{number}", "g", '{"v":1}'))
+    return agent
+
+
+def test_records_for_which_the_time_is_not_sufficient_are_a_problem(tmp_path):
+    clock, transport = ManualClock(), FakeTransport()
+    agent = agent_with_records(tmp_path, transport, clock, 30)
+    accept = transport.send_batch
+
+    def send_slowly(records):
+        clock.advance(30)
+        return accept(records)
+
+    transport.send_batch = send_slowly
+    assert agent.run_once(45) == "the time was not sufficient to send all records"
+    assert agent.outbox.unsent == 11
+
+
+def test_a_postponed_record_is_a_problem_although_later_calls_succeed(tmp_path):
+    transport = FakeTransport()
+    transport.throttled = {"r-1"}
+    agent = agent_with_records(tmp_path, transport, ManualClock(), 30)
+    assert agent.run_once(45) == "the queue did not accept it"
+    assert (agent.outbox.unsent, len(transport.accepted)) == (1, 30)
+
+
+def test_a_record_in_quarantine_is_a_problem_although_later_calls_succeed(tmp_path):
+    transport = FakeTransport()
+    transport.refused = {"r-1"}
+    agent = agent_with_records(tmp_path, transport, ManualClock(), 30)
+    assert agent.run_once(45) == "the queue refuses its content"
+    assert (agent.outbox.waiting, agent.outbox.unsent) == (0, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -275,6 +276,21 @@ def test_a_record_that_waits_for_the_access_to_the_bucket_is_reported_as_a_notic
     assert "AccessDenied" in found.message
 
 
+def test_each_kind_of_notice_is_sent_once_in_an_hour(tmp_path):
+    def refuse(call: Call) -> HttpResponse | None:
+        return poison(call) or s3_denies(call)
+
+    site = Site(tmp_path, refuse)
+    site.store(site.large(), site.large())
+    site.run(10 * MINUTE)
+    site.store(poisoned(site.lines(1)[0]), poisoned(site.lines(1)[0]))
+    site.run(HOUR // 2)
+    postponed, quarantined = site.bodies("faultbridge")
+    assert b"a record cannot be sent yet and is sent again" in postponed
+    assert b"a record cannot be sent and is kept on the node" in quarantined
+    assert site.outbox.quarantined == 2
+
+
 def test_records_that_wait_for_the_access_to_the_bucket_leave_disk_space_for_probe_output(tmp_path):
     site = Site(tmp_path, s3_denies)
     site.outbox = site.sender.outbox = site.notice.outbox = Outbox(Spool(tmp_path, 4 << 20))
@@ -283,18 +299,19 @@ def test_records_that_wait_for_the_access_to_the_bucket_leave_disk_space_for_pro
     site.run(10 * MINUTE)
     assert site.outbox.store_repeatable(site.lines(1)[0])
     assert site.outbox.quarantined > 0
-    (notice,) = site.bodies("faultbridge")
-    assert b"a record cannot be sent and is kept on the node" in notice
+    quarantined, postponed = site.bodies("faultbridge")
+    assert b"a record cannot be sent and is kept on the node" in quarantined
+    assert b"a record cannot be sent yet and is sent again" in postponed
 
 
 def test_a_notice_that_the_disk_has_no_room_for_is_stored_when_the_next_record_is_refused(tmp_path):
     site = Site(tmp_path, s3_refuses)
     full = Outbox(Spool(tmp_path / "full", 0))
     site.notice.outbox = full
-    site.notice("first")
+    site.notice("a record cannot be sent", "first")
     assert full.dropped == 1
     site.notice.outbox = site.outbox
-    site.notice("second")
+    site.notice("a record cannot be sent", "second")
     assert site.outbox.waiting == 1
 
 
@@ -327,6 +344,18 @@ def test_records_in_quarantine_use_at_most_an_eighth_of_the_disk_limit(tmp_path)
     kept = [spool.quarantine(f"{number:016d}") for number in range(1, 21)]
     assert all(kept)
     assert spool.used_bytes == 10 * BLOCK_BYTES == BLOCK_BYTES * sum(1 for _ in tmp_path.iterdir())
+
+
+def test_the_waiting_bytes_are_those_of_the_waiting_records(tmp_path):
+    outbox, waits = Outbox(Spool(tmp_path, 64 << 20)), OutgoingRecord("r-1", "g", "{}")
+    assert (outbox.waiting, outbox.waiting_bytes) == (0, 0)
+    for number in (1, 2, 3):
+        outbox.store(replace(waits, record_id=f"r-{number}"))
+    assert (outbox.waiting, outbox.waiting_bytes) == (3, 3 * BLOCK_BYTES)
+    outbox.quarantine(f"{1:016d}", "refused")
+    assert (outbox.waiting, outbox.waiting_bytes) == (2, 2 * BLOCK_BYTES)
+    outbox.hold_in_memory(replace(waits, record_id="r-4", object_body=b"x" * 98))
+    assert (outbox.waiting, outbox.waiting_bytes) == (3, 2 * BLOCK_BYTES + 100)
 
 
 def test_a_refused_record_that_is_only_in_memory_is_counted_and_stops_no_others(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.agent.delivery.service_clock import ServiceClock
-from faultbridge.agent.delivery.signing import Call, Credentials, RoleCredentials, signed_headers
+from faultbridge.agent.delivery.signing import Call, Credentials, NoCredentials, RoleCredentials, signed_headers
 from faultbridge.agent.delivery.transport import AwsTransport, HttpConnections, HttpResponse
 from faultbridge.agent.delivery.transport_contract import SendFailed
 from tests.agent.fakes import NOON, ManualClock
@@ -103,6 +103,31 @@ def test_without_a_date_that_differs_a_refused_call_is_not_repeated(date: str | 
     with pytest.raises(SendFailed):
         sender.send_batch([ONE])
     assert len(calls) == 1
+
+
+def test_credentials_that_cannot_be_refreshed_are_used_until_they_expire(capsys: pytest.CaptureFixture[str]) -> None:
+    class Unreachable(RoleCredentials):
+        down = False
+
+        def _from_instance(self) -> Iterator[Credentials]:
+            if self.down:
+                raise OSError("no route to the metadata service")
+            yield replace(KEYS, expires=NOON + timedelta(hours=1))
+
+    clock = ManualClock()
+    keys = Unreachable(clock, {})
+    first = keys()
+    Unreachable.down = True
+    clock.advance(59 * 60)
+    assert [keys(), keys()] == [first, first]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        "faultbridge: AWS credentials were not refreshed and are used until 2026-02-03T13:00:00.000Z: "
+        "no route to the metadata service"
+    )
+    clock.advance(60)
+    with pytest.raises(NoCredentials, match="no route"):
+        keys()
 
 
 def test_credentials_expire_by_the_corrected_clock() -> None:

@@ -49,6 +49,16 @@ def test_once_exits_with_1_and_the_reason_when_the_queue_does_not_answer(
     assert line.endswith("waiting=1")
 
 
+def test_once_exits_with_1_when_the_time_is_not_sufficient(
+    kubernetes: Collected, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(collect, "ONCE_SECONDS", 0.0)
+    monkeypatch.setattr(collect, "_watch", lambda _name: kubernetes.watch)
+    assert run(["collect", "kubernetes", "--once"]) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.endswith("records_not_sent: the time was not sufficient to send all records waiting=1")
+
+
 def test_a_signal_ends_the_command_with_0(
     kubernetes: Collected, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

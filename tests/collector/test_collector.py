@@ -18,6 +18,7 @@ from faultbridge.agent.settings import AgentSettings
 from faultbridge.collector import sent_states
 from faultbridge.collector.node_records import record_of_event, records_of_node, unmapped_types
 from faultbridge.decoders.registry import decode
+from faultbridge.domain import names
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.local.kubernetes.cluster import RunningInstance
 from faultbridge.ports import ObjectKind
@@ -106,6 +107,51 @@ def test_an_event_that_is_listed_again_keeps_its_record_id(world: Collected) -> 
         assert world.collector().run_once(5) is None
     first, second = world.events()
     assert first.record_id == second.record_id
+
+
+def test_records_that_are_not_sent_in_time_are_a_problem_of_a_single_run(world: Collected) -> None:
+    collector = world.collector()
+    assert collector.run_once(0) == "the time was not sufficient to send all records"
+    assert collector.sender.outbox.unsent == 1
+
+
+def test_a_postponed_record_is_a_problem_of_a_single_run_although_later_calls_succeed(world: Collected) -> None:
+    for number in range(30):
+        world.cluster.record_event(agent_event(f"{number:02}"))
+    collector = world.collector()
+    accept = world.transport.send_batch
+
+    def throttle_first(records: Any) -> tuple[set[str], set[str]]:
+        world.transport.throttled = world.transport.throttled or {records[0].record_id}
+        return accept(records)
+
+    world.transport.send_batch = throttle_first  # type: ignore[method-assign]
+    assert collector.run_once(5) == "the queue did not accept it"
+    assert collector.sender.outbox.unsent == 1
+
+
+@pytest.mark.parametrize("missing", ["uid", "resourceVersion"])
+@pytest.mark.parametrize("value", [None, 7, "x" * 300, "a b"], ids=repr)
+def test_an_event_without_a_valid_uid_or_version_has_a_stable_record_id(missing: str, value: object) -> None:
+    def record_id(name: str = "one", **fields: object) -> str | None:
+        event = {**agent_event(name), **fields}
+        event["metadata"] = {"resourceVersion": "7", "uid": "u-1", "name": name, missing: value}
+        record = record_of_event(event)
+        assert record is not None
+        return record.record_id
+
+    found = record_id()
+    assert found is not None
+    assert names.RECORD_ID.fullmatch(found)
+    assert record_id() == found
+    assert record_id("two") != found
+    assert record_id(count=2) != found
+
+
+def test_an_event_without_a_name_and_a_uid_has_no_record_id() -> None:
+    record = record_of_event({**agent_event("one"), "metadata": {"resourceVersion": "7"}})
+    assert record is not None
+    assert record.record_id is None
 
 
 def test_a_lost_version_lists_everything_again(world: Collected, caplog: pytest.LogCaptureFixture) -> None:

@@ -40,7 +40,7 @@ def run(settings: AgentSettings, *, once: bool = False) -> int:
         if once:
             problem = agent.run_once(ONCE_SECONDS)
             if problem is not None:
-                sys.stderr.write(f"faultbridge: {_one_line(problem)}; {agent.outbox.waiting} records wait on disk\n")
+                host.print_warning(f"{problem}; {agent.outbox.unsent} records wait on disk")
                 return EXIT_NOT_SENT
         else:
             agent.run()
@@ -63,10 +63,6 @@ def main(arguments: list[str] | None = None) -> int:
     except Misconfigured as error:
         sys.stderr.write(f"faultbridge: {error}\n")
         return EXIT_USAGE
-
-
-def _one_line(text: str) -> str:
-    return "".join(one if one.isprintable() else " " for one in text)
 
 
 def _stop_on_signals(agent: Agent) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from faultbridge.agent import host, resource_limits
 from faultbridge.agent.cursors import CursorFile
+from faultbridge.agent.delivery.final_send import send_until
 from faultbridge.agent.delivery.outbox import Outbox
 from faultbridge.agent.delivery.quarantine_notice import QuarantineNotice
 from faultbridge.agent.delivery.records import RecordPacker
@@ -106,7 +107,7 @@ class Agent:
     def run_once(self, seconds: float) -> str | None:
         """Read the logs, run each probe once and send the records, within about `seconds`.
 
-        Returns the last error of the sender, or None if its last call succeeded. If the time is not sufficient, some
+        Returns why records could not be sent, or None if all records were sent. If the time is not sufficient, some
         probes do not run and some records stay on disk.
         """
         deadline = self.clock.monotonic() + seconds
@@ -117,10 +118,7 @@ class Agent:
             self.poll()
             self.clock.sleep(POLL_SECONDS)
         self.close()
-        self.sender.flush()
-        while self.clock.monotonic() < deadline and self.sender.send_due():
-            pass
-        return self.sender.last_error or None
+        return send_until(deadline, self.sender)
 
     def _run_sender(self) -> None:
         # A failed sender must end the process: the supervisor restarts the process, not one thread.

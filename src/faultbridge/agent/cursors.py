@@ -1,8 +1,8 @@
 """Stores cursors, the positions up to which each log was read, so that a full disk cannot damage them.
 
-A cursor file has two halves. Updates write the cursor and a checksum to the halves in turn. A crash during a write
-damages only one half, and the other half is still valid. The size of the file does not change, except when a cursor
-does not fit into a half. Then a larger file replaces the file.
+A cursor file has two halves. An update writes the cursor and a checksum to the half that does not contain the latest
+valid cursor. A crash during a write damages only this half, and the other half is still valid. The size of the file
+does not change, except when a cursor does not fit into a half. Then a larger file replaces the file.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class CursorFile:
         self._log = log
         self._path = path
         self._half_bytes = HALF_BYTES
+        self._latest_half = 0
         self.failures = 0
         self.cursor = self._read() or Cursor(log, 0, {})
         with suppress(OSError):
@@ -58,19 +59,23 @@ class CursorFile:
         self.cursor = cursor
         line = json.dumps([cursor.number, dict(cursor.position)]).encode()
         half = b"%08x %s\n" % (zlib.crc32(line), line)
+        index = 1 - self._latest_half
         try:
             if len(half) > self._half_bytes:
-                self._grow(half, cursor.number % 2)
+                self._grow(half, index)
             else:
-                self._write(half, cursor.number % 2)
+                self._write(half, index)
         except OSError:
             self.failures += 1
             return False
+        self._latest_half = index
         return True
 
     def _write(self, half: bytes, index: int) -> None:
         with self._path.open("r+b", buffering=0) as file:
-            os.pwrite(file.fileno(), half.ljust(self._half_bytes), index * self._half_bytes)
+            written = os.pwrite(file.fileno(), half.ljust(self._half_bytes), index * self._half_bytes)
+        if written != self._half_bytes:
+            raise OSError(f"only {written} of {self._half_bytes} bytes were written")
 
     def _grow(self, half: bytes, index: int) -> None:
         """Replace the file by a larger file, because the cursor does not fit into half of the current file.
@@ -95,8 +100,9 @@ class CursorFile:
             return None
         self._half_bytes = max(len(stored) // 2, HALF_BYTES)
         halves = (stored[: self._half_bytes], stored[self._half_bytes :])
-        found = [cursor for half in halves if (cursor := self._parse_half(half))]
-        return max(found, key=lambda cursor: cursor.number, default=None)
+        found = {index: cursor for index, half in enumerate(halves) if (cursor := self._parse_half(half))}
+        self._latest_half = max(found, key=lambda index: found[index].number, default=self._latest_half)
+        return found.get(self._latest_half)
 
     def _parse_half(self, half: bytes) -> Cursor | None:
         checksum, _, line = half.rstrip(b" ").rstrip(b"\n").partition(b" ")

@@ -19,37 +19,49 @@ class DropFolder:
     A program writes a file under a name with a leading dot, and then renames it. The agent deletes the file when its
     record is stored, or is too large to send. The agent also deletes a file that is empty, is too large or has another
     name, and counts it in `refused`.
+
+    Something that cannot be read or deleted, such as a folder, stays and is tried again after all other files.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.refused = 0
+        self._failures: dict[str, int] = {}
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def pending(self) -> Iterator[tuple[Path, str, bytes]]:
-        """Yield the path, source and content of each file to send among the first 20 files of the folder.
+        """Yield the path, source and content of each file to send among 20 files of the folder.
 
-        Deletes each of these 20 files that is not valid, and counts it in `refused`.
+        These are the first 20 files by name, but files that could not be read or deleted are last. Deletes each of
+        these 20 files that is not valid, and counts it once in `refused`.
         """
         try:
             files = sorted(path for path in self._folder.iterdir() if not path.name.startswith("."))
         except OSError:
             return
+        self._failures = {file.name: self._failures[file.name] for file in files if file.name in self._failures}
+        files.sort(key=lambda file: self._failures.get(file.name, 0))
         for file in files[:FILES_PER_POLL]:
             name = _FILE_NAME.fullmatch(file.name)
             try:
                 valid = name is not None and file.is_file() and not file.is_symlink()
                 body = file.read_bytes() if valid and file.stat().st_size <= MAX_OUTPUT_BYTES else b""
             except OSError:
+                self._count_failure(file)
                 continue
             if name is None or not body.strip():
-                self.refused += 1
+                self.refused += file.name not in self._failures
                 self.remove(file)
                 continue
             yield file, name[1], body
 
     def remove(self, file: Path) -> None:
         """Delete a file of the folder, if it still exists."""
-        with suppress(OSError):
-            file.unlink()
+        try:
+            file.unlink(missing_ok=True)
+        except OSError:
+            self._count_failure(file)
+
+    def _count_failure(self, file: Path) -> None:
+        self._failures[file.name] = self._failures.get(file.name, 0) + 1

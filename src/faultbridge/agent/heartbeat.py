@@ -49,8 +49,8 @@ class HeartbeatBuilder:
     def body(self, at: str) -> dict[str, Any]:
         """Return the fields of a heartbeat; `at` is its time.
 
-        `waiting_records` and `waiting_bytes` are current values. All other counts of records, lines and files, and
-        `cpu_share`, are since the agent started.
+        `waiting_records` and `waiting_bytes` are current values, without records in quarantine. All other counts of
+        records, lines and files, and `cpu_share`, are since the agent started.
         """
         return {
             "heartbeat": self.count,
@@ -62,7 +62,7 @@ class HeartbeatBuilder:
             "boot_id": self.packer.boot_id,
             "uptime_seconds": int(self.clock.monotonic()),
             "waiting_records": self.outbox.waiting,
-            "waiting_bytes": self.outbox.spool.used_bytes,
+            "waiting_bytes": self.outbox.waiting_bytes,
             "dropped_records": self.outbox.dropped,
             "quarantined_records": self.outbox.quarantined,
             "refusal": self.outbox.refusal[:MAX_REFUSAL],

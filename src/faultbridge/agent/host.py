@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -46,6 +47,11 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Sleep for a number of seconds."""
         time.sleep(seconds)
+
+
+def print_warning(text: str) -> None:
+    """Write a text as one line of printable characters to standard error, which is the log of the agent."""
+    sys.stderr.write(f"faultbridge: {''.join(one if one.isprintable() else ' ' for one in text)}\n")
 
 
 def host_name() -> str | None:

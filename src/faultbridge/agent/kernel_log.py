@@ -74,6 +74,11 @@ class KernelLog(Log):
             self._partial = b""
         return chunk
 
+    def _drop_unfinished_line(self) -> None:
+        """Count the unfinished line as lost, only once: its sequence number is read, so that it leaves no gap."""
+        self._parse_line(self._partial or b"")
+        super()._drop_unfinished_line()
+
     def _parse_line(self, raw: bytes) -> LogLine | None:
         found = _RECORD.match(raw)
         if found is None:  # a dictionary line of the record before, or another format

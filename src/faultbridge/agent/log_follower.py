@@ -124,23 +124,31 @@ class Log(ABC):
 
     def __init__(self) -> None:
         self.lost_lines = 0
-        self._partial = b""
+        self._partial: bytes | None = b""  # None: within a line that is too long
 
     def read(self, max_bytes: int) -> Iterator[LogLine]:
-        """Yield the lines that are available, up to about `max_bytes`."""
+        """Yield the available lines, up to about `max_bytes`. A line that is too long is dropped and counted."""
         read = 0
         while read < max_bytes:
             chunk = self._read_chunk()
             if not chunk:
                 return
             read += len(chunk)
-            *complete, self._partial = (self._partial + chunk).split(b"\n")
+            *complete, partial = ((self._partial or b"") + chunk).split(b"\n")
+            if self._partial is None:
+                if not complete:
+                    continue
+                del complete[0]
+            self._partial = partial
             for raw in complete:
-                line = self._parse_line(raw)
-                if line is not None:
+                if (line := self._parse_line(raw)) is not None:
                     yield line
-            if len(self._partial) > self.max_line_bytes:
-                self._partial = b""
+            if len(partial) > self.max_line_bytes:
+                self._drop_unfinished_line()
+
+    def _drop_unfinished_line(self) -> None:
+        """Count the unfinished line as lost, and skip the rest of it up to its newline."""
+        self.lost_lines, self._partial = self.lost_lines + 1, None
 
     @abstractmethod
     def close(self) -> None:

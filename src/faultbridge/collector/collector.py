@@ -6,6 +6,7 @@ import logging
 import threading
 from dataclasses import dataclass, field
 
+from faultbridge.agent.delivery.final_send import send_until
 from faultbridge.agent.delivery.outbox import Outbox
 from faultbridge.agent.delivery.sender import Sender
 from faultbridge.agent.delivery.service_clock import ServiceClock
@@ -60,19 +61,14 @@ class Collector:
     def run_once(self, seconds: float) -> str | None:
         """List all objects once, then send their records for at most about `seconds`.
 
-        Returns the reason why the last call to the queue failed, or None if it succeeded. Some records may be unsent
-        even if the result is None.
+        Returns why records could not be sent, or None if all records were sent.
         """
         for follower in self.followers:
             follower.list_all()
         return self._send_all(seconds)
 
     def _send_all(self, seconds: float) -> str | None:
-        deadline = self.clock.monotonic() + seconds
-        self.sender.flush()
-        while self.clock.monotonic() < deadline and self.sender.send_due():
-            pass
-        return self.sender.last_error or None
+        return send_until(self.clock.monotonic() + seconds, self.sender)
 
     def _follow(self, follower: Follower) -> None:
         # A failed follower must end the process: the supervisor restarts the process, not one thread.
@@ -108,7 +104,7 @@ def build_collector(
     - `jobs`: whether the collector also follows pods, and reports the training jobs that they belong to
     """
     clock = clock or SystemClock()
-    transport = transport or aws_transport(settings, ServiceClock(clock))
+    transport = transport or aws_transport(settings, ServiceClock(clock), _log_credentials)
     outbox = Outbox(Spool(settings.spool / "spool", settings.spool_bytes))
     store = RecordStore(settings.cluster, settings.bucket is not None, outbox, clock)
     stopping = threading.Event()
@@ -119,3 +115,7 @@ def build_collector(
     if jobs:
         followers += (Follower(ObjectKind.POD, watch, JobHandler(store), stopping),)
     return Collector(followers, Sender(outbox, transport, clock, None), clock, stopping)
+
+
+def _log_credentials(reason: str) -> None:
+    log_cause("credentials_not_refreshed", reason=reason, level=logging.WARNING)

@@ -5,6 +5,7 @@ The objects come from the Kubernetes API, but agents and users write their field
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -76,7 +77,7 @@ def record_of_event(event: Mapping[str, Any]) -> CollectedRecord | None:
     """Return the record of an event about a node, if the EKS agent or node-problem-detector wrote it.
 
     Returns None for any other event. The record id is derived from the event and its version, so that ingest counts
-    each version of an event once even if it is listed again.
+    each version of an event once even if it is listed again. An event without a name and a uid has no record id.
     """
     about, metadata = members(event.get("involvedObject")), members(event.get("metadata"))
     node = text(about.get("name"), _MAX_NAME)
@@ -85,12 +86,9 @@ def record_of_event(event: Mapping[str, Any]) -> CollectedRecord | None:
         return None
     document = {"kind": "Event", "involvedObject": {"kind": "Node", "name": node}}
     body = _json({**document, **{field: event[field] for field in _EVENT if field in event}})
-    uid, version = text(metadata.get("uid"), 64), text(metadata.get("resourceVersion"), 32)
-    record_id = f"k8s-{uid}-{version}"
-    known_id = record_id if uid and version and names.RECORD_ID.fullmatch(record_id) else None
     for decoder in (EKS_NODE_CONDITION, NODE_PROBLEM_DETECTOR):
         if decoder.recognize(body):
-            return CollectedRecord(decoder.name, node, body, record_id=known_id)
+            return CollectedRecord(decoder.name, node, body, record_id=_event_id(metadata, body))
     return None
 
 
@@ -106,6 +104,22 @@ def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
         wrong = condition.get("status") == "True" and not is_check(condition)
         if wrong and kind and kind not in known and not kind.endswith(("Ready", "Healthy")):
             yield kind
+
+
+def _event_id(metadata: Mapping[str, Any], body: bytes) -> str | None:
+    """Return the record id of an event: equal for equal versions of the event, and different for all others.
+
+    If the uid or the version is missing or not valid, the id is derived from all of the event. Returns None for an
+    event without a name and a uid: two such events with equal content may be two faults.
+    """
+    uid, version = text(metadata.get("uid")), text(metadata.get("resourceVersion"))
+    record_id = f"k8s-{uid}-{version}"
+    if uid and version and names.RECORD_ID.fullmatch(record_id):
+        return record_id
+    if not uid and text(metadata.get("name")) is None:
+        return None
+    identity = {field: metadata.get(field) for field in ("namespace", "name", "uid", "resourceVersion")}
+    return f"k8s-{hashlib.sha256(_json(identity) + body).hexdigest()}"
 
 
 def _source_of(condition: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ Read in this order:
 - `outbox`: passes records from the main loop to the sender thread
 - `sender`: waiting, backoff, quarantine
 - `postponed`: records that are sent again later
+- `final_send`: sends what is stored before a process ends
 - `messages`: several records in one queue message
 - `quarantine_notice`: reports a record that cannot be sent
 - `transport_contract`, `transport`: SQS and S3 over HTTP

@@ -48,6 +48,18 @@ class Outbox:
         return self.spool.waiting + len(self._in_memory)
 
     @property
+    def unsent(self) -> int:
+        """Return the number of records that wait to be sent or are in quarantine."""
+        return self.waiting + self.spool.quarantined
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Return the size of the records that wait to be sent, in bytes: on disk in whole blocks, and in memory."""
+        with self._lock:
+            held = sum(record.size + len(record.object_body) for record, _ in self._in_memory.values())
+        return self.spool.waiting_bytes + held
+
+    @property
     def has_room_for_probes(self) -> bool:
         """Return whether less than half of the disk limit is used, so that probe output may be stored."""
         return self.spool.has_room(REPEATABLE_SHARE)

@@ -50,6 +50,7 @@ class _Record:
     tries: int
     refusals: int
     sent_before: int
+    reason: str = ""
 
 
 @dataclass(slots=True)
@@ -67,18 +68,24 @@ class PostponedRecords:
         """Return whether a record is postponed."""
         return name in self._records
 
+    @property
+    def reason(self) -> str:
+        """Return why one of the records could not be sent, or an empty text if no record is postponed."""
+        return next((record.reason for record in self._records.values()), "")
+
     def due(self, now: float) -> set[str]:
         """Return the names of the records that may be sent again, because their pauses are over."""
         return {name for name, record in self._records.items() if record.retry_at <= now}
 
-    def add(self, name: str, now: float, failure: Failure, sent: int) -> bool:
+    def add(self, name: str, now: float, failure: Failure, sent: int, reason: str = "") -> bool:
         """Postpone a record that could not be sent. Returns True if the record must never be sent again.
 
         A record must never be sent again if AWS refuses it for at least the third time, and has accepted another record
         since the first failure of this record. Only a `REFUSAL` counts as such a refusal. `sent` is the number of
-        records that the queue has accepted so far.
+        records that the queue has accepted so far. `reason` is the error of this attempt.
         """
         record = self._records.setdefault(name, _Record(now, 0, 0, sent))
+        record.reason = reason
         record.tries += 1
         record.refusals += failure is Failure.REFUSAL
         record.retry_at = now + pause_after(

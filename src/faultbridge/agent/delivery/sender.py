@@ -52,8 +52,8 @@ class Sender:
     - A record that is not urgent waits up to `hold_seconds`.
     - If `new_heartbeat` is None, no heartbeat is sent. Heartbeats are never stored, because ingest would treat a late
       heartbeat as a wrong clock on the node.
-    - `report` receives the reason when a record is put into quarantine, or could not be sent for some minutes.
-    - `last_error` is the reason of the last failure. A later call that succeeds empties it.
+    - `report` receives what happened, and why, when a record is put into quarantine or not sent for some minutes.
+    - `last_error` is the reason of the last failure. A later success empties it, unless a record is postponed.
     """
 
     outbox: Outbox
@@ -63,7 +63,7 @@ class Sender:
     heartbeat_seconds: float = 60.0
     hold_seconds: float = SHARE_SECONDS
     random: random.Random = random.Random()  # noqa: RUF009, S311 - jitter, no secret
-    report: Callable[[str], None] = lambda _: None
+    report: Callable[[str, str], None] = lambda _kind, _reason: None
     sent: int = 0
     failures: int = 0
     last_error: str = ""
@@ -85,8 +85,7 @@ class Sender:
             after_each()
             self.outbox.new_records.wait(WAIT_SECONDS)
             self.outbox.new_records.clear()
-            # Records of the next moment share the call.
-            stopping.wait(SHARED_MOMENT_SECONDS)
+            stopping.wait(SHARED_MOMENT_SECONDS)  # records of the next moment share the call
 
     def send_due(self) -> bool:
         """Send one batch if it is due. Returns False when nothing more can be sent now.
@@ -222,6 +221,7 @@ class Sender:
                 self._quarantine(name, "the queue refuses its content")
             else:
                 self._postpone(name, "the queue did not accept it", Failure.OTHER)
+        self.last_error = self.last_error or self._postponed.reason
         return accepted
 
     def _postpone(self, name: str, reason: str, failure: Failure) -> None:
@@ -229,17 +229,17 @@ class Sender:
         self.last_error = reason
         if not name:
             return  # a heartbeat: the next one replaces it
-        if self._postponed.add(name, self.clock.monotonic(), failure, self.sent):
+        if self._postponed.add(name, self.clock.monotonic(), failure, self.sent, reason):
             self._quarantine(name, reason)
         elif failure is not Failure.REFUSAL and self._postponed.tries(name) == REPORTED_TRIES:
-            self.report(f"a record cannot be sent yet and is sent again: {reason}")
+            self.report("a record cannot be sent yet and is sent again", reason)
 
     def _quarantine(self, name: str, reason: str) -> None:
         if not name:
             return
         self._postponed.remove(name)
         kept = self.outbox.quarantine(name, reason)
-        self.report(f"a record cannot be sent and is {'kept on the node' if kept else 'lost'}: {reason}")
+        self.report(f"a record cannot be sent and is {'kept on the node' if kept else 'lost'}", reason)
 
 
 def _since(since: float | None, now: float, holds: bool) -> float | None:  # noqa: FBT001 - the condition itself

@@ -17,7 +17,7 @@ import os
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
-from faultbridge.agent.host import METADATA_URL, read_metadata
-from faultbridge.domain.times import from_text
+from faultbridge.agent.host import METADATA_URL, print_warning, read_metadata
+from faultbridge.domain.times import from_text, to_text
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 REFRESH_BEFORE_EXPIRY = timedelta(minutes=10)
@@ -99,12 +99,18 @@ class Now(Protocol):
 
 @dataclass(slots=True)
 class RoleCredentials:
-    """Loads the credentials of the node's role, and refreshes them ten minutes before they expire."""
+    """Loads the credentials of the node's role, and refreshes them ten minutes before they expire.
+
+    If the refresh fails, the current credentials are used until they expire, and each call tries the refresh again.
+    `report` receives the failure; an unchanged failure is reported only once.
+    """
 
     clock: Now
     environment: Mapping[str, str]
     metadata_url: str = METADATA_URL
+    report: Callable[[str], None] = print_warning
     _current: Credentials | None = None
+    _reported: str = ""
 
     def __call__(self) -> Credentials:
         """Return valid credentials; raises NoCredentials if no source has credentials.
@@ -112,10 +118,23 @@ class RoleCredentials:
         The sources are the environment, the container and the instance profile, in this order.
         """
         current = self._current
-        if current is None or (
-            current.expires is not None and current.expires - REFRESH_BEFORE_EXPIRY <= self.clock.now()
-        ):
-            self._current = current = self._load()
+        if current is None:
+            current = self._current = self._load()
+        elif current.expires is not None and current.expires - REFRESH_BEFORE_EXPIRY <= self.clock.now():
+            current = self._current = self._refresh(current, current.expires)
+        return current
+
+    def _refresh(self, current: Credentials, expires: datetime) -> Credentials:
+        """Return new credentials, or the current ones if the refresh fails before they expire."""
+        try:
+            current, failure = self._load(), ""
+        except NoCredentials as error:
+            if expires <= self.clock.now():
+                raise
+            failure = f"AWS credentials were not refreshed and are used until {to_text(expires)}: {error}"
+            if failure != self._reported:
+                self.report(failure)
+        self._reported = failure
         return current
 
     def _load(self) -> Credentials:

@@ -64,6 +64,17 @@ class Spool:
         return len(self._files)
 
     @property
+    def quarantined(self) -> int:
+        """Return the number of stored records in quarantine."""
+        return len(self._quarantined)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Return the disk space in bytes that the records waiting for the queue use, counted in whole blocks."""
+        with self._lock:
+            return sum(size for _, size in self._files)
+
+    @property
     def used_bytes(self) -> int:
         """Return the disk space in bytes that the records use, counted in whole blocks."""
         return self._used_bytes

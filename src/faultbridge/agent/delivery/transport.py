@@ -22,6 +22,7 @@ from faultbridge.agent.delivery.signing import (
     signed_headers,
 )
 from faultbridge.agent.delivery.transport_contract import AccessRefused, RecordRefused, SendFailed
+from faultbridge.agent.host import print_warning
 from faultbridge.agent.settings import AgentSettings
 from faultbridge.domain.names import dns_suffix
 
@@ -178,7 +179,13 @@ class HttpConnections:
             raise
 
 
-def aws_transport(settings: AgentSettings, clock: ServiceClock) -> AwsTransport:
-    """Return the transport to the queue and the bucket in the settings, with the role of this process."""
+def aws_transport(
+    settings: AgentSettings, clock: ServiceClock, report: Callable[[str], None] = print_warning
+) -> AwsTransport:
+    """Return the transport to the queue and the bucket in the settings, with the role of this process.
+
+    `report` receives a warning when the credentials of the role cannot be refreshed.
+    """
     region = region_of(settings.queue_url, settings.region)
-    return AwsTransport(settings.queue_url, settings.bucket, region, RoleCredentials(clock, os.environ), clock)
+    credentials = RoleCredentials(clock, os.environ, report=report)
+    return AwsTransport(settings.queue_url, settings.bucket, region, credentials, clock)

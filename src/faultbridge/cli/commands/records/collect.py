@@ -72,7 +72,7 @@ def _run_once(collector: Collector) -> None:
     problem = collector.run_once(ONCE_SECONDS)
     outbox = collector.sender.outbox
     if problem is not None:
-        LOGGER.error("records_not_sent", extra={"reason": problem, "waiting": outbox.waiting})
+        LOGGER.error("records_not_sent", extra={"reason": problem, "waiting": outbox.unsent})
         raise typer.Exit(EXIT_NOT_WELL)
     print_line(f"{collector.sender.sent} records sent")
 
