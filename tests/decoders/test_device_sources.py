@@ -11,6 +11,7 @@ from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
 from faultbridge.domain.faults import Action, Clear, CounterSample, Fault, Severity, Snapshot, faults_of
+from faultbridge.errors import Rejected
 from tests.decoders.captures import faults_and_clears
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
@@ -175,6 +176,17 @@ def test_an_uncorrected_error_of_a_neuron_device_is_a_fault_and_a_corrected_one_
     assert codes("neuron-monitor", neuron()) == []
     (fault,) = read("neuron-monitor", neuron() + neuron(sram_ecc_uncorrected=2))
     assert (fault.code, fault.message) == ("agent.neuron_memory_error", "Neuron device 1: sram_ecc_uncorrected 2")
+
+
+def test_a_neuron_report_that_lacks_a_counter_ends_no_fault_and_one_without_any_is_rejected() -> None:
+    renamed = neuron().replace("sram_ecc_uncorrected", "sram_ecc_new_name")
+    (whole,) = registry.decode("neuron-monitor", neuron().encode())
+    (partial,) = registry.decode("neuron-monitor", renamed.encode())
+    assert isinstance(whole, Snapshot)
+    assert isinstance(partial, Snapshot)
+    assert (set(whole.covers), set(partial.covers)) == ({"agent.neuron_memory_error"}, set())
+    with pytest.raises(Rejected, match="wrong_shape"):
+        registry.decode("neuron-monitor", renamed.replace("mem_ecc_uncorrected", "mem_ecc_new_name").encode())
 
 
 UUID = "GPU-0a1b2c3d-0000-0000-0000-000000000001"

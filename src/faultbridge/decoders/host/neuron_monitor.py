@@ -20,22 +20,28 @@ _MAX_REPORTS = 100_000
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of the Neuron devices in the last report that lists hardware counters."""
+    """Return a health snapshot of the Neuron devices in the last report that lists hardware counters.
+
+    A report in which a device lacks a counter, and that has no errors, ends no earlier fault.
+    """
     devices = None
     for _, report in bounded(objects(text_of(body)), _MAX_REPORTS):
         counters = members(members(report.get("system_data")).get("neuron_hw_counters"))
         devices = objects_in(counters.get("neuron_devices")) or devices
-    if not devices:
-        raise Rejected("wrong_shape", "no `neuron_hw_counters` of a device")
-    errors = {
-        f"{number(device.get('neuron_device_index'))}: {name}": count
-        for device in bounded(devices)
+    counts = {
+        f"{number(device.get('neuron_device_index'))}: {name}": number(device.get(name))
+        for device in bounded(devices or ())
         for name in _UNCORRECTED
-        if (count := number(device.get(name)))
     }
+    known = [count for count in counts.values() if count is not None]
+    if not known:
+        raise Rejected("wrong_shape", "no error counter of a device in `neuron_hw_counters`")
+    errors = {name: count for name, count in counts.items() if count}
     shown = ", ".join(f"device {name} {count}" for name, count in errors.items())
     present = (Fault(SOURCE, MEMORY, NODE_COMPONENT, f"Neuron {shown}"[:500], None, evidence(shown)),) if errors else ()
-    return (Snapshot(SOURCE, {MEMORY: (NODE_COMPONENT,)}, present),)
+    # A device without a counter may have errors, so the report does not end an earlier fault.
+    covers = {MEMORY: (NODE_COMPONENT,)} if errors or len(known) == len(counts) else {}
+    return (Snapshot(SOURCE, covers, present),)
 
 
 def recognize(body: bytes) -> bool:
