@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -118,10 +119,16 @@ def test_the_region_is_that_of_the_option_then_of_aws_region_then_of_botocore(
 def test_no_folder_of_a_service_is_read_to_list_the_services() -> None:
     loader = new_session().get_component("data_loader")
     read: list[Path] = []
-    real = Path.iterdir
-    with mock.patch.object(Path, "iterdir", lambda folder: read.append(folder) or real(folder)):
+    real = os.scandir
+    with mock.patch.object(os, "scandir", lambda folder: read.append(folder) or real(folder)):
         assert set(loader.list_available_services("service-2")) >= {"dynamodb", "sqs"}
     assert {folder.name for folder in read} <= {"data", "models"}
+
+
+@pytest.mark.parametrize("file", ["endpoints.json", "_retry.json"])
+def test_a_file_beside_the_folders_of_the_services_is_no_service(file: str) -> None:
+    with pytest.raises(UnknownServiceError, match=file):
+        new_session("eu-west-1").create_client(file)
 
 
 def test_a_session_knows_the_models_in_the_folders_of_the_data_path(

@@ -1,4 +1,4 @@
-"""The ARN of a HyperPod cluster in the calls about its volumes: read once, and again after a refusal."""
+"""Calls about the volumes of a HyperPod cluster: when its ARN is read, and the error of a boto3 without these calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from faultbridge.adapters.aws.newest_operations import MINIMUM
 from faultbridge.adapters.volumes.hyperpod_volumes import HyperPodVolumes
+from faultbridge.errors import Misconfigured
 from faultbridge.simulation.fakes import ManualClock
 from tests.adapters.stubs import client_error
 from tests.hyperpod import api, hyperpod
@@ -37,3 +39,15 @@ def test_the_arn_is_read_once_for_many_volumes_and_again_after_a_refusal(
         for number in range(3):
             mover.attach(f"vol-{number}", fake.current()[0].instance_id, None)
     assert (len(described), set(named), len(named)) == (reads, {fake.arn}, 3)
+
+
+def test_a_boto3_that_lacks_the_calls_about_volumes_is_named_with_the_version_that_has_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with hyperpod(ManualClock()) as (clients, fake):
+        monkeypatch.setattr(clients, "sagemaker_no_retry", object())
+        mover, instance = HyperPodVolumes(clients, api(clients)), fake.current()[0].instance_id
+        with pytest.raises(Misconfigured, match=f"lacks attach_cluster_node_volume; .* boto3 {MINIMUM} or newer"):
+            mover.attach("vol-1", instance, None)
+        with pytest.raises(Misconfigured, match=f"lacks detach_cluster_node_volume; .* boto3 {MINIMUM} or newer"):
+            mover.detach("vol-1", instance)

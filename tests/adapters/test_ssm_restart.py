@@ -84,6 +84,15 @@ def test_a_failed_call_gives_the_reason_and_is_retried_only_if_it_was_throttled(
     assert len(requests) == calls
 
 
+@pytest.mark.parametrize("repair_action", [RepairAction.VERIFY, RepairAction.REPLACE_NODE])
+def test_an_action_that_is_no_restart_sends_nothing_to_the_instance(repair_action: RepairAction) -> None:
+    with stubbed("ssm") as (clients, _), stubbed("ssm_no_retry"):
+        refused = SsmRestarter(clients).restart(repair_action, INSTANCE, TOKEN)
+    assert (refused.failure, repair_action.value in refused.reason) == (ProviderFailure.PROVIDER_ERROR, True)
+    with pytest.raises(KeyError):
+        ssm_restart.script(repair_action, TOKEN)
+
+
 class Host:
     """A host (fake) in a folder: its tools log their arguments, its boot id is a file."""
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
 from faultbridge.backtest.report import backtest_document
-from tests.backtest.histories import Event, demo, replayed, simulated, simulated_fleet
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.faults import Action
+from faultbridge.domain.policy import Match, Rule, Window
+from faultbridge.storage import items, keys
+from tests.backtest.histories import Event, demo, recorded, replayed, simulated, simulated_fleet
+from tests.scenarios.world import CLUSTER, World
+
+CODES = ("xid.48", "xid.79")
 
 
 def test_the_demo_under_its_own_policy_gives_its_decisions() -> None:
@@ -81,6 +91,22 @@ def test_two_months_of_a_fleet_give_their_decisions() -> None:
     assert [one for one in result.decisions if not one.same] == []
     assert len(result.decisions) >= 40
     assert (result.courses, result.gaps) == ([], {})
+
+
+def test_a_repair_that_waits_for_the_window_of_a_joined_fault_waits_in_the_replay_too() -> None:
+    closed = Window("0 3 1 1 *", timedelta(hours=1))
+    at_any_time, in_window = (Rule(code, Match(codes=(code,)), action=Action.REPLACE_NODE) for code in CODES)
+    world = World(rules=(at_any_time, replace(in_window, windows=(closed,))))
+    world.pause_repairs(paused=True)
+    for code in CODES:
+        world.fault_and_react(code=code)
+    world.pause_repairs(paused=False)
+    world.advance_minutes(5)
+    assert (world.case().rule, world.case().waiting_for) == (at_any_time.name, WaitingFor.WINDOW)
+    config = items.read_config(world.table.get(keys.cluster_config(CLUSTER)) or {})
+    decisions = replayed(recorded(world.table, CLUSTER), world.policy, config).decisions
+    assert [(one.recorded, one.replayed) for one in decisions][-1] == ("wait", "wait")
+    assert decisions[-1].reason == f"no maintenance window of rule {in_window.name} is open"
 
 
 @pytest.mark.nightly

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from faultbridge.backtest.report import backtest_document, compare
+from faultbridge.backtest.course import Decision, Replayed
+from faultbridge.backtest.report import Report, backtest_document, compare
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Policy, Rule
+from faultbridge.domain.times import from_text
 from tests.backtest.histories import Event, demo, replayed
 
 
@@ -28,9 +30,14 @@ def changed(**fields: Any) -> Policy:
     return replace(policy, version="other", rules=tuple(replace(rule, **fields) for rule in policy.rules))
 
 
-def report(policy: Policy) -> dict[str, Any]:
+def full_report(policy: Policy) -> Report:
     events, own, config = history()
-    return backtest_document(config.cluster, events, replayed(events, policy, config, own), policy.version)
+    found = replayed(events, policy, config, own)
+    return Report(backtest_document(config.cluster, events, found, policy.version), found)
+
+
+def report(policy: Policy) -> dict[str, Any]:
+    return full_report(policy).document
 
 
 def differences(document: dict[str, Any]) -> list[tuple[str, str]]:
@@ -97,13 +104,44 @@ def test_a_stricter_breaker_lets_the_case_wait() -> None:
 
 def test_two_policies_are_compared_with_each_other() -> None:
     _, own, _ = history()
-    same, waiting = report(own), report(changed(wait_seconds=600))
+    same, waiting = full_report(own), full_report(changed(wait_seconds=600))
     assert compare(waiting, waiting)["differences"] == []
     document = compare(waiting, same)
     assert differences(document) == [
         ("open replace_node for xid.79 after 600 s", "open replace_node for xid.79, queue")
     ]
-    assert document["recorded"] == waiting["replayed"]
+    assert document["recorded"] == waiting.document["replayed"]
+    assert document["decisions"] == {"compared": 1, "same": 0, "explained": 0}
+
+
+def test_a_decision_about_a_node_that_left_the_record_under_the_other_policy_is_not_compared() -> None:
+    _, own, _ = history()
+    waiting = full_report(changed(wait_seconds=600))
+    without_slots = full_report(replace(own, version="none", limits=replace(own.limits, concurrent=0)))
+    for before, after in ((waiting, without_slots), (without_slots, waiting)):
+        document = compare(before, after)
+        assert [text.partition(" ")[0] for text, _ in differences(document)] == ["open"]
+        assert document["decisions"] == {"compared": 1, "same": 0, "explained": 0}
+
+
+def test_each_of_two_decisions_of_one_commit_about_a_node_is_compared() -> None:
+    def decided(*replies: str) -> Report:
+        at, texts = history()[0][0]["metadata"]["recorded_at"], ("wait", "start replace_node", "wait")
+        decisions = [
+            Decision(from_text(at), "node-1", "c-1", one, new) for one, new in zip(texts, replies, strict=True)
+        ]
+        return Report(report(history()[1]), Replayed(decisions))
+
+    document = compare(decided("wait", "start replace_node", "wait"), decided("start verify", "escalate", "wait"))
+    assert sorted(differences(document)) == [("start replace_node", "escalate"), ("wait", "start verify")]
+    assert document["decisions"] == {"compared": 3, "same": 1, "explained": 0}
+
+
+def test_a_case_that_only_one_of_two_policies_opens_is_a_difference() -> None:
+    at = from_text(history()[0][0]["metadata"]["recorded_at"])
+    opened = Replayed([Decision(at, "node-1", None, "nothing", "open verify for xid.31, queue")])
+    document = compare(Report(report(history()[1]), Replayed()), Report(report(history()[1]), opened))
+    assert differences(document) == [("nothing", "open verify for xid.31, queue")]
 
 
 @pytest.mark.parametrize("part", ["recorded", "replayed"])

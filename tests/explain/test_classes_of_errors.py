@@ -101,6 +101,26 @@ def test_the_innermost_frames_of_an_error_without_a_known_text_give_its_domain(
     assert verdict(f"Traceback (most recent call last):\n{frames}{error}\n").domain == domain
 
 
+def traceback(*files: str) -> str:
+    frames = "".join(f'  File "{file}", line 9, in call\n    f()\n' for file in files)
+    return f"Traceback (most recent call last):\n{frames}"
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "domain"),
+    [
+        ("/lib/acme/model.py", "/lib/botocore/client.py", "software"),
+        ("/lib/botocore/client.py", "/lib/acme/model.py", "storage"),
+    ],
+)
+def test_only_the_frames_of_the_first_of_several_chained_tracebacks_give_the_domain(
+    first: str, later: str, domain: str
+) -> None:
+    chained = "During handling of the above exception, another exception occurred:"
+    log = f"{traceback('/opt/train.py', first)}acme.Cut: x\n\n{chained}\n\n{traceback('/opt/train.py', later)}"
+    assert verdict(f"{log}RuntimeError: the body was cut\n").domain == domain
+
+
 @pytest.mark.parametrize(
     ("line", "outlook", "domain"),
     [

@@ -34,15 +34,18 @@ def recorded(name: str) -> list[Dump]:
     ]
 
 
-def dump(rank: int, pending: Any, *, groups: Any, status: Any = None, suffix: str = "") -> Dump:
-    """Build the dump of a rank from its pending operations: id and name of the group, numbers, call, sizes."""
+def dump(rank: int, operations: Any, *, groups: Any, status: Any = None, suffix: str = "", completed: int = 0) -> Dump:
+    """Build the dump of a rank from its operations: id and name of the group, numbers, call, sizes.
+
+    The first `completed` operations are completed, the others are pending.
+    """
     entries = [
         {
             "record_id": at, "pg_id": number, "process_group": [group, groups[group][0]], "collective_seq_id": sequence,
             "p2p_seq_id": p2p, "profiling_name": f"nccl:{name}", "input_sizes": sizes, "input_dtypes": ["BFloat16"],
-            "state": "scheduled", "retired": False, "is_p2p": p2p > 0,
+            "state": "completed" if at < completed else "scheduled", "retired": False, "is_p2p": p2p > 0,
         }
-        for at, (number, group, sequence, p2p, name, sizes) in enumerate(pending)
+        for at, (number, group, sequence, p2p, name, sizes) in enumerate(operations)
     ]  # fmt: skip
     document = {
         "pg_config": {name: {"desc": one[0], "ranks": one[1]} for name, one in groups.items()},
@@ -125,6 +128,35 @@ def test_a_call_of_another_size_is_a_mismatch() -> None:
     other = (*REDUCE[:5], [[17]])
     found = explain(dump(rank, [other if rank == 3 else REDUCE], groups=WORLD) for rank in range(4))
     assert states(found) == {3: State.MISMATCHED}
+
+
+def test_a_rank_that_waits_in_a_send_with_the_same_number_does_not_wait_in_the_collective() -> None:
+    sent = (0, "0", 7, 7, "send 2->3", [[16]])
+    calls = [REDUCE, REDUCE, sent, (*REDUCE[:5], [[17]])]
+    found = explain(dump(rank, [one], groups=WORLD) for rank, one in enumerate(calls))
+    (different,) = (one for one in found.findings if one.state is State.MISMATCHED)
+    assert (different.rank, different.sequence, different.waiting) == (3, 7, (0, 1))
+
+
+def test_a_broadcast_that_all_members_started_is_joined_beside_a_receive_with_the_same_number() -> None:
+    broadcast, received = (0, "0", 7, 0, "broadcast", [[16]]), (0, "0", 7, 7, "recv 2<-3", [[16]])
+    dumps = [dump(rank, [broadcast], groups=WORLD) for rank in (0, 1)]
+    dumps += [
+        dump(2, [broadcast, received], groups=WORLD, completed=1),
+        dump(3, [broadcast], groups=WORLD, completed=1),
+    ]
+    found = explain(dumps)
+    assert states(found) == {3: State.BEHIND}
+    assert [(one.sequence, one.pair) for one in found.joined] == [(7, ())]
+
+
+def test_a_call_that_lost_the_first_vote_is_not_expected_although_other_calls_are_usually_like_it() -> None:
+    groups = {"0": ["default_pg", "[0, 1, 2, 3, 4]"]}
+    barrier, other = (0, "0", 7, 0, "barrier", [[16]]), (*REDUCE[:5], [[17]])
+    usual = [(*one[:2], number, *one[3:]) for number, one in ((8, barrier), (9, barrier), (10, REDUCE))]
+    calls = [[REDUCE, *usual], [REDUCE], [other], [other], [barrier]]
+    found = explain(dump(rank, pending, groups=groups) for rank, pending in enumerate(calls))
+    assert states(found) == dict.fromkeys((2, 3, 4), State.MISMATCHED)
 
 
 def test_an_uneven_all_to_all_is_no_mismatch() -> None:

@@ -38,6 +38,19 @@ def test_a_job_without_enough_nodes_waits() -> None:
     assert losses(*outages, end=5 * HOUR)["waiting_for_nodes"] == 8 * 4
 
 
+def test_an_interruption_during_a_restart_loses_only_the_part_of_the_restart_that_has_passed() -> None:
+    first, second = (Outage(at, node, up=False, needless=False) for at, node in ((HOUR, 0), (HOUR + 300, 1)))
+    found = losses(first, second)
+    assert found["restart"] == round(2 * 8 * (300 + 600) / HOUR, 3)
+    assert found["rollback"] == 0.0
+
+
+@pytest.mark.parametrize(("nodes", "sizes"), [(1, [1]), (10, [5, 2, 1, 1, 1]), (60, [30, 12, 6, 3, 3, 1, 1, 1])])
+def test_the_jobs_of_a_small_fleet_have_together_no_more_nodes_than_the_fleet(nodes: int, sizes: list[int]) -> None:
+    assert JobMix().sizes(nodes) == sizes
+    assert JobLosses(nodes, JobMix()).job_nodes <= nodes
+
+
 def test_a_node_is_logged_once_per_outage() -> None:
     log = FleetLog()
     for at, serving in ((1.0, True), (2.0, False), (3.0, False), (4.0, True)):

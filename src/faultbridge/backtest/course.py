@@ -95,11 +95,13 @@ class Replayed:
     """The result of a replay: all decisions, the simulated courses, and the data that was missing.
 
     `gaps` maps a sentence about data that was not recorded to the number of decisions or cases that need this data.
+    `not_compared` has the time and the node of each commit that was not compared, because the node had diverged.
     """
 
     decisions: list[Decision] = field(default_factory=list)
     courses: list[Course] = field(default_factory=list)
     gaps: dict[str, int] = field(default_factory=dict)
+    not_compared: set[tuple[datetime, str]] = field(default_factory=set)
 
     def add_gap(self, text: str, count: int = 1) -> None:
         """Count decisions or cases that need data that was not recorded; `text` describes the data."""

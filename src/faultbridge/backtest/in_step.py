@@ -17,9 +17,10 @@ from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.times import from_text
+from faultbridge.pipeline.decide.admit import closed_window
 from faultbridge.pipeline.decide.approval_timeout import expire_approval
 from faultbridge.pipeline.decide.decide import decide
-from faultbridge.pipeline.decide.governing_rules import rule_to_ask, with_governing_rules
+from faultbridge.pipeline.decide.governing_rules import governing_rules, rule_to_ask, with_governing_rules
 from faultbridge.pipeline.decide.repair_actions import choose_repair_action, next_higher, next_repair_action
 from faultbridge.pipeline.fold.changes import Change
 
@@ -52,7 +53,8 @@ class InStep:
         if _is_stage(commit, changes, recorded):
             decisions, decided = self._stage(before, changes, commit, recorded)
         elif commit.actor is Actor.DISPATCH:
-            decisions = self._dispatch(replace_state(track, before), commit, recorded)
+            track.state = before
+            decisions = self._dispatch(track, commit, recorded)
         elif commit.actor in {Actor.STEP, Actor.CLOSE}:
             decisions = self._next_actions(before, commit, recorded)
         if any(not one.same for one in decisions):
@@ -143,9 +145,12 @@ class InStep:
         if action is None:
             return None, ""
         refused = self.cluster.refusal(track, case, case.repair_action, now)
+        if refused is not None:
+            return action, refused.reason
         asking = rule_to_ask(track.state, case, policy, action, case.attempts + 1)
-        needs_approval = f"{action.value} requires approval: rule {asking.name}" if asking else ""
-        return action, refused.reason if refused else needs_approval
+        if asking is not None:
+            return action, f"{action.value} requires approval: rule {asking.name}"
+        return action, closed_window(governing_rules(track.state, case, policy, action), action, now) or ""
 
     def _next_actions(self, state: NodeState, commit: Commit, recorded: Iterable[Event]) -> list[Decision]:
         """Compare the recorded action after a failed attempt with the tested policy's action or escalation."""
@@ -171,12 +176,6 @@ class InStep:
         action = next_repair_action(policy.rule_named(case.rule), at_least=least)
         exhausted = action is case.repair_action and case.counted_attempts >= policy.limits.attempts
         return None if exhausted else action
-
-
-def replace_state(track: Track, state: NodeState) -> Track:
-    """Set the state under the tested policy in a node's `Track`, and return the track."""
-    track.state = state
-    return track
 
 
 def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> bool:

@@ -81,6 +81,7 @@ class _Run:
         self._record(track, commit)
         self.in_step.cluster.update_breakers(commit.at)
         if track.diverged:
+            self.result.not_compared.add((commit.at, commit.node))
             track.state = placed(track.state, commit)
             self.alone.observe(track, commit)
         else:

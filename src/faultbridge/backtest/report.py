@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -59,23 +59,54 @@ def backtest_document(cluster: str, events: Sequence[Event], replayed: Replayed,
     }
 
 
-def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The report of a back-test as a JSON document, and the replay that the report is about."""
+
+    document: dict[str, Any]
+    replayed: Replayed
+
+
+def compare(before: Report, after: Report) -> dict[str, Any]:
     """Return a report that compares the tested policies of two reports about the same recorded entries.
 
     It has the form of a back-test's report. `recorded` contains the totals and the decisions under the tested policy of
     `before`, and `replayed` those under the tested policy of `after`. The differences have no explanation, because
-    neither of their two decisions was recorded.
+    neither of their two decisions was recorded. A decision about a node that had diverged in one of the replays is not
+    compared.
     """
-    old, new = ({(one["at"], one["node"]): one for one in report["differences"]} for report in (before, after))
-    differences = []
-    for key in sorted({**old, **new}):
-        one = new.get(key) or old[key]
-        replies = [found[key]["replayed"] if key in found else one["recorded"] for found in (old, new)]
-        if replies[0] != replies[1]:
-            differences.append({**one, "explanation": None, "recorded": replies[0], "replayed": replies[1]})
-    compared = before["decisions"]["compared"]
-    decisions = {"compared": compared, "same": compared - len(differences), "explained": 0}
-    return {**after, "recorded": before["replayed"], "differences": differences, "decisions": decisions}
+    pairs = list(_pairs(before.replayed, after.replayed))
+    differences = [_difference(one, "") for one in pairs if not one.same]
+    decisions = {"compared": len(pairs), "same": len(pairs) - len(differences), "explained": 0}
+    recorded = before.document["replayed"]
+    return {**after.document, "recorded": recorded, "differences": differences, "decisions": decisions}
+
+
+def _pairs(before: Replayed, after: Replayed) -> Iterator[Decision]:
+    """Yield the decisions that both replays compared, with the decision of `before` in place of the recorded one.
+
+    If a node has not diverged and its replay has no decision of a commit, the tested policy decides as recorded:
+    nothing.
+    """
+    replays = [(one, _by_commit(one.decisions)) for one in (before, after)]
+    for key in sorted({key for _, found in replays for key in found}):
+        if any(key not in found and key[:2] in replay.not_compared for replay, found in replays):
+            continue
+        decided = [found.get(key) for _, found in replays]
+        shown = min(filter(None, reversed(decided)), key=lambda one: one.same)
+        old, new = (one.replayed if one else shown.recorded for one in decided)
+        yield replace(shown, recorded=old, replayed=new)
+
+
+def _by_commit(decisions: Iterable[Decision]) -> dict[tuple[datetime, str, str, int], Decision]:
+    """Return decisions by time, node, recorded decision, and their number among decisions that are equal in these."""
+    found: dict[tuple[datetime, str, str, int], Decision] = {}
+    counts: Counter[tuple[datetime, str, str]] = Counter()
+    for one in decisions:
+        place = (one.at, one.node, one.recorded)
+        found[*place, counts[place]] = one
+        counts[place] += 1
+    return found
 
 
 def _difference(decision: Decision, explanation: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class JobMix:
 
     `checkpoint` is the interval between checkpoints and `restart` the duration of a restart, both in seconds. Nodes
     that no job uses replace failed nodes. A job that has too few nodes waits; a larger job gets free nodes first.
+    A job has at least one node, so a small fleet has no nodes for the smallest jobs. These jobs are left out.
     """
 
     shares: tuple[float, ...] = (0.5, 0.2, 0.1, 0.05, 0.05, 0.02, 0.02, 0.01)
@@ -29,8 +30,12 @@ class JobMix:
     restart: float = 10 * MINUTE
 
     def sizes(self, nodes: int) -> list[int]:
-        """Return the number of nodes of each job, the largest job first."""
-        return sorted((max(1, int(share * nodes)) for share in self.shares), reverse=True)
+        """Return the number of nodes of each job, the largest job first; together at most `nodes`."""
+        found: list[int] = []
+        for size in sorted((max(1, int(share * nodes)) for share in self.shares), reverse=True):
+            if sum(found) + size <= nodes:
+                found.append(size)
+        return found
 
 
 @dataclass(slots=True)
@@ -94,12 +99,13 @@ class JobLosses:
     def _interrupt(self, job: _Job, outage: Outage) -> None:
         """Interrupt a job: it loses the work since its last checkpoint and the time of the restart.
 
-        The losses count for all nodes of the job.
+        The losses count for all nodes of the job. If the job was still restarting, the rest of this earlier restart is
+        not lost, so it is subtracted.
         """
         ran = outage.at - (job.runs_since or 0.0)
         cause = "false_alarm" if outage.needless else "rollback"
         self._lose(cause, job.size, min(ran, ran % self._mix.checkpoint if ran > 0 else 0.0))
-        self._lose("restart", job.size, self._mix.restart)
+        self._lose("restart", job.size, self._mix.restart + min(0.0, ran))
         self.counts["interruptions"] += 1
         job.runs_since, job.waits_since = None, outage.at
 

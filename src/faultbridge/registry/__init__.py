@@ -16,7 +16,7 @@ Reading order:
 - `event_origin`: the account and the HyperPod cluster that a provider's event names.
 - `inventory_events`: starts a sync when a provider event names an instance or a group.
 - `retirement`: removes a node from its cluster.
-- `gpus_of_nodes`: the devices of nodes that kept their instance and boot since a time.
+- `gpus_of_nodes`: the devices that nodes had at a time, as far as their current instances prove it.
 - `gpu_figures`: the share of GPUs in service, and the GPU time lost.
 - `views`, `job_views`, `documents`, `shown_node`, `hardware_documents`: read the current state, and return it as JSON.
 

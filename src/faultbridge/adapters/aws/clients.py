@@ -96,13 +96,14 @@ class _ModelLoader(Loader):
 
     @instance_cache
     def list_available_services(self, _type: str) -> list[str]:
-        """Return the names of all services, and of the other files in the model folders.
+        """Return the names of all services.
 
         Each service has a folder of its own. botocore's own loader omits a service whose folder has no file of the type
         `_type`. Here the service is included, and an error is raised only when botocore reads the missing file.
         """
-        folders = (Path(path) for path in self.search_paths)
-        return sorted({one.name for folder in folders if folder.is_dir() for one in folder.iterdir()})
+        folders = (folder for folder in map(Path, self.search_paths) if folder.is_dir())
+        # `os.scandir` already states what is a folder, so no further call per service is needed.
+        return sorted({one.name for folder in folders for one in os.scandir(folder) if one.is_dir()})
 
 
 def _model_loader(data_path: str | None) -> Loader:

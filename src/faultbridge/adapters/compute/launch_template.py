@@ -8,11 +8,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.aws.errors import translate, translated
+from faultbridge.adapters.aws.errors import translate
 from faultbridge.adapters.capacity.ec2_capacity import Ec2Capacity
 from faultbridge.adapters.compute.failures import failure_of
 from faultbridge.adapters.compute.instance_checks import checks_of
-from faultbridge.adapters.compute.instances import launch_order, launched_instance_of, live_instances, presence_of
+from faultbridge.adapters.compute.instances import presence_of
 from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.ports import (
     CallResult,
@@ -66,17 +66,13 @@ class LaunchTemplateProvider:
             return Capacity(CapacityEvidence.LAUNCH_FIRST, reason="the successor starts before the release")
         return self._capacity.ask(source, instance_id)
 
-    def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return possible successors: running instances that Faultbridge launched from a template.
+    def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:  # noqa: ARG002 - a template launches nothing by itself
+        """Return no instances, because each instance from a template was launched for one case or as a spare.
 
-        Only launches at or after `launched_after` (in whole seconds) count, and the oldest comes first. A missing
-        template is no error here; the next launch reports it.
+        `FleetLauncher.launched` returns the instances of a case. An instance that only has the same template may belong
+        to another case, another cluster or another stack.
         """
-        earliest = launched_after.replace(microsecond=0)
-        with translated(f"listing the instances of {group}"):
-            found = map(launched_instance_of, live_instances(self._clients, {f"tag:{GROUP_TAG}": group}))
-            recent = [one for one in found if one.running and one.launched_at >= earliest]
-        return tuple(sorted(recent, key=launch_order))
+        return ()
 
 
 def terminate_instance(clients: Clients, instance_id: str) -> CallResult:

@@ -38,7 +38,10 @@ class SsmRestarter:
         """Send the script of the repair action, unless it was already sent with this token.
 
         Only a throttled call is repeated. After a lost response, `status` determines whether the script was sent.
+        Returns PROVIDER_ERROR for any other repair action than a GPU reset or a reboot.
         """
+        if repair_action not in _LINES:
+            return CallResult(ProviderFailure.PROVIDER_ERROR, f"SSM has no restart script for {repair_action.value}")
         try:
             sent = ssm_commands.find(self._clients.ssm, instance_id, _command_token(repair_action, token))
             if sent is None:
@@ -113,9 +116,12 @@ UNFINISHED_BEFORE = 75
 
 
 def script(repair_action: RepairAction, token: str) -> tuple[str, ...]:
-    """Return the lines of the shell script for a GPU reset or a reboot."""
+    """Return the lines of the shell script for a GPU reset or a reboot.
+
+    Raises KeyError for any other repair action.
+    """
     done = shlex.quote(f"{FOLDER}/{token}.{repair_action.value}")
-    return ("set -u", f"done={done}", *_HEAD, *(_RESET if repair_action is RepairAction.RESET_GPU else _REBOOT))
+    return ("set -u", f"done={done}", *_HEAD, *_LINES[repair_action])
 
 
 # `mark` returns success only when the marker is on disk. The rename keeps a full disk from leaving half a marker.
@@ -160,3 +166,5 @@ _REBOOT = (
     f'[ -n "$before" ] || mark "$boot" || refuse {CANNOT_RECORD} "$done cannot be written"',
     f"exit {REBOOT_NOW}",
 )
+
+_LINES: Mapping[RepairAction, tuple[str, ...]] = {RepairAction.RESET_GPU: _RESET, RepairAction.REBOOT_NODE: _REBOOT}

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.newest_operations import newest_operation
 from faultbridge.adapters.compute.hyperpod_cluster import HyperPodCluster
 from faultbridge.adapters.volumes.ec2_volumes import UNKNOWN_ZONES, Ec2Volumes, result_of
 from faultbridge.ports import CallResult, Volume
@@ -48,7 +49,7 @@ class HyperPodVolumes:
 
         The call succeeds if the volume is already detached.
         """
-        detach = self._clients.sagemaker_no_retry.detach_cluster_node_volume
+        detach = newest_operation(self._clients.sagemaker_no_retry, "detach_cluster_node_volume")
         answer = self._call(f"detaching {volume_id}", detach, instance_id, volume_id)
         still = answer.ok or any(one.on(instance_id) for one in self.read([volume_id]))
         return answer if still else CallResult(reason="already detached")
@@ -58,7 +59,7 @@ class HyperPodVolumes:
 
         `device` is ignored, because SageMaker selects the device name.
         """
-        attach = self._clients.sagemaker_no_retry.attach_cluster_node_volume
+        attach = newest_operation(self._clients.sagemaker_no_retry, "attach_cluster_node_volume")
         return self._call(f"attaching {volume_id}", attach, instance_id, volume_id)
 
     def _call(self, action: str, call: Callable[..., Any], instance_id: str, volume_id: str) -> CallResult:

@@ -97,7 +97,8 @@ def explain(dumps: Iterable[Dump]) -> Explained:
         for rank, state in states.items()
         if blames_missing or state is not State.NO_DUMP
     ]
-    joined = {one for one in edges.absent if one not in _blamed_calls(found) and _is_joined(edges, one)}
+    blamed = {_collective(one) for one in proofs.values()}
+    joined = {one for one in edges.absent if one not in blamed and _is_joined(edges, one)}
     return Explained(
         tuple(sorted(found)), tuple(sorted(joined)), tuple(sorted(job.missing)), tuple(sorted(edges.calls)),
         blames_missing,
@@ -108,8 +109,8 @@ def _is_joined(edges: Waiting, call: Call) -> bool:
     return not edges.absent[call] and not edges.queued[call]
 
 
-def _blamed_calls(found: Iterable[Finding]) -> set[Call]:
-    return {Call(one.group, one.sequence) for one in found}
+def _collective(proof: Operation) -> Call:
+    return Call(proof.group, proof.sequence)
 
 
 def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[int, State]:
@@ -158,8 +159,8 @@ def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
 def _finding(job: Job, edges: Waiting, rank: int, state: State, proof: Operation | None) -> Finding:
     """Return the finding that other ranks wait for this rank.
 
-    `proof` is the operation that shows why they wait. If it is None, the call in which most ranks wait for this rank is
-    used.
+    `proof` is the collective that shows why they wait. If it is None, the call in which most ranks wait for this rank
+    is used.
     """
     waiters: dict[Call, list[int]] = {}
     for one, call in edges.calls.items():
@@ -170,9 +171,7 @@ def _finding(job: Job, edges: Waiting, rank: int, state: State, proof: Operation
         proof = edges.operations[call]
         held = waiters[call]
     else:
-        held = [
-            one for one, call in edges.calls.items() if (call.group, call.sequence) == (proof.group, proof.sequence)
-        ]
+        held = [one for one, call in edges.calls.items() if call == _collective(proof)]
         held = held or sorted({one for each in waiters.values() for one in each})
     group = job.groups.get(proof.group)
     file = job.dumps[rank].file if rank in job.dumps else None

@@ -22,7 +22,7 @@ def mismatched(job: Job, group: Group) -> dict[int, Operation]:
     chosen as follows:
 
     - It is the collective that most ranks have pending at this number.
-    - In case of a tie, it is the collective that occurs most often elsewhere in groups with the same description.
+    - In case of a tie, it is the tied collective that occurs most often elsewhere in groups with the same description.
     - In case of a tie there too, no collective is expected. Every rank with a pending collective at this number is
       returned.
     """
@@ -30,8 +30,9 @@ def mismatched(job: Job, group: Group) -> dict[int, Operation]:
     for sequence in sorted(calls):
         signatures = {rank: _signature(one) for rank, one in calls[sequence].items()}
         if len(set(signatures.values())) > 1:
-            usual = _usual(job, group, sequence, set(signatures.values()))
-            expected = _majority(Counter(signatures.values())) or _majority(usual)
+            votes = Counter(signatures.values())
+            tied = {one for one, count in votes.items() if count == max(votes.values())}
+            expected = _majority(votes) or _majority(_usual(job, group, sequence, tied))
             return {rank: calls[sequence][rank] for rank, one in signatures.items() if one != expected}
     return {}
 

@@ -47,10 +47,15 @@ class Row:
 
 @dataclass(slots=True)
 class _Block:
-    """The traceback above an error: the lines that introduce it, and its frames."""
+    """The traceback above an error, with the earlier tracebacks that led to it.
+
+    `introduction` are the lines that introduce the first traceback in the log, and `first` are its frames. `frames` are
+    the frames of all tracebacks.
+    """
 
     introduction: list[str] = field(default_factory=list)
     frames: list[str] = field(default_factory=list)
+    first: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +86,8 @@ def how_handled(name: str, error: Surroundings) -> str:
 
 
 def frames_of(error: Surroundings) -> list[str]:
-    """Return the lines of an error's traceback, then those of earlier tracebacks that led to the error."""
-    return list(_around(error)["frame"])
+    """Return the lines of an error's traceback; of several chained tracebacks, those of the first in the log."""
+    return _block_above(error).first
 
 
 def is_chained(error: Surroundings) -> bool:
@@ -106,15 +111,19 @@ def _first(rows: Iterable[Row], texts: Mapping[str, Sequence[str]]) -> str:
 
 
 def _around(error: Surroundings) -> Mapping[str, Sequence[str]]:
-    rank = rank_of(error.line)
-    before = _LINE_END.split(_text(error.before)) if _TRACEBACK.encode() in error.before else []
-    block = _block(list(_of_rank(before, rank)))
-    following = (one for one in _of_rank(_LINE_END.split(_text(error.after)), rank) if one.strip())
+    block = _block_above(error)
+    following = (one for one in _of_rank(_LINE_END.split(_text(error.after)), rank_of(error.line)) if one.strip())
     return {
         "introduction": block.introduction,
         "frame": block.frames,
         "after": list(islice(following, _LINES_AFTER)),
     }
+
+
+def _block_above(error: Surroundings) -> _Block:
+    """Return the traceback above an error; empty if there is none."""
+    before = _LINE_END.split(_text(error.before)) if _TRACEBACK.encode() in error.before else []
+    return _block(list(_of_rank(before, rank_of(error.line))))
 
 
 def _text(body: bytes) -> str:
@@ -129,7 +138,7 @@ def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:
     return (one for one in lines if rank_of(one) == rank and _NCCL_STATE not in one)
 
 
-def _block(lines: Sequence[str]) -> _Block:
+def _block(lines: list[str]) -> _Block:
     """Return the traceback that the last of these lines belongs to, with the earlier tracebacks that led to it.
 
     The result is empty if the last line belongs to no traceback.
@@ -141,7 +150,8 @@ def _block(lines: Sequence[str]) -> _Block:
             return found
         above = [one for one in lines[:start] if one.strip()][-_INTRODUCTION_LINES:]
         found.introduction = [*above, lines[start]]
-        found.frames.extend(lines[start + 1 : end])
+        found.first = lines[start + 1 : end]
+        found.frames.extend(found.first)
         if not above or not any(one in above[-1] for one in _CHAINED):
             return found
         end = start

@@ -81,7 +81,7 @@ def matches_of(
     """Return the patterns that match a line, each with its match.
 
     If only fallback patterns match, only the first of them is returned. The text of the line from a list of possible
-    causes onward (`HEDGES`) is ignored. `frames` is a function that returns the lines of the tracebacks above the line.
+    causes onward (`HEDGES`) is ignored. `frames` is a function that returns the lines of the traceback above the line.
     """
     patterns, hedge = tuple(patterns), HEDGES.search(line)
     line = line[: hedge.start()] if hedge else line

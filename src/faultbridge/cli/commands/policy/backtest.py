@@ -20,6 +20,7 @@ from faultbridge.errors import Rejected
 from faultbridge.plots.results import backtest_plots, write_plots
 
 if TYPE_CHECKING:
+    from faultbridge.backtest.report import Report
     from faultbridge.rules.policies import PolicyStore
 
 Document = Mapping[str, Any]
@@ -148,7 +149,7 @@ class _Replays:
         known = {str(one["version"]): one for one in (packaged_document(), document, other) if one}
         known |= dict(self._stored(known))
         report = self._replay(document, known)
-        return report if other is None else compare(self._replay(other, known), report)
+        return report.document if other is None else compare(self._replay(other, known), report)
 
     def _stored(self, known: Mapping[str, Document]) -> Iterator[tuple[str, Document]]:
         """Yield the version and the document of each stored policy that the recorded entries name.
@@ -164,9 +165,9 @@ class _Replays:
             except Rejected:
                 continue  # the report counts what depends on an unknown policy
 
-    def _replay(self, document: Document, known: Mapping[str, Document]) -> dict[str, Any]:
+    def _replay(self, document: Document, known: Mapping[str, Document]) -> Report:
         from faultbridge.backtest.replay import Evidence, replay
-        from faultbridge.backtest.report import backtest_document
+        from faultbridge.backtest.report import Report, backtest_document
         from faultbridge.data import gpus_by_instance_type, load_catalog
         from faultbridge.domain.policy import Policy
         from faultbridge.pipeline.decide.open_case import Rules
@@ -176,7 +177,8 @@ class _Replays:
         evidence = Evidence(catalog, {version: load(Policy, one) for version, one in known.items()})
         policy = load(Policy, document)
         rules = Rules(policy, self.config, catalog.version, "back-test", gpus_by_instance_type())
-        return backtest_document(self.config.cluster, self.events, replay(self.events, rules, evidence), policy.version)
+        replayed = replay(self.events, rules, evidence)
+        return Report(backtest_document(self.config.cluster, self.events, replayed, policy.version), replayed)
 
 
 def _reports(session: Session, history: History, document: Document, other: Document | None) -> list[dict[str, Any]]:
