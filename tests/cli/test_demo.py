@@ -11,6 +11,8 @@ import pytest
 
 from faultbridge.cli.commands.embedded.demo_records import demo_records
 from faultbridge.cli.commands.embedded.demo_result import DemoResult, print_result
+from faultbridge.cli.commands.embedded.demo_scenario import DemoScenario
+from faultbridge.cli.render.output import OutputFormat
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.nodes import NodeKey
@@ -19,6 +21,8 @@ from faultbridge.ingest.delivery_audit import DeliveryAudit
 from faultbridge.ledger.verify import Break, BreakKind, Verified
 from faultbridge.registry.views import CaseView
 from tests.builders import KEY, NOON, node
+from tests.cli.desk import Desk
+from tests.cli.test_embedded_commands import INFO
 from tests.world import World
 
 NODES = ("n-0", "n-1", "n-2", "n-3")
@@ -119,3 +123,13 @@ def test_a_demo_with_a_live_case_fails() -> None:
     (view,) = result.cases
     live = replace(view, case=replace(view.case, status=CaseStatus.IN_PROGRESS, resolution=None))
     assert "is in_progress" in replace(result, cases=[live]).problems[0]
+
+
+def test_a_demo_at_the_same_second_of_another_day_gets_a_cluster_of_its_own(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("faultbridge.local.up", lambda *_steps, **_options: INFO)
+    first = DemoScenario.start(stack="faultbridge", fresh=False, timeout=1, output=OutputFormat.JSON)
+    desk.world.ports.clock.advance(timedelta(days=1).total_seconds())
+    second = DemoScenario.start(stack="faultbridge", fresh=False, timeout=1, output=OutputFormat.JSON)
+    assert [first.cluster, second.cluster] == ["demo-20260203-120000", "demo-20260204-120000"]

@@ -147,3 +147,20 @@ def test_a_customer_lists_shows_and_checks_mechanisms(tmp_path: Path, capsys: py
     own.write_text(json.dumps({"signals": [{**OWN["signals"][0], "cases": ["another line"]}]}), encoding="utf-8")
     assert run(["mechanism", "check", str(tmp_path)]) == 1
     assert "own.license: no match" in capsys.readouterr().err
+
+
+def test_a_mechanism_with_a_long_name_and_too_few_points_fits_80_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "the_license_server_of_the_site_is_away_xx"
+    unexplained = {**OWN["signals"][0], "name": "own.quota", "contains": "quota", "cases": ["no quota"]}
+    hint = {**OWN["mechanisms"][0], "name": name, "initiators": {"own.license": "hint"}}
+    own = {"signals": [*OWN["signals"], unexplained], "mechanisms": [hint]}
+    (tmp_path / "own.json").write_text(json.dumps(own), encoding="utf-8")
+    log = tmp_path / "job.err"
+    log.write_text("no quota\nno license server\n", encoding="utf-8")
+    assert run(["explain", "--mechanisms", str(tmp_path), "--job-log", str(log)]) == 0
+    out = capsys.readouterr().out
+    assert "\nlikeliest mechanism, with too few points:" in out
+    assert name in out
+    assert max(map(len, out.splitlines())) <= 80

@@ -9,8 +9,10 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.cli.app import run
+from faultbridge.cli.render.output import OutputFormat
 from faultbridge.cli.stack import locate
 from faultbridge.cli.stack.locate import Target
+from faultbridge.cli.stack.session import Session
 from faultbridge.errors import Misconfigured
 
 OUTPUTS = {output: f"the {output}" for output in locate.OUTPUTS}
@@ -125,3 +127,61 @@ def test_without_any_stack_the_error_names_the_command_that_starts_one(monkeypat
 
 def test_with_an_aws_option_the_error_does_not_suggest_an_embedded_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "faultbridge up" not in without_a_stack(monkeypatch, Target(region="eu-west-1"))
+
+
+def fail_on_aws(*_arguments: object) -> dict[str, str]:
+    raise AssertionError("the command reads a stack on AWS")
+
+
+@pytest.mark.parametrize(
+    "verb", [["create", "lab"], ["break", "n-1", "--cluster", "lab"], ["heal", "n-1", "--cluster", "lab"]]
+)
+def test_a_fleet_command_whose_embedded_stack_stops_never_uses_aws(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: list[str]
+) -> None:
+    answers = iter([Embedded()])  # the stack runs only when the command starts
+    monkeypatch.setattr(locate, "embedded_stack", lambda _stack: next(answers, None))
+    monkeypatch.setattr("faultbridge.local.stack_names", list)
+    monkeypatch.setattr("faultbridge.adapters.aws.stack.stack_outputs", fail_on_aws)
+    code = run(["fleet", *verb])
+    assert (code, "this command needs an embedded stack" in capsys.readouterr().err) == (69, True)
+
+
+def test_a_session_on_the_embedded_stack_has_no_clients_for_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = Target(endpoint_url="https://dynamodb.eu-west-1.amazonaws.com", region="eu-west-1")
+    monkeypatch.setattr("faultbridge.local.stack_names", list)
+    monkeypatch.setattr(locate, "embedded_stack", lambda _stack: None)
+    session = Session(target, OutputFormat.JSON, embedded=True)
+    for read in (lambda: session.settings, lambda: session.clients, lambda: session.place):
+        with pytest.raises(Misconfigured, match="this command needs an embedded stack"):
+            read()
+    environment = {**Embedded().environment, "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
+    monkeypatch.setattr(locate, "embedded_stack", lambda _stack: Embedded(environment=environment))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "real")
+    clients = session.clients
+    assert clients.dynamodb.meta.endpoint_url == "http://127.0.0.1:4566"
+    assert clients.region == "us-east-1"
+    credentials = clients.session.get_credentials()
+    assert credentials is not None
+    assert credentials.secret_key == "test"
+
+
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_CLOUDFORMATION"])
+def test_an_endpoint_variable_without_a_scheme_is_one_line_with_the_allowed_form(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.setattr(locate, "embedded_stack", lambda _stack: None)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv(name, "localhost:4566")
+    code, err = run(["cluster", "list"]), capsys.readouterr().err
+    assert code == 2
+    assert err.startswith(f"faultbridge: invalid {name}: 'localhost:4566'; give a URL with http:// or https://")
+    assert len(err.splitlines()) == 1
+
+
+def test_an_endpoint_option_replaces_an_invalid_endpoint_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:4566")
+    session = Session(Target(endpoint_url="http://127.0.0.1:4566", region="us-east-1"), OutputFormat.JSON)
+    assert session.clients.region == "us-east-1"

@@ -370,6 +370,16 @@ def test_received_at_takes_a_time_or_an_age(call: Call, given: str) -> None:
     assert (ran.code, ran.lines[0]["attributes"]["time_source"]) == (0, "received")
 
 
+@pytest.mark.parametrize("command", ["decode", "explain"])
+def test_a_received_at_after_the_year_2199_is_wrong_usage(call: Call, command: str, tmp_path: Path) -> None:
+    log = tmp_path / "kern.log"
+    log.write_text(f"Dec 31 23:59:59 n-1 kernel: {XID}", encoding="utf-8")
+    ran = call(command, str(log), "--received-at", "9999-12-31T23:59:59Z")
+    expected = "faultbridge: invalid --received-at: '9999-12-31T23:59:59Z'; allowed: times before the year 2200 (see "
+    assert (ran.code, ran.out, ran.err.startswith(expected)) == (2, "", True)
+    assert call(command, str(log), "--received-at", "2199-12-31T23:59:59Z").code == 0
+
+
 @pytest.mark.parametrize("option", [("--node", "a b"), ("--cluster", "a/b"), ("--received-at", "yesterday")])
 def test_an_invalid_name_or_time_is_wrong_usage(call: Call, option: tuple[str, str]) -> None:
     ran = call("decode", *option, text=XID.encode())

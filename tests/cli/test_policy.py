@@ -7,7 +7,9 @@ import json
 
 import pytest
 
+from faultbridge.cli.render.output import Columns, Document
 from faultbridge.cli.render.times import short_time
+from faultbridge.cli.stack.session import Session
 from faultbridge.data.policies import default_document
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.ingest.caches import DEFAULT_TTL
@@ -142,3 +144,26 @@ def test_a_shadow_policy_is_set_shown_listed_and_removed(desk: Desk) -> None:
     assert not any(one["shadow"] for one in desk.json("policy", "list"))
     refused = desk("policy", "shadow", "-", "--off", given="limits: {concurrent: 1}")
     assert (refused.code, "not both" in refused.err) == (2, True)
+
+
+def test_put_with_wait_succeeds_even_if_the_policy_applies_before_the_wait_starts(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    show_one = Session.show_one
+
+    def show_slowly(session: Session, document: Document, columns: Columns) -> None:
+        show_one(session, document, columns)
+        desk.world.ports.clock.advance(DEFAULT_TTL.total_seconds() + 1)
+
+    def sleep(seconds: float) -> None:
+        if seconds < 0:
+            raise ValueError("sleep length must be non-negative")
+        slept.append(seconds)
+
+    monkeypatch.setattr("faultbridge.cli.commands.policy.policy.time.sleep", sleep)
+    ran = desk("policy", "put", "-", "--yes", "--wait", given=STRICT)
+    assert (ran.code, slept) == (0, [DEFAULT_TTL.total_seconds()])
+    monkeypatch.setattr(Session, "show_one", show_slowly)
+    ran = desk("policy", "put", "-", "--yes", "--wait", given=STRICT)
+    assert (ran.code, slept[1:]) == (0, [0])

@@ -17,6 +17,16 @@ from tests.world import XID_79
 CLUSTER, NODE = KEY
 XID_999 = "kernel: NVRM: Xid (PCI:0000:c1:00): 999, pid=1, a message of a new driver\n"
 NO_FAULT = "kernel: docker0: port 1(veth1) entered forwarding state\n"
+RING_LINE = "[    1.000000] docker0: port 1(veth1) entered forwarding state\n"
+GPUS_WITH_FAULTS = (
+    '<?xml version="1.0" ?>\n<nvidia_smi_log><timestamp>Tue Feb  3 12:00:00 2026</timestamp>'
+    + "".join(
+        f'<gpu id="00000000:C{number}:00.0"><remapped_rows><remapped_row_failure>Yes</remapped_row_failure>'
+        "</remapped_rows></gpu>"
+        for number in range(4)
+    )
+    + "</nvidia_smi_log>\n"
+)
 
 
 def test_set_prints_what_changed(desk: Desk) -> None:
@@ -91,6 +101,23 @@ def test_decode_counts_the_lines_that_it_ignores(desk: Desk) -> None:
     assert "lines read: 4; faults and clears: 1; other lines are ignored" in ran.err
     assert "ignored" not in desk("decode", "--source", "kernel-log", given=XID_79).err
     assert desk("decode", "--source", "kernel-log", "--jsonl", given=NO_FAULT + XID_79).err == ""
+
+
+def test_decode_compares_the_lines_of_logs_only_with_the_faults_in_logs(desk: Desk, tmp_path: Path) -> None:
+    log, document = tmp_path / "kern.log", tmp_path / "gpus.xml"
+    log.write_text(NO_FAULT * 3 + XID_79, encoding="utf-8")
+    document.write_text(GPUS_WITH_FAULTS, encoding="utf-8")
+    ran = desk("decode", str(log), str(document))
+    assert ran.out.count("smi.row_remap_failure") == 4
+    assert "lines read: 4; faults and clears: 1; other lines are ignored" in ran.err
+
+
+def test_decode_of_a_capture_counts_only_the_lines_of_its_logs(desk: Desk) -> None:
+    unknown = "".join(f"$ tool-{number}\n???\n" for number in range(4))
+    log = f"{RING_LINE * 3}[    2.000000] NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus.\n"
+    capture = f"$ dmesg\n{log}$ nvidia-smi -q -x\n{GPUS_WITH_FAULTS}{unknown}"
+    ran = desk("decode", given=capture)
+    assert "lines read: 4; faults and clears: 1; other lines are ignored" in ran.err
 
 
 def test_decode_names_a_code_that_the_catalog_does_not_have(desk: Desk) -> None:

@@ -177,6 +177,23 @@ def test_a_type_without_capacity_cannot_be_launched(tiny_stack: PrivateStack) ->
     assert launch(tiny_stack, uuid4().hex, "p4d.24xlarge")
 
 
+def test_a_fleet_whose_group_has_no_instances_gets_them(tiny_stack: PrivateStack, group: str, scaling: Any) -> None:
+    ids = fleet(tiny_stack, group, 1)
+    scaling.update_auto_scaling_group(AutoScalingGroupName=group, DesiredCapacity=0)
+    assert members(scaling, group) == []
+    launched = fleet(tiny_stack, group, 3)
+    assert len(set(launched) - set(ids)) == 3
+    assert fleet(tiny_stack, group, 5) == launched
+
+
+def test_a_fleet_without_capacity_is_empty_until_its_capacity_returns(tiny_stack: PrivateStack, group: str) -> None:
+    endpoint = tiny_stack.info.compute_endpoint
+    local.set_capacity(endpoint, TYPE, available=False)
+    assert [fleet(tiny_stack, group, 2) for _ in range(2)] == [[], []]
+    local.set_capacity(endpoint, TYPE, available=True)
+    assert len(fleet(tiny_stack, group, 2)) == 2
+
+
 def test_a_group_without_capacity_reports_it_and_launches_when_capacity_returns(
     tiny_stack: PrivateStack, group: str, scaling: Any
 ) -> None:

@@ -146,6 +146,16 @@ def test_a_type_can_be_without_capacity_in_every_zone(faults: ComputeFaults) -> 
     assert faults.has_capacity("p5.48xlarge", "us-east-1f")
 
 
+def test_capacity_that_returns_in_every_zone_also_returns_in_a_zone_that_lost_it_alone(faults: ComputeFaults) -> None:
+    for instance_type in ("p5.48xlarge", "p4d.24xlarge"):
+        faults.set_capacity(instance_type, "us-east-1a", available=False)
+    faults.set_capacity("p5.48xlarge", "*", available=False)
+    faults.set_capacity("p5.48xlarge", "*", available=True)
+    assert faults.has_capacity("p5.48xlarge", "us-east-1a")
+    assert faults.has_capacity("p5.48xlarge", "us-east-1b")
+    assert not faults.has_capacity("p4d.24xlarge", "us-east-1a")
+
+
 def test_the_healthy_sample_passes_every_test_on_eight_gpus() -> None:
     assert statuses(healthy_diagnostics()) == {"Pass": 24}
 

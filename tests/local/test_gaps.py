@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -107,6 +108,12 @@ def test_a_name_that_the_emulator_lacks_is_an_error() -> None:
         patching.resolve("json:no_such_name")
     with pytest.raises(LookupError, match="no_such_key"):
         patching.replace("os:environ|no_such_key", lambda old: old)
+
+
+@pytest.mark.parametrize("name", ["json.no_such_module:Name", "no_such_package.models:Name|attribute"])
+def test_a_name_in_a_module_that_the_emulator_lacks_is_the_same_error(name: str) -> None:
+    with pytest.raises(LookupError, match=f"the emulator has no {re.escape(name)}"):
+        patching.resolve(name)
 
 
 @pytest.mark.parametrize(

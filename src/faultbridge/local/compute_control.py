@@ -38,7 +38,8 @@ def create_fleet(
 ) -> list[str]:
     """Create an Auto Scaling group of `size` GPU instances, and return the instance ids in launch order.
 
-    - A group that already has instances is not changed.
+    - A group that already has instances is not changed. A group without instances gets `size` instances of the type in
+      its launch template.
     - A new group gets a tag that permits the stack `stack` to repair its instances, and the given `tags`.
     - `environment` contains the endpoints of the stack, as in `StackInfo.environment`. By default, it contains those of
       the running stack with the name `stack`; the call raises `Misconfigured` if that stack is not running.
@@ -47,9 +48,12 @@ def create_fleet(
     if not aimed:
         raise Misconfigured("no embedded stack is running; run `faultbridge up`")
     scaling = client("auto-scaling", aimed)
-    if not _group_instances(scaling, group):
+    found = _group_instances(scaling, group)
+    if found is None:
         _create_group(client("ec2", aimed), scaling, group, size, instance_type, {REPAIR_TAG: stack, **(tags or {})})
-    return _group_instances(scaling, group)
+    elif not found:
+        scaling.update_auto_scaling_group(AutoScalingGroupName=group, MaxSize=_max_size(size), DesiredCapacity=size)
+    return _group_instances(scaling, group) or []
 
 
 def _create_group(
@@ -68,16 +72,22 @@ def _create_group(
         AutoScalingGroupName=group,
         LaunchTemplate={"LaunchTemplateName": group, "Version": "$Latest"},
         MinSize=0,
-        MaxSize=size + 1,  # a successor may be launched before the old instance is terminated
+        MaxSize=_max_size(size),
         DesiredCapacity=size,
         AvailabilityZones=[_ZONE],
         Tags=[{"Key": key, "Value": value, "PropagateAtLaunch": True} for key, value in tags.items()],
     )
 
 
-def _group_instances(scaling: Any, group: str) -> list[str]:  # noqa: ANN401 - a boto3 client
+def _max_size(size: int) -> int:
+    """Return the maximum size of a group: a successor may be launched before the old instance is terminated."""
+    return size + 1
+
+
+def _group_instances(scaling: Any, group: str) -> list[str] | None:  # noqa: ANN401 - a boto3 client
+    """Return the ids of the instances of a group, or None if the group does not exist."""
     groups = scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"]
-    return [instance["InstanceId"] for found in groups for instance in found["Instances"]]
+    return [instance["InstanceId"] for instance in groups[0]["Instances"]] if groups else None
 
 
 def set_command_output(

@@ -29,18 +29,23 @@ AnyClusterOption = Annotated[
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
 
 
-def _checked_reason(reason: str) -> str:
-    """Return an operator's reason unchanged. Raises BadParameter if it is too long or not printable."""
+def checked_reason(reason: str, limit: int) -> str:
+    """Return a reason unchanged. Raises BadParameter if it has more characters than `limit` or is not printable."""
+    if len(reason) > limit or not reason.isprintable():
+        raise typer.BadParameter(f"invalid --reason: {reason[:80]!r}; allowed: {limit} printable characters")
+    return reason
+
+
+def _operator_reason(reason: str) -> str:
+    """Return an operator's reason unchanged. Raises BadParameter if it is longer than the HTTP API permits."""
     from faultbridge.api.requests import MAX_LENGTH
 
-    if len(reason) > MAX_LENGTH or not reason.isprintable():
-        raise typer.BadParameter(f"invalid --reason: {reason[:80]!r}; allowed: {MAX_LENGTH} printable characters")
-    return reason
+    return checked_reason(reason, MAX_LENGTH)
 
 
 ReasonOption = Annotated[
     str,
-    typer.Option("--reason", metavar="TEXT", help="Reason for the timeline, a few words.", callback=_checked_reason),
+    typer.Option("--reason", metavar="TEXT", help="Reason for the timeline, a few words.", callback=_operator_reason),
 ]
 YesOption = Annotated[
     bool, typer.Option("--yes", "-y", help="Confirm in advance; required without a terminal if it asks.")

@@ -26,6 +26,22 @@ def parse_time(text: str | None, now: datetime) -> datetime | None:
     return past if past is not None else _absolute_time(text, PAST_HELP)
 
 
+def parse_event_time(text: str | None, now: datetime) -> datetime | None:
+    """Return the time of the option `--at`, when something happened; None stays None.
+
+    The text is an RFC 3339 time or an age such as `2h`, as for `parse_time`. A time outside the years 2000 to 2199, the
+    limits of the HTTP API, is a usage error.
+    """
+    from faultbridge.api.requests import EARLIEST, LATEST
+
+    at = parse_time(text, now)
+    if at is not None and not EARLIEST <= at < LATEST:
+        raise typer.BadParameter(
+            f"invalid --at: {text!r}; allowed: times of the years {EARLIEST.year} to {LATEST.year - 1}"
+        )
+    return at
+
+
 def parse_future_time(text: str | None, now: datetime) -> datetime | None:
     """Return the time for an RFC 3339 text or a duration from now, such as `4h`; None stays None.
 
@@ -44,14 +60,19 @@ def parse_received_at(text: str | None, now: datetime) -> datetime:
     """Return the time of the option `--received-at`, or `now` if the option was not given.
 
     The option is a time with a zone, or an age such as `2h`. A time without a zone is a usage error, because it is
-    ambiguous.
+    ambiguous. A time after the year 2199, the limit of the HTTP API, is a usage error too.
     """
     if text is None:
         return now
+    from faultbridge.api.requests import LATEST
+
     try:
-        return parse_age(text, now) or from_text(text)
+        at = parse_age(text, now) or from_text(text)
     except ValueError as error:
         raise typer.BadParameter(f"not a time with a zone: --received-at {text!r}; {PAST_HELP}") from error
+    if at >= LATEST:
+        raise typer.BadParameter(f"invalid --received-at: {text!r}; allowed: times before the year {LATEST.year}")
+    return at
 
 
 def _absolute_time(text: str, allowed: str) -> datetime:

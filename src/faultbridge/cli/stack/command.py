@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Annotated, TypeVar
 
@@ -11,7 +10,7 @@ import typer
 from faultbridge.cli.render.format_options import formatted_command, with_options
 from faultbridge.cli.render.output import OutputFormat
 from faultbridge.cli.stack.known_names import proposes_names
-from faultbridge.cli.stack.locate import DEFAULT_STACK, Target
+from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, checked_endpoint
 from faultbridge.cli.stack.session import Session
 
 Made = TypeVar("Made")
@@ -21,7 +20,6 @@ EndpointOption = Annotated[
     str | None, typer.Option("--endpoint-url", metavar="URL", help="AWS endpoint URL. Default: the AWS endpoint.")
 ]
 RegionOption = Annotated[str | None, typer.Option("--region", metavar="REGION", help="AWS region of the stack.")]
-_ENDPOINT = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/\S*)?")
 ProfileOption = Annotated[str | None, typer.Option("--profile", metavar="PROFILE", help="AWS configuration profile.")]
 
 
@@ -34,19 +32,7 @@ def _session(
     *,
     output: OutputFormat,
 ) -> Session:
-    return Session(Target(stack, _checked_url(endpoint_url), region, profile), output)
-
-
-def _checked_url(url: str | None) -> str | None:
-    """Return the URL of `--endpoint-url` unchanged; None stays None.
-
-    A text that is not an HTTP URL with a host is a usage error.
-    """
-    if url is not None and _ENDPOINT.fullmatch(url) is None:
-        raise typer.BadParameter(
-            f"invalid --endpoint-url: {url!r}; give a URL with http:// or https://, such as http://127.0.0.1:4566"
-        )
-    return url
+    return Session(Target(stack, checked_endpoint("--endpoint-url", endpoint_url), region, profile), output)
 
 
 def command_with(session: Callable[..., Session]) -> Callable[[Callable[..., Made]], Callable[..., Made]]:

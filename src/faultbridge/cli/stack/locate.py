@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import typer
 
 from faultbridge.errors import Misconfigured
 from faultbridge.settings import PREFIX, Settings
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 DEFAULT_STACK = "faultbridge"
 # Any of these environment variables selects AWS instead of the embedded stack.
 _AWS_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID")
+_ENDPOINT = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/\S*)?", re.IGNORECASE)
 
 OUTPUTS: Mapping[str, str] = {
     "StackIdentity": "STACK_ID",
@@ -73,7 +77,7 @@ def find_settings(
       stack of the same name runs at another endpoint, it calls `notify` with a notice that the embedded stack is not
       used.
 
-    With `embedded_only`, a running embedded stack is always used.
+    With `embedded_only`, only the embedded stack is used. Raises `Misconfigured` if it is not running.
     """
     chosen = chosen_embedded_stack(target, embedded_only=embedded_only)
     if chosen is not None:
@@ -96,14 +100,28 @@ def chosen_embedded_stack(target: Target, *, embedded_only: bool = False) -> Sta
     """Return the embedded stack if the command uses it, or None if the command uses a stack on AWS.
 
     A running embedded stack is used unless options or environment variables select AWS. Environment variables with the
-    values that `faultbridge env` prints for this stack do not select AWS. With `embedded_only`, a running embedded
-    stack is always used.
+    values that `faultbridge env` prints for this stack do not select AWS. With `embedded_only`, the result is never
+    None: the function raises `Misconfigured` if the embedded stack is not running.
     """
+    if embedded_only:
+        return require_embedded_stack(target.stack)
     embedded = embedded_stack(target.stack)
-    if embedded is None or embedded_only or not target.selects_aws:
+    if embedded is None or not target.selects_aws:
         return embedded
     in_environment = all(os.environ.get(name) == embedded.environment.get(name) for name in _AWS_VARIABLES)
     return embedded if in_environment and not target.has_options else None
+
+
+def checked_endpoint(name: str, url: str | None) -> str | None:
+    """Return the URL of an option or environment variable unchanged; None stays None.
+
+    A text that is not an HTTP URL with a host is a usage error. Its message contains `name`.
+    """
+    if url is not None and _ENDPOINT.fullmatch(url) is None:
+        raise typer.BadParameter(
+            f"invalid {name}: {url!r}; give a URL with http:// or https://, such as http://127.0.0.1:4566"
+        )
+    return url
 
 
 def require_embedded_stack(stack: str) -> StackInfo:

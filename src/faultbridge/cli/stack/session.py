@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from faultbridge.cli.render.output import Columns, Document, OutputFormat, notice, show, show_one
-from faultbridge.cli.stack.locate import Target, chosen_embedded_stack, find_settings
+from faultbridge.cli.stack.locate import (
+    Target,
+    checked_endpoint,
+    chosen_embedded_stack,
+    find_settings,
+    require_embedded_stack,
+    use_environment,
+)
 from faultbridge.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -30,7 +38,8 @@ if TYPE_CHECKING:
 class Session:
     """The stack and the output format of one command.
 
-    If `embedded` is True, a running embedded stack is used, even if options or the environment select AWS.
+    If `embedded` is True, only the embedded stack is used, even if options or the environment select AWS. If it is not
+    running, the properties below raise `Misconfigured`.
     """
 
     target: Target
@@ -57,10 +66,20 @@ class Session:
 
     @cached_property
     def clients(self) -> Clients:
-        """Return AWS clients for the Region, profile and endpoint that the options select."""
-        from faultbridge.adapters.aws.clients import Clients
+        """Return AWS clients for the Region, profile and endpoint that the options and the environment select.
+
+        If `embedded` is True, the clients use the embedded stack. An endpoint without `http://` or `https://` in an
+        environment variable is a usage error.
+        """
+        from faultbridge.adapters.aws.clients import SERVICES, Clients
 
         target = self.target
+        if self.embedded:
+            use_environment(require_embedded_stack(target.stack).environment)
+            return Clients()
+        variables = [f"AWS_ENDPOINT_URL_{suffix}" for _, suffix, _ in SERVICES.values()]
+        for name in variables if target.endpoint_url else ("AWS_ENDPOINT_URL", *variables):
+            checked_endpoint(name, os.environ.get(name) or None)
         return Clients(region=target.region, profile=target.profile, endpoint_url=target.endpoint_url)
 
     @property

@@ -54,7 +54,7 @@ def _with_class_names(execute: Callable[..., dict[str, Any]]) -> Callable[..., d
 def error_name(log: str) -> str:
     """Return the class name of the exception in the last traceback of a log.
 
-    The result is `Runtime.HandlerError` if the log contains no traceback.
+    The result is `Runtime.HandlerError` if no class name is found.
     """
     if "Traceback (most recent call last)" not in log:
         return _GENERIC_ERROR

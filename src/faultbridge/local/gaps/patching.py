@@ -29,7 +29,7 @@ class Gap:
 def resolve(name: str) -> Any:  # noqa: ANN401 - any object of the emulator
     """Return the object that a private name of the emulator refers to now.
 
-    Raises `LookupError` if an attribute or key of the name does not exist.
+    Raises `LookupError` if the module, an attribute or a key of the name does not exist.
     """
     owner, last = owner_of(name)
     return _member(owner, last, name)
@@ -53,7 +53,10 @@ def add_method(class_name: str, method: str, function: Callable[..., Any]) -> No
 def owner_of(name: str) -> tuple[Any, str]:
     """Return the object that has the last attribute or key of a private name, and this attribute or key."""
     module, _, path = name.partition(":")
-    owner: Any = import_module(module)
+    try:
+        owner: Any = import_module(module)
+    except ImportError as error:
+        raise LookupError(f"the emulator has no {name}: {error}") from error
     *parents, last = path.split("|")
     for parent in parents:
         owner = _member(owner, parent, name)

@@ -111,13 +111,16 @@ class ComputeFaults:
     def set_capacity(self, instance_type: str, zone: str, *, available: bool) -> None:
         """Remove or restore the capacity of an instance type in a zone; the zone `*` means all zones.
 
-        If the capacity was removed in a single zone, restoring the zone `*` does not restore it.
+        Restoring the zone `*` also restores each single zone. If the zone `*` has no capacity, restoring a single zone
+        has no effect.
         """
         with self.lock:
-            if available:
-                self.without_capacity.discard((instance_type, zone))
-            else:
+            if not available:
                 self.without_capacity.add((instance_type, zone))
+            elif zone == ANY_ZONE:
+                self.without_capacity = {one for one in self.without_capacity if one[0] != instance_type}
+            else:
+                self.without_capacity.discard((instance_type, zone))
 
     def has_capacity(self, instance_type: str, zone: str) -> bool:
         """Return whether the instance type can be launched in the zone."""

@@ -56,9 +56,9 @@ class Deployment:
         return cls(project=project, template=project / TEMPLATE, parameters={**PARAMETERS, **parameters})
 
     def declared_parameters(self, defaults: Mapping[str, str]) -> dict[str, str]:
-        """Return the parameters that the template declares; CloudFormation rejects all others.
+        """Return `defaults` and the parameters of this deployment, but only those that the template declares.
 
-        The parameters of this deployment override `defaults`.
+        The parameters of this deployment override `defaults`. CloudFormation rejects parameters that are not declared.
         """
         declared = sam.read_template(self.template).get("Parameters", {})
         return {name: value for name, value in {**defaults, **self.parameters}.items() if name in declared}

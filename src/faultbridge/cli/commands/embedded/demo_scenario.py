@@ -55,9 +55,8 @@ class DemoScenario:
         info = up(fresh, notice, stack=stack)
         use_environment(info.environment)
         session = Session(Target(stack), output, embedded=True)
-        return cls(
-            session, info.environment, info.outputs, timeout, f"demo-{session.now():%H%M%S}", started, info.console
-        )
+        cluster = f"demo-{session.now():%Y%m%d-%H%M%S}"
+        return cls(session, info.environment, info.outputs, timeout, cluster, started, info.console)
 
     def run(self) -> DemoResult:
         """Run all steps of the demo, and return the result."""
@@ -103,7 +102,7 @@ class DemoScenario:
         `sent` is the number of records that the queue accepted. `since` is the time before the records were sent.
         """
         print_step("timeline (a scheduled minute takes 3 s in this demo):")
-        table = LiveTable(ENTRIES, widths=(14, 18, 58))
+        table = LiveTable(ENTRIES, widths=(14, 22, 58))
         lines: list[Line] = []
         wanted = TimelineQuery(self.cluster)
         for line in follow(

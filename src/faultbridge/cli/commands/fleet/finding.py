@@ -86,7 +86,7 @@ def mark_finding(
 @app.command("precision", epilog=examples("faultbridge finding precision", "faultbridge finding precision --json"))
 @stack_command
 def show_precision(session: Session, cluster: AnyClusterOption = None) -> None:
-    """Show for each detector how many of its marked findings were right."""
+    """Show for each detector how many findings were marked right or wrong, and the share marked right."""
     from faultbridge.data.detectors import detectors
 
     judgments = session.judgments

@@ -67,7 +67,7 @@ def show_node(session: Session, node: NodeArgument, cluster: ClusterOption) -> N
 @app.command("history", epilog=examples("faultbridge node history ip-10-0-0-7 --cluster train-a"))
 @stack_command
 def show_history(session: Session, node: NodeArgument, cluster: ClusterOption) -> None:
-    """Show the instances and devices of a node, and their faults and cases, oldest first."""
+    """Show the instances and devices of a node, and their faults and cases, in the order of recording."""
     from faultbridge.ledger.history.node_history import NodeHistory
 
     key = session.directory.node(NodeKey(cluster, node)).key

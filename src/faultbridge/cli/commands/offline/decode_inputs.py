@@ -37,8 +37,10 @@ class Inputs:
     Each fault and each clear becomes one output document. With `everything`, each health snapshot and each counter
     sample also becomes an output document. The other fields describe what was decoded so far:
 
-    - `count`: the number of output documents; `faults`: how many of them are faults or clears
-    - `lines`: the number of log lines; `unparsed`: how many lines or documents of the input were not understood
+    - `count`: the number of output documents
+    - `unparsed`: how many lines or documents of the input were not understood
+    - `lines`: the number of log lines; `unparsed_lines`: how many of them were not understood
+    - `faults`: the number of faults and clears in logs
     - `unknown_codes`: the fault codes that are not in the catalog
     - `samples`: the last counter sample of each device; `sample_counts`: the number of samples of each device
     - `failure`: the error of the last file that was rejected or could not be read; None if there is no such file
@@ -50,6 +52,7 @@ class Inputs:
     count: int = 0
     unparsed: int = 0
     lines: int = 0
+    unparsed_lines: int = 0
     faults: int = 0
     unknown_codes: dict[str, None] = field(default_factory=dict)
     samples: dict[tuple[str, Component, str | None], CounterSample] = field(default_factory=dict)
@@ -66,11 +69,11 @@ class Inputs:
 
     @property
     def ignores_lines(self) -> bool:
-        """Return whether there are more log lines than faults, clears, and lines that were not understood.
+        """Return whether there are more log lines than faults, clears and not understood lines in logs.
 
         Log lines that report no fault or clear are ignored.
         """
-        return self.lines > self.faults + self.unparsed
+        return self.lines > self.faults + self.unparsed_lines
 
     def decode(self, files: list[str]) -> Iterator[Document]:
         """Yield the decoded documents of every file."""
@@ -78,7 +81,7 @@ class Inputs:
             try:
                 for document in self._decode_file(file):
                     self.count += 1
-                    self.faults += document["kind"] in {"fault", "clear"}
+                    self.faults += document["kind"] in {"fault", "clear"} and document["source"] in LINE_SOURCES
                     if not document.get("known", True):
                         self.unknown_codes[document["code"]] = None
                     yield document
@@ -116,6 +119,7 @@ class Inputs:
                 begin = (first[at : at + size] for at in range(0, len(first), size))
                 chunks = chain(begin, iter(lambda: stream.read(CHUNK_BYTES), b""))
                 found = registry.read_pieces(source, self._counted(source, chunks), self.hints)
+                self.unparsed_lines += found.unparsed if source in LINE_SOURCES else 0
         self.unparsed += found.unparsed
         for note in (*found.notes, *_unparsed_note(found)):
             notice(f"{_title(file)}: {note}")
@@ -126,9 +130,13 @@ class Inputs:
         return chain(decoded, [summary_document(source, found)]) if is_partial else decoded
 
     def _read_parts(self, parts: tuple[Part, ...]) -> Decoded:
-        for part in parts:
+        """Decode each output of a capture, and count the lines of its logs."""
+        logs = tuple(part for part in parts if part.source in LINE_SOURCES)
+        for part in logs:
             for _ in self._counted(part.source or "", [part.output.body]):
                 pass
+        # The decoded capture does not state in which outputs the lines are that were not understood.
+        self.unparsed_lines += read_parts(logs, self.hints).unparsed
         return read_parts(parts, self.hints)
 
     def _counted(self, source: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -160,7 +168,7 @@ class Inputs:
 
 def lines_text(inputs: Inputs) -> str:
     """Return a sentence with the number of log lines, and the number of faults and clears in them."""
-    not_understood = f", {inputs.unparsed} lines not understood" if inputs.unparsed else ""
+    not_understood = f", {inputs.unparsed_lines} lines not understood" if inputs.unparsed_lines else ""
     return f"lines read: {inputs.lines}; faults and clears: {inputs.faults}{not_understood}; other lines are ignored"
 
 

@@ -1,6 +1,7 @@
 """`faultbridge explain`: explains why a job died, and whether it may restart.
 
-It uses the files of the job and of its nodes, and the faults that a stack recorded.
+It reads files of the job and of its nodes. With some options, it also reads the faults that an installation of
+Faultbridge (a stack) recorded.
 """
 
 from __future__ import annotations

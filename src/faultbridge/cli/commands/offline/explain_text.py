@@ -43,7 +43,8 @@ def lines_of(document: Document) -> Iterator[str]:
     first, *others = document["causes"] or [None]
     if first is not None:
         title = "cause" if document["mechanism"] else "likeliest mechanism, with too few points"
-        yield from ("", f"{title}: {first['mechanism']}, {first['score']} points")
+        yield ""
+        yield from _wrapped("", "  ", f"{title}: {first['mechanism']}, {first['score']} points")
         yield from _points("for", first["for"])
         yield from _points("against", first["against"])
     for one in others[:_MAX_OTHERS]:

@@ -128,7 +128,10 @@ def _read_folder(folder: Path) -> list[Mapping[str, Any]]:
 
 
 def _document(one: Mechanism) -> Document:
-    """Return a mechanism with the field names of its file; fields that are not set are left out."""
+    """Return a failure mechanism as a document with the field names of the mechanism files.
+
+    Fields that are not set are left out.
+    """
     row = asdict(one)
     expects, trusts = row.pop("expects_node"), row.pop("trusts_job")
     row |= {"expects": "node" if expects else None, "trusts": "job" if trusts else None}

@@ -12,7 +12,7 @@ import typer
 from faultbridge.cli.commands.offline.recorded_job import Recorded, of_case, of_job
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE, default_cluster
 from faultbridge.cli.render.output import Document
-from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_time
+from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_event_time
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.cluster.jobs import SUCCEEDED, Job
 from faultbridge.domain.nodes import NodeKey
@@ -74,7 +74,7 @@ class RecordedRequest:
             raise AssertionError  # pragma: no cover - checked above
         if self.job is not None:
             return of_job(session, self._ended(session.jobs.job(self.cluster, self.job)), span)
-        at = parse_time(self.at, now) or now
+        at = parse_event_time(self.at, now) or now
         named = frozenset(self._nodes(session, self.cluster))
         label = f"{self.cluster} at {json_time(at)}"
         return Recorded(RecordedWindow(label, self.cluster, named, at - (span or WINDOW_OF_TIME), at))
@@ -92,14 +92,17 @@ class RecordedRequest:
     def _span(self, now: datetime) -> timedelta | None:
         """Return the length of `--window`, or None if it was not given.
 
-        Faults that were recorded within this time before the failure are evidence.
+        Faults that were recorded within this time before the failure are evidence. The length is at most the time from
+        the year 2000, the earliest time of `--at`, until now.
         """
+        from faultbridge.api.requests import EARLIEST
+
         if self.window is None:
             return None
         since = parse_age(self.window, now)
         if since is None:
             raise typer.BadParameter(f"not an age: --window {self.window!r}; such as 30m or 2h")
-        return now - since
+        return now - max(since, EARLIEST)
 
     def _ended(self, job: Job) -> Job:
         """Return the job. Raises Rejected if it succeeded, or if it is running and `--record` is given.

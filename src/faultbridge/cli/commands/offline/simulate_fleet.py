@@ -100,8 +100,9 @@ def simulate_fleet(
 def _explain(documents: Sequence[Mapping[str, Any]]) -> None:
     """For each policy, print a line that compares it with the best other repair system (baseline).
 
-    The line states the saving: the share of the baseline's lost GPU-hours that the policy avoids. It also states
-    whether the saving reaches `GOAL` without more needless evictions than the baseline causes.
+    The line states the saving, which is the share of the baseline's lost GPU-hours that the policy avoids, and whether
+    the policy meets the goal. It meets the goal if the whole confidence interval of the saving is at least `GOAL`, and
+    if it causes no more needless evictions than the baseline. With a single scenario, no policy meets the goal.
     """
     from faultbridge.lab.comparison import GOAL
 

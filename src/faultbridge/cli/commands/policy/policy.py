@@ -197,7 +197,7 @@ def _show_published(session: Session, version: str, *, wait: bool) -> None:
         notice("it is for every cluster that names no version with `faultbridge cluster set --policy`")
         notice("a fault before that time may still follow the policy before it")
     if wait:
-        time.sleep((applies_at - session.now()).total_seconds())
+        time.sleep(max(0.0, (applies_at - session.now()).total_seconds()))
 
 
 def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> None:
