@@ -178,7 +178,7 @@ def _first_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN
 
 
 def _values(kind: Any, values: tuple[object, ...], named: dict[str, object]) -> list[tuple[str, object]] | None:  # noqa: ANN401 - any class
-    """Return the name and value of each field for one call of `__init__`.
+    """Return the name and value of each field that one call of `__init__` sets.
 
     `values` are the positional arguments of the call, and `named` its keyword arguments. Returns None if the arguments
     are wrong. The caller then calls the compiled `__init__`, which raises the error.
@@ -202,7 +202,7 @@ def _values(kind: Any, values: tuple[object, ...], named: dict[str, object]) -> 
 
 
 def _compiled_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN401 - any class
-    """Compile and return the `__init__` of a dataclass, which sets each field to an argument or a default."""
+    """Compile and return the `__init__` of a dataclass, which sets fields to arguments or defaults."""
     scope: dict[str, Any] = {"_set": object.__setattr__, "_MISSING": MISSING}
     positional, named, lines = ["_self"], ["*"], []
     for part in fields(kind):

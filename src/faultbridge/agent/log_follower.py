@@ -167,8 +167,8 @@ class Log(ABC):
 class Follower:
     """Follows one log, and stores its lines as records.
 
-    The follower stops reading while an earlier record of the log is neither stored on disk nor sent. A line that is too
-    long for a message is dropped and counted, and the cursor advances past the line.
+    The follower stops reading until the earlier records of the log are stored on disk, sent or refused. A line that is
+    too long for a message is dropped and counted, and the cursor advances past the line.
     """
 
     log: Log
@@ -193,7 +193,7 @@ class Follower:
     def flush(self) -> None:
         """Convert all lines that were read to records, and store the records.
 
-        Does nothing while an earlier record of the log is neither stored on disk nor sent.
+        Does nothing until the earlier records of the log are stored on disk, sent or refused.
         """
         if self._pending:
             return
@@ -228,16 +228,16 @@ class Follower:
         yield from self._pack(b"".join(lines[middle:]))
 
     def _make_pending_safe(self) -> bool:
-        """Store or send the pending records in their order. Returns whether all of them are stored or sent."""
+        """Store the pending records in order. Returns True if all are stored on disk, sent or refused."""
         while self._pending and self._make_safe(self._pending[0]):
             self._pending.popleft()
             self._in_memory = False
         return not self._pending
 
     def _make_safe(self, record: OutgoingRecord) -> bool:
-        """Store a record on disk, or keep it in memory. Returns whether the record is stored or sent.
+        """Store a record on disk, or in memory if the disk is full and memory has room.
 
-        The cursor advances when the record is stored or sent, never earlier.
+        Returns True if the record is stored on disk, sent or permanently refused. The cursor advances only then.
         """
 
         def advance() -> None:

@@ -38,7 +38,8 @@ class Probe:
     """One probe: how to start it, how often it runs, its timeout, and how its output is recognized.
 
     - `source` is the source of the records that contain the output.
-    - `expected_prefix` is the text with which the output must start to be sent. An empty prefix allows every output.
+    - `expected_prefix` is the text with which the output must start to be sent. White space before this text is
+      ignored. An empty prefix allows every output.
     - `known_errors` are error texts that the decoder of `source` also reads. Output that contains one of these texts is
       sent even if it does not start with the expected prefix.
     - `second_source`, if it is not None, is the source of a second record with the same output.

@@ -175,7 +175,10 @@ class Counterfactual:
         track.retry_at = at
 
     def _end(self, track: Track, at: datetime) -> None:
-        """Store how and when the simulated course of a closed case ended, and remove the course from the node."""
+        """Record when and how the simulated case of a node ended, if the node has a simulated course.
+
+        The time and the resolution are stored in this course (`track.course`). The node then has no course.
+        """
         case, course = track.state.case, track.course
         if course is not None and case is not None:
             course.ended_at, course.end = at, case.resolution.value if case.resolution else "closed"

@@ -43,9 +43,9 @@ _CHOICES = frozenset({"BRANCH", "GROUPREF_EXISTS"})
 def check_repetitions(pattern: str) -> None:
     """Raise `Misconfigured` if a pattern repeats a group that contains alternatives or a repetition.
 
-    A repetition within the group counts only if its length is variable. A text can match such a pattern in many ways,
-    and a search tries all of them. The time of the search then grows exponentially, even if each repetition has a small
-    limit.
+    A repetition within the group counts only if its length is variable. A text may match such a pattern in many ways,
+    and a search may try all of them. The time of the search can then grow exponentially, even if each repetition has a
+    small limit.
     """
     if _is_ambiguous(re._parser.parse(pattern)):  # type: ignore[attr-defined]  # noqa: SLF001 - no public parser
         text = "repeats a group that contains alternatives or a repetition"
@@ -53,9 +53,10 @@ def check_repetitions(pattern: str) -> None:
 
 
 def _is_ambiguous(node: object, *, repeated: bool = False) -> bool:
-    """Return whether a parsed pattern is ambiguous: a repeated part can match a text in several ways.
+    """Return whether a pattern repeats a part with alternatives or with a repetition of variable length.
 
-    `node` is the pattern or a part of it. `repeated` states whether a repetition contains this part.
+    Such a pattern may be ambiguous: the repeated part may match a text in several ways. `node` is the parsed pattern or
+    a part of it. `repeated` states whether a repetition contains this part.
     """
     name, *arguments = node if isinstance(node, tuple) and node else (None,)
     if str(name) in _REPEATS:

@@ -47,9 +47,10 @@ class Row:
       report of it (`quiet:<seconds>`).
     - `same_as` is the code under which the fault is stored if two codes mean the same: a lost GPU in nvidia-smi is
       stored as `xid.79`.
-    - `stands_for` is set for an unspecific code, such as "node unhealthy". It lists the codes and families (`xid.*`)
-      that such a report can mean.
-    - `conflict` is True if the sources of `recommendations` differ. `reason` explains the severity and action.
+    - `stands_for` is set for an unspecific code, such as "node unhealthy". It lists the codes and code patterns
+      (`xid.*`) that such a report can mean.
+    - `conflict` is True if the sources in `recommendations` recommend different things. `reason` explains the severity
+      and action.
     - `family` groups faults that many nodes report when a resource that they share fails.
     """
 
@@ -73,9 +74,9 @@ class Catalog:
     """All fault codes of one catalog version.
 
     An unknown code has severity `error` and action `contact_support`. `coverage` lists, by verifier and diagnostic
-    level, the codes and families that a passed verification proves fixed. If no policy rule names a level, a verifier
-    in `by_fault` runs at the lowest level that covers the node's faults, and any other verifier at its own default
-    level.
+    level, the codes and code patterns that a passed verification proves fixed. If no policy rule names a level, a
+    verifier in `by_fault` runs at the lowest level that covers the node's faults, and any other verifier at its own
+    default level.
     """
 
     version: str
@@ -135,7 +136,7 @@ class Catalog:
 def _row_suffixes(attributes: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     """Yield the suffixes after `code:` of the rows that can describe a fault, most specific first.
 
-    Each tuple holds suffixes of equal rank. `attributes` are the attributes of the fault.
+    Each tuple contains suffixes of equal rank. `attributes` are the attributes of the fault.
     """
     if "findings" in attributes:
         yield (attributes["findings"].partition(",")[0],)

@@ -103,10 +103,7 @@ class Condition:
 
     @property
     def quiet_for(self) -> timedelta | None:
-        """Return the period without observations after which the condition ends.
-
-        Returns None if it does not end by time.
-        """
+        """Return the period without observations that ends the condition; None if it does not end by time."""
         return _shortest_quiet(self.ends_on)
 
     @property
@@ -207,7 +204,11 @@ def is_another(component: Component, other: Component, devices: Iterable[Compone
 
 
 def component_key(component: Component) -> str:
-    """Return the canonical name of a component: by PCI address if known, else UUID, index, name, serial."""
+    """Return the canonical name of a component, such as `gpu/pci=0000:53:00`; `node` for the node itself.
+
+    The name contains the first known identifier of PCI address, UUID, index, name and serial number, or else `any`. The
+    number of the link is appended if the component has one.
+    """
     if component.type is ComponentType.NODE:
         return "node"
     name = "any"

@@ -82,9 +82,10 @@ def _copier(kind: Any) -> Callable[[Any], Any] | None:  # noqa: ANN401 - any cla
 
 @cache
 def _twin(kind: Any) -> Any:  # noqa: ANN401 - any class, and the one created for it
-    """Return a class with the same slots as `kind` whose fields can be set.
+    """Return a class that has the same slots as the frozen dataclass `kind`, but is not frozen, or None.
 
-    Returns None if `kind` has no slots, a base class, or a method `__post_init__`.
+    A value is created in this class, and then becomes a `kind`. The result is None if `kind` has no slots, has a base
+    class, or has a method `__post_init__`.
     """
     if kind.__base__ is not object or "__slots__" not in vars(kind) or hasattr(kind, "__post_init__"):
         return None

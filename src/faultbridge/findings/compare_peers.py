@@ -60,7 +60,10 @@ Comparisons = Mapping[tuple[str, str], Comparison]
 
 @dataclass(frozen=True, slots=True)
 class ComparePeers:
-    """Compares each node of a cluster with its peers, and opens and ends findings, at most once an hour."""
+    """Compares the counters of a cluster's nodes with those of their peers, and opens and ends findings.
+
+    Each cluster is compared at most once an hour. Only nodes in service with recent counters are compared.
+    """
 
     append: Append
     rulebook: Rulebook

@@ -100,10 +100,7 @@ class HeartbeatLog:
     def record(
         self, heartbeats: Mapping[NodeKey, datetime], snapshots: Mapping[NodeKey, SnapshotTimes] = NO_SNAPSHOTS
     ) -> None:
-        """Write heartbeats, one item per cluster, with the times of their nodes' health snapshots.
-
-        A heartbeat is skipped if this process wrote one of the same node less than 0.2 timeouts (`WRITE_AFTER`) before.
-        """
+        """Write the heartbeats that `must_write` selects, with the snapshot times of their nodes."""
         by_cluster: dict[str, dict[str, datetime]] = {}
         for node, at in heartbeats.items():
             if self.must_write(node, at):
@@ -169,7 +166,10 @@ class HeartbeatLog:
             log_cause("last_heartbeats_not_stored", reason=reason, cluster=cluster, error=str(conflict))
 
     def must_write(self, node: NodeKey, at: datetime) -> bool:
-        """Return True if this process wrote no heartbeat of the node in the 0.2 timeouts before `at`."""
+        """Return whether to write the heartbeat that was received from a node at the time `at`.
+
+        False if this process remembers a written heartbeat that is at most 0.2 heartbeat timeouts older, or newer.
+        """
         before = self._written.get(node)
         timeout = rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
         return before is None or at - before > timeout * WRITE_AFTER

@@ -230,7 +230,7 @@ def _corrected(part: RecordPart, slow: timedelta) -> RecordPart:
 
 
 def _with_snapshots(state: NodeState, later: SnapshotTimes) -> NodeState:
-    """Return the node with newer health snapshot times: those that were stored with heartbeats (`later`)."""
+    """Return the node with the newer snapshot times in `later`, for reporters that it already has."""
     newer = {key: at for key, at in later.items() if key in state.snapshots and at > state.snapshots[key]}
     return copied(state, snapshots={**state.snapshots, **newer}) if newer else state
 

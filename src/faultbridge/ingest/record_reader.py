@@ -211,7 +211,10 @@ class RecordReader:
         return add_evidence_object(observations, key)
 
     def _record(self, delivery: Delivery, message: Message, budget: BodyBudget | None) -> RawRecord:
-        """Return the raw record of a message; a body that is missing, too large or replaced raises Rejected."""
+        """Return the raw record of a message, and fetch its body from the object store if necessary.
+
+        Raises Rejected if the body is missing or too large, cannot be unpacked, or was replaced after it was stored.
+        """
         body = message.body
         if message.pointer is not None:
             body = self.objects.get(message.pointer)

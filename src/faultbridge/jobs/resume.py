@@ -1,4 +1,7 @@
-"""Resumable jobs: records that an ended job may resume, once its faulty nodes are usable or retired."""
+"""Resumable jobs: records which ended jobs may resume.
+
+A job may resume only when each node with a fault that is recorded on the job is usable again or retired.
+"""
 
 from __future__ import annotations
 

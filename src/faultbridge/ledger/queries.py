@@ -162,8 +162,8 @@ def _within(found: Iterator[Item], window: Span) -> Iterator[Item]:
 def end_before(table: Table, pk: str, head: Head, until: datetime) -> str | None:
     """Return the sort key up to which a query must read to get all entries recorded before a time.
 
-    If all entries of the current epoch are later, the key is the end of the earlier epochs. If there is no earlier
-    epoch, the result is None, because no entry was recorded before the time.
+    If no entry of the current epoch is earlier than the time, the key is the end of the earlier epochs. If there is no
+    earlier epoch, the result is None, because no entry was recorded before the time.
     """
     found = last_before(table, pk, head, until)
     return keys.entry(pk, head.epoch, 0).sk if found is None and head.epoch > 1 else found
@@ -172,7 +172,7 @@ def end_before(table: Table, pk: str, head: Head, until: datetime) -> str | None
 def last_before(table: Table, pk: str, head: Head, since: datetime) -> str | None:
     """Return the sort key of the last entry that was recorded before a time, by binary search.
 
-    Only the current epoch is searched. The result is None if all its entries are later. An expired entry, which is
+    Only the current epoch is searched. The result is None if none of its entries is earlier. An expired entry, which is
     missing in the table, counts as earlier.
     """
     low, high, instant = 0, head.sequence, to_text(since)

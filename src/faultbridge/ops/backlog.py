@@ -60,8 +60,9 @@ class Backlog:
     def __call__(self) -> Sequence[BacklogItem]:
         """Return the waiting work of this installation, one item for each kind of work.
 
-        The kinds are entries to publish, due timers and rejected records. Two more items state when the latest sweep
-        ended, and when the latest canary that arrived (a test record that Faultbridge sends to itself) was sent.
+        The kinds are entries to publish, due timers with due retries of rejected records, and rejected records. Two
+        more items state when the latest sweep ended, and when the latest canary that arrived (a test record that
+        Faultbridge sends to itself) was sent.
         """
         return (self._entries(), self._timers(), self._rejects(), self._sweep(), self._canary())
 
@@ -75,7 +76,10 @@ class Backlog:
         self.table.write(Put(items.item(LAST_SWEEP, now, result)))
 
     def overdue(self) -> int:
-        """Return how many timers and retries of rejected records are due for five minutes or longer."""
+        """Return how many items have been due for five minutes or longer.
+
+        An item is a timer, or the retry of a rejected record.
+        """
         return len(list(self._times(DUE_WORK, self.clock.now() - OVERDUE)))
 
     def _entries(self) -> BacklogItem:
@@ -83,7 +87,10 @@ class Backlog:
         return self._waiting("unpublished", self._times((Work.UNPUBLISHED,)))
 
     def _timers(self) -> BacklogItem:
-        """Return how many timers and retries of rejected records are due, and the earliest due time."""
+        """Return how many items are due, and the earliest due time.
+
+        An item is a timer, or the retry of a rejected record.
+        """
         return self._waiting("timers", self._times(DUE_WORK, self.clock.now()))
 
     def _rejects(self) -> BacklogItem:

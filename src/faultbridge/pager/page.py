@@ -105,7 +105,10 @@ class Links:
         return f"{self.runbook_url.rstrip('/')}/{name}.md" if self.runbook_url else f"docs/runbooks/{name}.md"
 
     def timeline(self, cluster: str, case_id: str | None = None) -> str:
-        """Return the console URL of a case, or of a cluster; an empty string without a console URL."""
+        """Return the console URL of a case, or of the cluster if `case_id` is None.
+
+        Returns an empty string if no console URL is configured.
+        """
         if not self.console_url:
             return ""
         return f"{self.console_url.rstrip('/')}/clusters/{cluster}{f'/cases/{case_id}' if case_id else ''}"

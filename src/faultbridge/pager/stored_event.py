@@ -1,4 +1,4 @@
-"""Reads the complete event of a stub from the table.
+"""Reads the data that a stub lacks from the table, without evidence and with long texts shortened.
 
 If an event is too large for the bus, the bus receives a stub instead: the event without its data.
 """

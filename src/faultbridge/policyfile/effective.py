@@ -89,10 +89,11 @@ def _in_seconds(document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
 
 
 def _leaves(value: Any, given: Any, path: str = "") -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401 - JSON
-    """Yield the path, value and origin of each single value in a part of a policy.
+    """Yield the path and value of each setting in a part of a policy, and its origin: file or default.
 
-    `value` is the part with all defaults. `given` is the same part with only the values that the file sets. `path` is
-    the path of the part. A path names a breaker by its scope, and a maintenance window by its index from 0.
+    `value` is the part with defaults for the values that the policy file does not set. `given` is the same part with
+    only the values that the file sets. `path` is the path of the part. A path names a breaker by its scope, and a
+    maintenance window by its index from 0.
     """
     if isinstance(value, dict):
         for name, inner in value.items():

@@ -93,9 +93,10 @@ class ClusterPage:
 class ClusterFacts:
     """The documents of a cluster page; `now` is the time at which they were read.
 
-    - `live_cases`: the newest live cases. `live` is the number of all live cases; None if `live_cases` lists all.
+    - `live_cases`: the newest live cases. `live` is the number of all live cases. If it is None, `live_cases` counts as
+      the list of all live cases.
     - `jobs`: the first followed jobs, sorted by id. `followed` is the number of all followed jobs.
-    - `older`: whether earlier entries exist, which are not shown.
+    - `older`: whether the shown time window has entries before those in `entries`.
     - `policy`: the policy of the cluster; None if it cannot be read.
     """
 

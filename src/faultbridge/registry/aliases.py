@@ -79,7 +79,10 @@ class AliasChange:
 
 
 def usable_names(instance_names: Iterable[str], node: str) -> tuple[str, ...]:
-    """Return the last MAX_NAMES names that are valid in a record and differ from the node's own name."""
+    """Return the names that have the form of a node name and are not the node's own name.
+
+    Of more than MAX_NAMES such names, the last ones in the given order are returned.
+    """
     usable = dict.fromkeys(name for name in instance_names if name != node and names.NODE_NAME.fullmatch(name))
     return tuple(usable)[-MAX_NAMES:]
 

@@ -67,7 +67,10 @@ class Inventory(Protocol):
         ...
 
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
-        """Return the conditions that the provider reports for the cluster, and the state of existing groups."""
+        """Return the provider's report about the cluster: conditions, repair setting, and status of groups.
+
+        The status of each of `groups` that exists is included. A provider may include further groups of the cluster.
+        """
         ...
 
 

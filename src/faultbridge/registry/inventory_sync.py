@@ -78,10 +78,11 @@ class SyncInventory:
         only: Collection[str] | None = None,
         reported: Sequence[ProviderCondition] = (),
     ) -> SyncResult:
-        """Synchronize all groups of a cluster, or only those in `only`; stop if a source cannot be read.
+        """Synchronize all groups of a cluster, or only those in `only`, and return what changed.
 
-        `reported` are the failed launches that provider events reported. If only the provider's status cannot be read,
-        the sync continues.
+        `reported` are the failed launches that provider events reported. The sync stops if the table, the orchestrator
+        or the provider's inventory cannot be read. If only the provider's own status report cannot be read, the sync
+        continues. The result contains the error in both situations.
         """
         result = SyncResult(config.cluster)
         with self._source(config, result):

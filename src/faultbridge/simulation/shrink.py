@@ -1,4 +1,4 @@
-"""Shrinking: finds a smaller run that violates the same invariant as a failing run."""
+"""Shrinking: finds a smaller run that violates one of the invariants that a failing run violated."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def violated_invariants(history: History) -> set[str]:
 
 
 def shrink(failing: History, rerun: Callable[..., History] = run) -> Shrunk:
-    """Return a smaller run that violates one of the same invariants as a failing run.
+    """Return the smallest run found that violates one of the invariants that a failing run violated.
 
-    The search first reduces the number of external actions (steps), and then the number of injected faults.
+    The search first reduces the number of external actions (steps), and then the number of injected faults. The result
+    is the failing run itself if no smaller run is found.
     """
     search = _Search(failing, rerun)
     steps = search.reduce_steps()
@@ -35,7 +36,7 @@ def shrink(failing: History, rerun: Callable[..., History] = run) -> Shrunk:
 
 
 class _Search:
-    """A search for smaller runs that violate one of the same invariants as a failing run."""
+    """Searches for a smaller run that violates one of the invariants that a failing run violated."""
 
     def __init__(self, failing: History, rerun: Callable[..., History]) -> None:
         self._wanted = violated_invariants(failing)
@@ -71,9 +72,10 @@ class _Search:
         return self._best
 
     def _fails(self, steps: int, without: frozenset[int]) -> bool:
-        """Run again with fewer steps or faults; return whether the run violates one of the same invariants.
+        """Run the seed with `steps` actions and without some faults; return whether this run fails.
 
-        If it does, it becomes the smallest failing run so far.
+        The run fails if it violates one of the invariants that the original failing run violated. It then becomes the
+        smallest failing run so far. `without` contains the numbers of the faults that are skipped.
         """
         self._runs += 1
         found = self._rerun(self._seed, steps, without=without)

@@ -35,7 +35,8 @@ class SampleSet:
 
     `instance` and `boot` are the numbers of the node's instance and boot that the samples belong to. If all samples
     come from one record, `digest` is the digest of its values, which the node agent sends with the record; else it is
-    None. A later record with an equal digest need not be stored.
+    None. A later record with an equal digest need not be stored until the stored samples are two hours old
+    (`STORED_AGAIN_AFTER`).
     """
 
     at: datetime

@@ -101,9 +101,10 @@ def linked_devices(components: Iterable[Mapping[str, Any]]) -> Iterator[tuple[st
 
 
 def sighting_keys(stream: str, seen: Mapping[str, Any]) -> Iterator[Key]:
-    """Yield the keys of the sighting rows of the devices in the row `seen`.
+    """Yield the key of the sighting row of each device that the row `seen` lists.
 
-    `seen` is a row that lists the devices of one entry. `stream` is the name of the entry's stream.
+    A sighting row records that a device was seen in an instance. `seen` is a row that lists the devices of one entry.
+    `stream` is the name of the stream of this entry.
     """
     position = (str(seen["recorded_at"]), int(seen["epoch"]), int(seen["sequence"]))
     yield from (_sighting_key(stream, position, one) for one in seen["devices"])

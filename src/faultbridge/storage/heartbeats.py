@@ -63,8 +63,9 @@ def batch_put(
 ) -> Put:
     """Return the table write of one batch of heartbeats.
 
-    `heartbeats` maps each node to the time at which the queue received its heartbeat. `snapshots` maps each node to the
-    times of the health snapshots to store with its heartbeat, as short differences from the heartbeat's time.
+    `heartbeats` maps each node to the time at which the queue received its heartbeat. `snapshots` maps some of these
+    nodes to the times of their health snapshots. To save space, these are stored as differences from the heartbeat's
+    time.
     """
     content = {"heartbeats": pack({node: to_milliseconds(at) for node, at in sorted(heartbeats.items())})}
     differences = {

@@ -134,7 +134,7 @@ def evict_all(kubernetes: Kubernetes, node: str, now: datetime, deadline: dateti
 
 
 def describe(pods: list[RemainingPod]) -> str:
-    """Return one line of text that lists the pods that still run."""
+    """Return one line of text that names the first five pods that still run, and counts the others."""
     names = ", ".join(map(str, pods[:MAX_LISTED]))
     more = f" and {len(pods) - MAX_LISTED} more" if len(pods) > MAX_LISTED else ""
     return f"{len(pods)} pods are still there: {names}{more}"

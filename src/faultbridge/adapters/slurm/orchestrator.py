@@ -58,10 +58,9 @@ class SlurmOrchestrator:
         return result_of(lambda: self._cordon(node))
 
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Resume the node if Faultbridge drained it for the instance that backs it now.
+        """Resume the node if the reason of its drain names Faultbridge and the node's present instance.
 
-        A node that was drained for another reason stays drained. The reason in the result then quotes the reason of the
-        drain.
+        Otherwise a drained node stays drained, and the result quotes Slurm's reason of the drain.
         """
         return result_of(lambda: self._uncordon(node))
 

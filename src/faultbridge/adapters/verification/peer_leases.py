@@ -17,7 +17,7 @@ LEASE = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class PeerLeases:
-    """Stores in the table which verification uses which peer, so that only one verification uses a peer.
+    """Stores which verification uses which peer, so that only one verification at a time uses a peer.
 
     A lease is the right of one verification to use a peer. The verification ends the lease after the tests; if it does
     not, the lease expires after 30 minutes.

@@ -23,7 +23,10 @@ class ServiceClock:
     offset: timedelta = timedelta(0)
 
     def now(self) -> datetime:
-        """Return the time of the host in UTC, corrected by the last measured offset."""
+        """Return the time of the host in UTC, corrected by the stored offset.
+
+        `correct` changes the offset only if the difference from the time of the AWS services is more than 60 s.
+        """
         return self.clock.now() + self.offset
 
     def correct(self, date: str | None) -> bool:

@@ -142,10 +142,10 @@ def _first(labels: _Labels, names: list[str]) -> str | None:
 
 
 def _node(labels: _Labels, mapped: Mapping[str, Any]) -> str | None:
-    """Return the name of the node that the labels of an alert state, without a port, or None.
+    """Return the node name in an alert's labels, without a port, or None.
 
-    The mapping lists the labels that can name a node, in order. The first of them that contains a host name determines
-    the result. Loopback addresses are skipped, because they do not identify a node.
+    The mapping lists the labels that can name a node (`node_labels`). The first of them that contains a host name or
+    address determines the result. Names in `no_nodes` of the mapping, such as loopback addresses, are skipped.
     """
     for label in mapped["node_labels"]:
         match = _PORT.fullmatch(text(labels.get(label), 256) or "")

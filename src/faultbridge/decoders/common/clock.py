@@ -57,7 +57,7 @@ def iso_instant(text: str) -> datetime | None:
 def calendar_time(month: str, day: str, clock: str, year: str) -> datetime | None:
     """Return the time that a month, day, clock time and year state, such as `Oct 10 03:06:53 2024`.
 
-    The result is None if the date does not exist. The time is taken as UTC, because no time zone is given.
+    The result is None if there is no such date or time. The time is taken as UTC, because no time zone is given.
     """
     return _utc_time(int(year), month, day, clock)
 
@@ -67,7 +67,7 @@ def yearless_time(month: str, day: str, clock: str, received_at: datetime | None
 
     The time is taken as UTC, because no time zone is given. Its year is the year of `received_at`, or the year before
     if the time would otherwise be more than a day after `received_at`. The result is None if `received_at` is None or
-    the date does not exist.
+    there is no such date or time.
     """
     if received_at is None:
         return None

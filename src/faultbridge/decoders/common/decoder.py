@@ -92,7 +92,7 @@ class Decoder:
 
 
 def to_clear(fault: Fault) -> Clear:
-    """Return a clear that has the code, component, time, text and evidence of a fault."""
+    """Return a clear with the same fields as a fault, except severity, action and count."""
     return Clear(
         source=fault.source,
         code=fault.code,

@@ -138,10 +138,11 @@ def _lines_of_document(body: bytes) -> bytes | None:
 
 
 def joined_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a log after joining each JSON document that spans several lines.
+    """Yield the pieces of a log after joining the complete JSON documents that were wrapped line by line.
 
-    The result has one line for each record. Each piece must have whole lines. Documents are joined only if the first
-    piece contains a document that spans several lines.
+    A collector may wrap each line of a document that is printed over several lines. In the result, such a document has
+    one line for each log record in it. Other lines do not change. Nothing is joined unless the first piece has a
+    wrapped line that is only an opening bracket. Each piece must have whole lines.
     """
     pieces = iter(pieces)
     head = next(pieces, b"")

@@ -97,11 +97,7 @@ def recognize(body: bytes) -> bool:
 
 
 def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: str | None) -> Fault | Clear:
-    """Return the fault or clear of a health event.
-
-    It is a clear if the condition is no longer true, or if the quoted Xid 154 requires no recovery of the GPU and the
-    event recommends no repair.
-    """
+    """Return the fault of a health event, or a clear if the event reports that the fault has ended."""
     details = _details(record)
     fault = fault_of(details)
     attributes = {**fault.attributes, **(details.attributes or {})}
@@ -122,7 +118,11 @@ def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: st
 
 
 def _details(record: Mapping[str, Any]) -> HealthDetails:
-    """Return the details of a health event, from its first member in `_MEMBERS`, or from `record`."""
+    """Return the details of a health event from the first object in `record` that `_MEMBERS` names.
+
+    A text or condition that this object lacks is taken from `record`. A condition and status in the text, such as `Node
+    condition NvidiaGPUUnhealthy is now: True`, take precedence.
+    """
     members = {key.strip(": ").lower(): value for key, value in record.items()}
     nested: dict[str, Any] = next((members[name] for name in _MEMBERS if isinstance(members.get(name), dict)), {})
     detail = {key.lower(): value for key, value in nested.items()}

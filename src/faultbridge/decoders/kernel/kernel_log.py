@@ -72,7 +72,7 @@ def decode(body: bytes, hints: Hints) -> Decoded:
 
 
 def decode_pieces(pieces: Iterable[bytes], hints: Hints) -> Decoded:
-    """Decode a log of any length piece by piece, so that only the observations stay in memory."""
+    """Decode a log of any length piece by piece, so that the log need not fit into memory."""
     return _decoded(((text, None) for text in journal_lines(joined_pieces(whole_lines(pieces)))), hints)
 
 

@@ -183,8 +183,8 @@ class BenignLineFilter:
     def _learn(self, starts: Sequence[bytes]) -> None:
         """Learn the words with which many harmless messages start.
 
-        `starts` are the first bytes of the messages of a piece, of which the first `_SAMPLED_LINES` are counted. If too
-        many words were learned, the words from earlier pieces are removed.
+        `starts` has the first bytes of each message that starts with no learned word. Only the first `_SAMPLED_LINES`
+        messages are counted. If there would be more than `_MAX_WORDS` words, all earlier words are forgotten.
         """
         sampled = list(islice(starts, _SAMPLED_LINES))
         words = Counter(_word_pattern(start) for start in sampled if not self._starts[start])

@@ -3,8 +3,8 @@
 Grammar: a node or a list of nodes as JSON, `kubectl describe`, kubectl's tables or YAML, or `kubectl get events -o
 json` (`node_objects`). The mapping `conditions` translates a condition type and reason into a fault code. Times:
 `lastTransitionTime` of a condition, or the time of an event, with a time zone. Units: none. Errors:
-`Rejected(no_framing)` if the body has no condition or event of a node. Source: the Kubernetes API, kubectl, the rules
-of node-problem-detector, GKE, AKS, HyperPod and the EKS agent.
+`Rejected(no_framing)` if the body has no condition list, event or table row of a node. Source: the Kubernetes API,
+kubectl, the rules of node-problem-detector, GKE, AKS, HyperPod and the EKS agent.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class ConditionReader:
     accepts_unmapped: bool = False
 
     def decode(self, body: bytes, hints: Hints) -> tuple[Observation, ...]:
-        """Return a health snapshot of each node, and a fault for each event that reports a fault.
+        """Return health snapshots of the nodes with a known condition or a fault, and the faults of events.
 
-        Raises `Rejected` for a body without a node and without an event.
+        Raises `Rejected` for a body without a condition list, an event or a table row of a node.
         """
         mapped = mapping("conditions", hints.mappings)
         document = text_of(body)

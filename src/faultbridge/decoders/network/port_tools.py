@@ -121,6 +121,6 @@ def _of_json(text: str) -> dict[str, Any]:
 
 
 def _counters(fields: Mapping[str, Any]) -> dict[str, int]:
-    """Return the counters of a port by their names in sysfs. A counter with the value `N/A` is left out."""
+    """Return the counters of a port by their names in sysfs; values such as `N/A` are left out."""
     values = {name: str(fields[tool]).strip() for tool, name in _COUNTERS.items() if tool in fields}
     return {name: int(value) for name, value in values.items() if _NUMBER.fullmatch(value)}

@@ -102,8 +102,9 @@ def read_full_query(text: str) -> FullQuery:
 def _is_cut_off(gpus: list[_Gpu]) -> bool:
     """Return whether the output of a GPU lacks its last fields.
 
-    - A GPU with a product name is part of a complete output, so its last section must be the processes.
-    - In an output of single sections (`-d`), the last GPU must end with the same field as another GPU.
+    - A GPU with a product name is part of a complete output, so it must have the last section, the processes.
+    - If several GPUs are readable, the last GPU must end with the same field as another GPU. This also shows that an
+      output of single sections (`-d`) was cut off. A single GPU is not checked.
 
     A lost GPU is not checked, because its fields prove nothing.
     """

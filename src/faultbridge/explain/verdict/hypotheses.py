@@ -42,7 +42,7 @@ class Hypothesis:
 
     @property
     def weights(self) -> frozenset[str]:
-        """Return the names of the weights of all points for and against the hypothesis."""
+        """Return the weight name of each piece of evidence (point), for or against the hypothesis."""
         return frozenset(one.weight for one in self.points)
 
     @property

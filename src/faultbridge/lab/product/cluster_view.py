@@ -139,8 +139,8 @@ class ClusterView:
     def dispatch_may_change(self, now: datetime) -> bool:
         """Return whether a new run of dispatch may decide differently from the last run.
 
-        The result is False if the queue is empty. Otherwise it is True if the queue or the repair limits have changed
-        since the last run, or if the time from `FleetDispatch.next_change` has come.
+        The result is False if the queue is empty. Otherwise it is True if the queue or the cluster's controls have
+        changed since the last run, or if the time from `FleetDispatch.next_change` has come.
         """
         if not self._services.dispatch.queue:
             return False
@@ -148,7 +148,7 @@ class ClusterView:
         return timed or self._seen != self._version()
 
     def dispatched(self, now: datetime) -> None:
-        """Record that dispatch has just run with the current queue and repair limits."""
+        """Record that dispatch has just run with the current queue and the cluster's current controls."""
         self._seen = self._version()
         services = self._services
         self._dispatch_again = services.dispatch.next_change(services.control(), services.rules.policy, now)

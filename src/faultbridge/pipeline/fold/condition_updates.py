@@ -66,8 +66,9 @@ def repeat_condition(
 ) -> Condition:
     """Add one more fault to a condition.
 
-    `unspecific_key` is the fault's own key if the fault names no device or only a general code. Message and attributes
-    stay those of the first report, except for a fault of the node's clock if the clock error changed since that report.
+    `unspecific_key` is the fault's own key if the fault names no device or only a general code, else None. Message and
+    attributes stay unchanged. The exception is a later fault of the node's clock: it replaces them if the clock error
+    has changed (`clock_has_moved`).
     """
     reporter = condition.reporters.get(fault.source)
     digests = reporter.digests if reporter is not None and reporter.last_at == arrival.at else ()
@@ -96,11 +97,15 @@ def add_report(
 ) -> Condition:
     """Add one more fault to a condition. A claimed fault never makes a confirmed condition worse.
 
-    A fault or condition is claimed if no sender proved to be the node. `row` is the catalog's row of the condition.
+    A fault or condition is claimed if no sender proved to be the node. A condition that is not claimed is confirmed.
+    `row` is the catalog's row of the condition.
 
-    - A claimed fault adds a reporter and its time to a condition that is not claimed, but no severity and no count.
-    - The first specific report that is not claimed replaces severity, action, text and count of a claimed condition.
-    - Any other fault is added by `repeat_condition`.
+    - A claimed fault adds a reporter and its time to a confirmed condition, but no severity, no action and no count.
+    - A fault that is not claimed, and that names the device and an exact code (`unspecific_key` is None), replaces
+      severity, action, text and count of a claimed condition.
+    - Any other fault is added with its severity, action and count.
+
+    In each case, a fault of the node's clock can also replace attributes and message (`repeat_condition`).
     """
     if arrival.claimed and not condition.claimed:
         fault = replace(fault, severity=None, action=None, count=0)

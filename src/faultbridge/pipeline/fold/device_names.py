@@ -31,9 +31,9 @@ def rename_key(key: str, devices: Iterable[Component]) -> str:
 
 
 def rename_tombstones(tombstones: Mapping[str, Tombstone], devices: Iterable[Component]) -> dict[str, Tombstone]:
-    """Return the tombstones (times of ended conditions) under the current names of their devices.
+    """Return `tombstones` (times of ended conditions) with the current names of the devices in the keys.
 
-    Two tombstones of the same device are merged; the later times are kept.
+    If two keys become equal, their tombstones are merged, and the later times are kept.
     """
     devices = tuple(devices)
     renamed: dict[str, Tombstone] = {}
@@ -44,9 +44,10 @@ def rename_tombstones(tombstones: Mapping[str, Tombstone], devices: Iterable[Com
 
 
 def rename_notes(noted: Mapping[str, str], devices: Iterable[Component]) -> dict[str, str]:
-    """Return the days on which notes were recorded, under the current names of the devices.
+    """Return `noted` with the current names of the devices in the keys.
 
-    If a device has notes under two names, the later day is kept.
+    `noted` maps the key of each note to the day on which the note was last recorded. The key usually contains the key
+    of a condition. If two keys become equal, the later day is kept.
     """
     devices = tuple(devices)
     renamed: dict[str, str] = {}

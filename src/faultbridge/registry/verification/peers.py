@@ -40,7 +40,8 @@ class VerificationPeers:
     def is_free(self, instance_id: str) -> bool:
         """Return whether an instance runs no work.
 
-        The result is True if the instance backs no node, or if only an operator's order keeps its node out of service.
+        The result is True if the instance backs no node, or if its node is quarantined without a fault and without a
+        repair. An operator's order is no fault.
         """
         node = self._node_of(instance_id)
         return node is None or _is_kept_out(items.read_state(node, self.table.get(keys.node_state(node))))
@@ -52,9 +53,10 @@ class VerificationPeers:
 
 
 def _is_kept_out(state: NodeState) -> bool:
-    """Return whether only an operator's order keeps a node out of service.
+    """Return whether a node is quarantined without a fault and without a repair.
 
-    Returns False if a repair of the node is queued or runs.
+    True if the node is quarantined, has no live case except an escalated case, and has no active condition except
+    operators' orders.
     """
     case = state.live_case
     return (

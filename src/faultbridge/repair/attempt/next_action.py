@@ -77,8 +77,9 @@ def try_next_action(
 def _unrepairable_faults(context: StepContext) -> tuple[str, ...]:
     """Return the codes of the node's active faults if no repair action fixes any of them, else nothing.
 
-    Only an operator can fix such faults. If a verification fails because of them, the case is therefore escalated. For
-    an instance that Faultbridge did not request, the result is empty, so that the instance can be replaced.
+    Only an operator can fix such faults. If a verification fails because of them, the case is therefore escalated. The
+    result is also empty if the case is about an instance that Faultbridge did not request. The caller then tries the
+    next repair action, which can replace the instance.
     """
     found = requirements(context.state, context.rules.policy)
     if context.case.unrequested_instance or any(one.repair_action is not None for one in found):

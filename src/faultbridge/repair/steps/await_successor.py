@@ -21,11 +21,12 @@ NAME = "await_successor"
 
 
 def await_successor(context: StepContext) -> StepResult:
-    """Claim the oldest free instance as the successor of the node, or wait for such an instance.
+    """Claim the oldest free running instance as the successor of the node, or wait for such an instance.
 
-    If the group launches instances itself, an instance counts if it was launched after the intent, the attempt's point
-    of no return. Otherwise, only instances that were launched for the case count. If there is none, a ready spare is
-    claimed, or a successor is launched.
+    - If the group launches instances itself, an instance counts if it was launched after the intent to replace the
+      node. Without such an intent, it counts if it was launched after the last known boot of the old instance.
+    - Otherwise, an instance counts if it was launched for the case, or taken from the spares for the case. If the case
+      has none, a spare is taken or a successor is launched, as the policy permits.
     """
     group = context.state.placement.group
     if group is None:
@@ -90,7 +91,7 @@ def _launched_after(context: StepContext) -> datetime:
     """Return the launch time from which an instance counts as a successor.
 
     This is the time of the intent to replace the node, the attempt's point of no return. Without such an intent, it is
-    the start of the old instance.
+    the time at which the last boot of the old instance was first seen.
     """
     intent, incarnation = context.attempt.intent, context.state.incarnation
     if intent is not None and intent.repair_action is RepairAction.REPLACE_NODE:

@@ -30,8 +30,11 @@ IN_PLACE = frozenset({RepairAction.RESET_GPU, RepairAction.REBOOT_NODE})
 def drain_node(context: StepContext) -> StepResult:
     """Drain the node, or leave it to the provider if the provider repairs the cluster.
 
-    The attempt ends first if the case is canceled, an incident affects the node, or the node is excluded from repairs.
-    If the instance is gone, the step finishes as `gone`. If the cluster has no orchestrator, nothing is drained.
+    - If the step leaves the node to the provider, none of the following applies.
+    - The attempt ends if an incident affects the node. Unless it only verifies the node, the attempt also ends if the
+      case is canceled, the group is being updated, or the node is excluded from repairs.
+    - If the instance is gone, the step finishes as `gone`.
+    - If the cluster has no orchestrator, nothing is drained, and the attempt continues.
     """
     if context.rules.config.follows_provider:
         return _leave_to_provider(context)

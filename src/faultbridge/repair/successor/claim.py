@@ -141,7 +141,7 @@ def _is_taken(context: StepContext, found: dict[Key, Item], instance_id: str) ->
 
 
 def belongs_to_other(found: Item | None, state: NodeState) -> bool:
-    """Return whether the alias in a table row, if there is one, is the current alias of another node."""
+    """Return whether a table row is the current alias of another node; False if `found` is None."""
     if found is None:
         return False
     row = items.read_alias(found)

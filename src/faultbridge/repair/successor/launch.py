@@ -30,7 +30,7 @@ SAME_TOKEN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, Prov
 
 
 def ensure_successor(context: StepContext) -> CallResult | None:
-    """Launch a successor if the group does not launch one itself.
+    """Launch a successor, unless the group launches one itself or the case already has one.
 
     Returns why the old instance must stay, or None if it may be released.
     """
@@ -53,7 +53,7 @@ def ensure_successor(context: StepContext) -> CallResult | None:
 
 
 def free_launches(context: StepContext, launcher: Launcher, request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
-    """Return the live instances that were launched for the case, without those that back another node.
+    """Return the live instances of the case, launched or taken as a spare, that back no other node.
 
     An operator may have registered a launched instance as a node of its own.
     """

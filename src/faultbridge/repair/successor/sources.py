@@ -77,7 +77,7 @@ class SourceAnswer:
 
     @property
     def fact(self) -> dict[str, Any]:
-        """Return the answer in the form that an entry records."""
+        """Return the answer as a timeline entry records it: source, decision, free instances and reason."""
         return {
             "source": self.source.value,
             "decision": self.decision.value,

@@ -21,7 +21,7 @@ class AgentActions(SourceActions):
     """Carries out actions of the node agents in `REPAIRED`, the cluster that Faultbridge repairs."""
 
     def _heartbeats(self, action: ExternalAction) -> None:
-        """Start the heartbeats of one node or of all nodes.
+        """Start the heartbeats of one running node or of all running nodes.
 
         Each agent sends 1 to 20 heartbeats within about half an hour, and then stops, so that heartbeats are missing.
         """
@@ -34,7 +34,7 @@ class AgentActions(SourceActions):
             self._beat(instance, beats, clock_skew(action) if offset is None else offset)
 
     def _stop_heartbeats(self, action: ExternalAction) -> None:
-        """Stop the heartbeats of one node or of all nodes."""
+        """Stop the heartbeats of one running node or of all running nodes."""
         instances = self._one_or_all(action)
         self._log(f"{len(instances)} agents stop")
         self.system.stopped_agents.update(one.instance_id for one in instances)
@@ -63,7 +63,10 @@ class AgentActions(SourceActions):
             self._send(instance, action)
 
     def _alert_group(self, action: ExternalAction) -> None:
-        """Send one Alertmanager notification about all nodes, one time in three with an unknown node too."""
+        """Send one Alertmanager notification about all running nodes of the repaired cluster.
+
+        One time in three, the notification also names an unknown node.
+        """
         names = [self._node_name(instance) for instance in self._running()]
         names += ["unknown-1"] if action.selector % 3 == 0 else []
         at = self.system.clock.now() + timedelta(seconds=clock_skew(action))

@@ -175,8 +175,8 @@ class FakeProvider(FailingFake):
     A test sets the results of `capacity` for the sources of capacity:
 
     - `capacities` maps a source to its result, which takes precedence.
-    - If `reserved` is False, `known_capacity` is the result for `on_demand` if its evidence is `LAUNCH_FIRST`, and else
-      for `own_reservation`.
+    - If `reserved` is False, one source has the result `known_capacity`: `on_demand` if the evidence of this result is
+      `LAUNCH_FIRST`, else `own_reservation`.
     - If `reserved` is True, the result for `own_reservation` is a reservation with as many free instances as the fleet
       can still launch.
 

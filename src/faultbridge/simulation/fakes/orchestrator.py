@@ -109,7 +109,10 @@ class FakeOrchestrator:
             return CheckResult.FAILED if gone or node.node in self.not_ready else CheckResult.PASSED
 
     def _instance(self, node: ClusterNode) -> str | None:
-        """Return the instance on the node's host, or the node's registered instance if the host is unknown."""
+        """Return the latest instance in `fleet` that has a host name of the node.
+
+        If there is no such instance, the result is the node's registered instance, or None.
+        """
         found = (self.fleet.instance_at(name) for name in node.host_names) if self.fleet else ()
         return next((one for one in found if one is not None), node.instance_id)
 

@@ -168,8 +168,8 @@ class DomainFaultChecks:
     def _cause_of(self, domain: str, failed: Collection[LostLinks], least: int) -> str | None:
         """Return the domain that is the cause of these lost links in `domain`; None if too few nodes count.
 
-        The cause is a narrower domain with at least 80 % of the nodes, if there is one, else `domain`. A node does not
-        count if its repair has begun. 80 % of the counted nodes, or of all nodes in `failed`, are enough.
+        A node does not count if its repair has begun. The cause is a smaller domain that contains at least 80 % of the
+        counted nodes, or else 80 % of all nodes in `failed`. If there is no such domain, the cause is `domain`.
         """
         counted = {one.node for one in failed if self._counts(one)}
         if len(counted) * 100 < least:
