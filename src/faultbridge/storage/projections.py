@@ -107,8 +107,8 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
 def _incident(state: NodeState) -> str | None:
     """Return the id of the cluster incident that explains why a node is unhealthy, or None.
 
-    The id is returned while the live case waits for the incident. After the wait, it is returned only while no active
-    condition of the node requires a case, because the incident would not explain this condition.
+    It is the incident of the live case while the case waits for this incident. After the wait, the result is None if an
+    active condition of the current instance requires a case, because the incident does not explain that condition.
     """
     case = state.live_case
     if case is None or case.incident is None:
@@ -192,8 +192,8 @@ def queue_row(state: NodeState, now: datetime) -> Item | None:
             "approved": case.approved,
             "approval_pending": case.pending_approval is not None,
             "reason": case.reason,
-            "opened": to_text(case.opened_at),
-            "repeated": _repeated(state),
+            "repeated": (repeated := _repeated(state)),
+            "opened": to_text(case.opened_at) if repeated else None,
         },
     )
 
