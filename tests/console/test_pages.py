@@ -15,6 +15,9 @@ from faultbridge.console.content import POLICY
 from faultbridge.console.facts import MAX_JOBS
 from faultbridge.console.html import Links, linked_ids
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.registry.new_node import NewNode
 from tests.console.sites import HOSTILE, Site
 
 C = "/clusters/train-a"
@@ -197,6 +200,14 @@ def test_every_link_to_a_job_leads_to_its_page_and_its_downloads(job_id: str) ->
     downloads = [href for href in addresses(page.text) if "format=json" in href]
     found = json.loads(site.get("/clusters/train-a/jobs", downloads[0].removeprefix("?")).text)
     assert found["job"]["job_id"] == job_id
+
+
+def test_every_page_is_shown_beside_a_node_that_is_unhealthy_without_a_case(site: Site) -> None:
+    site.world.app.registry.registration.add_node("train-a", NewNode("n-without-instance"))
+    assert site.world.node(NodeKey("train-a", "n-without-instance")).status is NodeStatus.PROVISIONING
+    assert {path: site.get(path).status for path in paths(site).values()} == dict.fromkeys(paths(site).values(), 200)
+    facts = site.world.app.console.facts
+    assert facts._failing(facts.views.cluster("train-a"), "n-2") == ("n-1",)
 
 
 def test_a_list_of_jobs_states_how_many_it_does_not_show() -> None:

@@ -75,7 +75,7 @@ class Facts:
         for view in found:
             rows = unhealthy_rows(self.views.table, view.config)
             lost = self.kept.read("lost", view.config, QUARTER_HOUR, self._lost_in_a_week)
-            live = sum(1 for row in rows if row["case"])
+            live = sum(1 for row in rows if row.get("case"))
             facts.append(FleetFacts(cluster_document(view), self._grid(view.config, rows), live, lost))
         return tuple(facts)
 
@@ -97,7 +97,7 @@ class Facts:
         with self._once(cluster) as views:
             view = views.cluster(cluster)
             rows = unhealthy_rows(views.table, view.config)
-            opened = sorted((row for row in rows if row["case"]), key=lambda row: str(row["opened"]), reverse=True)
+            opened = sorted((row for row in rows if row.get("case")), key=lambda row: str(row["opened"]), reverse=True)
             live = views.cases_by_id([str(row["case"]) for row in opened[:MAX_CASES]])
             incidents = views.incidents(cluster)
             jobs = JobViews(views.table).first(cluster, MAX_JOBS)
@@ -190,7 +190,7 @@ class Facts:
     def _failing(self, cluster: ClusterView, node: str) -> tuple[str, ...]:
         """Return the names of the other nodes of a cluster that have a live case, sorted."""
         rows = unhealthy_rows(self.views.table, cluster.config)
-        return tuple(sorted(str(row["node"]) for row in rows if row["case"] and row["node"] != node))
+        return tuple(sorted(str(row["node"]) for row in rows if row.get("case") and row["node"] != node))
 
     def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseDocuments, ...]]:
         """Read a cluster, its newest `limit` entries in a time window, and the 20 latest cases in them."""
