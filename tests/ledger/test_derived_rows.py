@@ -55,6 +55,14 @@ def test_a_changed_missing_or_added_attribute_of_a_row_is_a_break(name: str, cha
     assert row_breaks(world) == [(f"{row.pk} {row.sk}", f"{name}: another value follows from the record")]
 
 
+def test_an_empty_attribute_that_an_earlier_version_stored_in_a_row_is_no_break() -> None:
+    world, row = faulty(), keys.unhealthy_node("train-a", 0, N1.node)
+    world.table.write(Update(row, set={("domain",): None, ("domains",): {}, ("repeated",): False}))
+    assert row_breaks(world) == []
+    world.table.write(Update(row, set={("domain",): "rack-1"}))
+    assert row_breaks(world) == [(f"{row.pk} {row.sk}", "domain: another value follows from the record")]
+
+
 def test_a_device_with_a_serial_number_that_no_entry_reports_is_a_break() -> None:
     world = faulty()
     (link,) = [item for item in world.table.items() if item["sk"] == "DEVICE"]
