@@ -192,8 +192,8 @@ def queue_row(state: NodeState, now: datetime) -> Item | None:
             "approved": case.approved,
             "approval_pending": case.pending_approval is not None,
             "reason": case.reason,
-            "repeated": (repeated := _repeated(state)),
-            "opened": to_text(case.opened_at) if repeated else None,
+            "repeated": _repeated(state),
+            "opened": to_text(case.opened_at) if _repeated(state) else None,
         },
     )
 
