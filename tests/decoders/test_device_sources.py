@@ -178,6 +178,16 @@ def test_an_uncorrected_error_of_a_neuron_device_is_a_fault_and_a_corrected_one_
     assert (fault.code, fault.message) == ("agent.neuron_memory_error", "Neuron device 1: sram_ecc_uncorrected 2")
 
 
+def test_the_errors_of_neuron_devices_without_a_number_are_reported() -> None:
+    report = json.loads(neuron(sram_ecc_uncorrected=2))
+    devices = report["system_data"]["neuron_hw_counters"]["neuron_devices"]
+    for device in devices:
+        del device["neuron_device_index"]
+    devices.reverse()
+    (fault,) = read("neuron-monitor", json.dumps(report))
+    assert fault.message == "Neuron device None: sram_ecc_uncorrected 2"
+
+
 def test_a_neuron_report_that_lacks_a_counter_ends_no_fault_and_one_without_any_is_rejected() -> None:
     renamed = neuron().replace("sram_ecc_uncorrected", "sram_ecc_new_name")
     (whole,) = registry.decode("neuron-monitor", neuron().encode())

@@ -79,6 +79,12 @@ def test_a_quoted_xid_154_that_needs_no_recovery_is_a_clear_unless_the_agent_rec
     assert (found.source, found.code, found.component.pci) == ("hyperpod-agent-log", "xid.154", "0000:c1:00")
 
 
+def test_a_condition_that_is_true_is_a_fault_also_beside_a_quoted_xid_that_needs_no_recovery() -> None:
+    details = {"message": RECOVERY.format(NEEDED, NOT_NEEDED), "status": "True"}
+    (found,) = registry.decode("hyperpod-agent-log", json.dumps({"msg": "x", "details": details} | MARK).encode())
+    assert isinstance(found, Fault)
+
+
 def test_an_ended_condition_is_a_clear() -> None:
     (clear,) = (one for one in decoded("hyperpod-agent-log", "hyperpod-agent.log") if isinstance(one, Clear))
     assert clear.code == "agent.gpu_unhealthy"

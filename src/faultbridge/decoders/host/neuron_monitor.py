@@ -28,19 +28,18 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     for _, report in bounded(objects(text_of(body)), _MAX_REPORTS):
         counters = members(members(report.get("system_data")).get("neuron_hw_counters"))
         devices = objects_in(counters.get("neuron_devices")) or devices
-    counts = {
-        f"{number(device.get('neuron_device_index'))}: {name}": number(device.get(name))
+    counts = [
+        (f"device {number(device.get('neuron_device_index'))}: {name}", number(device.get(name)))
         for device in bounded(devices or ())
         for name in _UNCORRECTED
-    }
-    known = [count for count in counts.values() if count is not None]
-    if not known:
+    ]
+    if all(count is None for _, count in counts):
         raise Rejected("wrong_shape", "no error counter of a device in `neuron_hw_counters`")
-    errors = {name: count for name, count in counts.items() if count}
-    shown = ", ".join(f"device {name} {count}" for name, count in errors.items())
+    errors = [f"{name} {count}" for name, count in counts if count]
+    shown = ", ".join(errors)
     present = (Fault(SOURCE, MEMORY, NODE_COMPONENT, f"Neuron {shown}"[:500], None, evidence(shown)),) if errors else ()
     # A device without a counter may have errors, so the report does not end an earlier fault.
-    covers = {MEMORY: (NODE_COMPONENT,)} if errors or len(known) == len(counts) else {}
+    covers = {MEMORY: (NODE_COMPONENT,)} if errors or all(count is not None for _, count in counts) else {}
     return (Snapshot(SOURCE, covers, present),)
 
 

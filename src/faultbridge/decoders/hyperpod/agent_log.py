@@ -113,7 +113,8 @@ def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: st
         node=instance_id,
     )
     needs_repair = verdict is not None and verdict.action.opens_case
-    is_over = details.status == "False" or (isinstance(_quoted(details.text), Clear) and not needs_repair)
+    quoted_clear = details.status != "True" and isinstance(_quoted(details.text), Clear)
+    is_over = details.status == "False" or (quoted_clear and not needs_repair)
     return to_clear(fault) if is_over else fault
 
 
