@@ -64,8 +64,9 @@ class NodeOrders:
         """Keep a node out of service until an operator returns or replaces it; returns the state of the node.
 
         The order is recorded as a fault, which opens a case if the node has none. The case is then escalated. Raises
-        Rejected `in_progress` during a repair attempt, `not_quarantinable` if the node has no instance, and `excluded`
-        if no case opens because the node is excluded from repairs.
+        Rejected `in_progress` during a repair attempt, and `not_quarantinable` if the node has no instance. A node in
+        service for which no case opens would stay in service, so the order is rejected: `excluded` if the node is
+        excluded from repairs, `not_quarantinable` if a rule of the policy requires no repair.
         """
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:
@@ -77,10 +78,8 @@ class NodeOrders:
                     "in_progress", f"a repair is in progress: {case}; wait, or run 'faultbridge case cancel {case}'"
                 )
             observed = self._observe_order(state, ORDERED_QUARANTINE, order, rules, now)
-            if observed.state.live_case is None:
-                reason = exclusion_reason(state, rules.config, now) or "the order opens no case"
-                end = "'faultbridge node ignore --end' or 'faultbridge cluster maintain --end'"
-                raise Rejected("excluded", f"{key.node} would stay in service: {reason}; run {end} first")
+            if observed.state.live_case is None and state.status.in_service:
+                raise _without_case(state, rules, now)
             return _keep_out(observed, f"taken out of service by an operator: {order.text}", now)
 
         return self._order(key, revise)
@@ -145,6 +144,15 @@ def _resumed(state: NodeState) -> NodeState:
     """
     case = state.live_case
     return state if case is None or not case.cancelled else replace(state, case=replace(case, cancelled=False))
+
+
+def _without_case(state: NodeState, rules: Rules, now: datetime) -> Rejected:
+    """Return the refusal of an order to quarantine a node that would stay in service, because no case opens."""
+    node, reason = state.key.node, exclusion_reason(state, rules.config, now)
+    if reason is None:
+        text = f"{node} would stay in service: a rule of the policy requires no repair for {ORDERED_QUARANTINE}"
+        return Rejected("not_quarantinable", text)
+    return Rejected("excluded", f"{node} would stay in service: {reason}")
 
 
 def _keep_out(transition: Transition, reason: str, now: datetime) -> Transition:

@@ -9,7 +9,7 @@ import pytest
 from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.domain.cluster.config import Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Severity
+from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Rejected
 from faultbridge.pager.page import PageState
@@ -213,9 +213,15 @@ def test_a_quarantine_of_an_excluded_node_is_refused_because_it_would_stay_in_se
         OptOut(world.append, world.rulebook)(world.key(), ADA, end)
     else:
         Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, {"maintenance_until": end})
-    with pytest.raises(Rejected, match=r"excluded: node-1 would stay in service: .* run 'faultbridge node ignore"):
+    with pytest.raises(Rejected, match="excluded: node-1 would stay in service: the node is ignored or its cluster"):
         world.node_orders.quarantine(world.key(), ADA)
     assert codes(world) == []
+
+
+def test_a_quarantine_that_a_rule_of_the_policy_turns_off_is_refused() -> None:
+    world = World(rules=(Rule("none", Match(codes=("operator.*",)), action=Action.NONE),))
+    with pytest.raises(Rejected, match="not_quarantinable: node-1 would stay in service: a rule of the policy"):
+        world.node_orders.quarantine(world.key(), ADA)
 
 
 def test_a_quarantine_by_order_ends_the_cancellation_of_the_case() -> None:

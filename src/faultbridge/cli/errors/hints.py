@@ -24,6 +24,7 @@ USAGE_HINTS: Mapping[str, str] = {
     "cluster_lives": "`faultbridge case list --cluster C` lists live cases; close them first",
     "foreign_part": "see `faultbridge cluster set --help`",
     "hyperpod_head_node": "give --slurm-rest URL, or --orchestrator none",
+    "excluded": "end it with `faultbridge node ignore --end` or `faultbridge cluster maintain --end`",
     "in_progress": "wait, or cancel the case; `faultbridge case show` shows its progress",
     "incident_over": "`faultbridge incident list` lists the open incidents",
     "job_ended": "`faultbridge job start` records a new run",
