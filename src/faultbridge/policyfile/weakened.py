@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from faultbridge.domain.policy import OrchestratorUnreachable, Rule
-from faultbridge.policyfile.effective import ChangedSetting, changed_settings
+from faultbridge.policyfile.effective import ChangedSetting, Setting, changed_settings, effective_settings
 
 _WEAKER_WHEN_HIGHER = frozenset(
     {
@@ -39,44 +38,96 @@ _WEAKER_WHEN_LOWER = frozenset(
 )
 
 
-def _strength(value: float | None) -> float:
-    # Only verification levels can be null: the level of the installation, which is 3 by default, but can be lower.
-    return 2.5 if value is None else value
+_NULL_LEVEL = 2.5
+"""The rank of a general verification level of null: the level of the installation, which is 3 unless it is set lower.
 
+Level 3 is therefore safer than null, and null is safer than level 2.
+"""
 
-_DEFAULTS = Rule("default")
-_STRENGTH: Mapping[str, Callable[[Any], float]] = {
-    "dry_run": float,
-    "verify_level": _strength,
-    "release_without_capacity": lambda permitted: -float(permitted),
-    "orchestrator_unreachable": lambda response: -float(response == OrchestratorUnreachable.PROCEED.value),
-}
-"""How strongly each value of a field of a rule protects nodes; a higher number is stronger."""
+_RULE_DEFAULTS = {"dry_run": False, "release_without_capacity": False, "orchestrator_unreachable": "hold"}
+"""The values of a rule that a policy does not have."""
+
+_UNSAFE = {"dry_run": False, "release_without_capacity": True, "orchestrator_unreachable": "proceed"}
+"""The value with which each of these fields of a rule protects nodes less."""
 
 
 def weakened_protection(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return one line of text for each breaker, limit or part of a rule that the new policy removes or weakens."""
-    lines: dict[str, None] = {}
-    for change in changed_settings(before, after):
-        if line := _weaker(change) if change.rule is None else _weaker_rule(change):
-            lines[line] = None
-    return tuple(lines)
+    """Return one line of text for each breaker, limit or part of a rule that the new policy removes or weakens.
+
+    Rules are compared by name. A rule that only the new policy has is not compared, because other rules applied to its
+    conditions before.
+    """
+    changes = changed_settings(before, after)
+    lines = [_weaker(change) if change.rule is None else _weaker_rule(change) for change in changes]
+    old, new = (_Rules(effective_settings(document)) for document in (before, after))
+    lines += [line for rule in old.names for line in (_wider_windows(rule, old, new), _lower_level(rule, old, new))]
+    return tuple(dict.fromkeys(filter(None, lines)))
+
+
+class _Rules:
+    """The windows and verification levels of the rules of one policy."""
+
+    def __init__(self, settings: Iterable[Setting]) -> None:
+        self.names: list[str] = []
+        self.level = _NULL_LEVEL
+        self._levels: dict[str, int | None] = {}
+        self._windows: dict[str, dict[str, list[str]]] = {}
+        for one in settings:
+            if one.rule is None:
+                if one.field == "rules":
+                    self.names = one.value
+                elif one.field == "limits.verify_level":
+                    self.level = _rank(one.value)
+            elif one.field == "verify_level":
+                self._levels[one.rule] = one.value
+            elif one.field.startswith("windows["):
+                windows = self._windows.setdefault(one.rule, {})
+                windows.setdefault(one.field.partition(".")[0], []).append(one.text)
+
+    def windows(self, rule: str) -> frozenset[str]:
+        """Return each maintenance window of a rule as a text."""
+        return frozenset(" ".join(parts) for parts in self._windows.get(rule, {}).values())
+
+    def level_of(self, rule: str) -> float:
+        """Return the rank of the verification level of a rule; a rule without a level has that of the policy."""
+        level = self._levels.get(rule)
+        return self.level if level is None else level
+
+
+def _wider_windows(rule: str, old: _Rules, new: _Rules) -> str:
+    """Return a line if repairs under a rule can start at times at which no maintenance window was open before."""
+    before, after = old.windows(rule), new.windows(rule)
+    if not before or (after and after <= before):
+        return ""
+    if not after:
+        return f"rule {rule} no longer waits for a maintenance window"
+    return f"rule {rule} has another maintenance window: {', '.join(sorted(after - before))}"
+
+
+def _lower_level(rule: str, old: _Rules, new: _Rules) -> str:
+    """Return a line if the verification level of a rule that both policies have is lower than before.
+
+    A rule whose level only follows the general level of the policy is not named; the general level is.
+    """
+    before, after = old.level_of(rule), new.level_of(rule)
+    is_general = (before, after) == (old.level, new.level)
+    if rule not in new.names or is_general or after >= before:
+        return ""
+    shown = ("null" if level == _NULL_LEVEL else f"{level:g}" for level in (before, after))
+    return "rule {}: verify_level: {} before, {} now".format(rule, *shown)
 
 
 def _weaker_rule(change: ChangedSetting) -> str:
-    """Return a line if a value of a rule protects less than before, else an empty text.
-
-    A rule that the new policy does not have counts there as a rule with all defaults. A rule that only the new policy
-    has is not compared, because other rules applied to its conditions before.
-    """
+    """Return a line if a value of a rule protects nodes less than before, else an empty text."""
+    if change.before is None:
+        return ""
     if change.field == "approval":
         return _without_approval(change)
-    if change.field.startswith("windows["):
-        return _wider_window(change)
-    if change.field not in _STRENGTH or change.before is None:
+    if change.field not in _UNSAFE:
         return ""
-    strength, after = _STRENGTH[change.field], change.after.value if change.after else getattr(_DEFAULTS, change.field)
-    return f"rule {change.rule}: {_both_values(change)}" if strength(after) < strength(change.before.value) else ""
+    after = change.after.value if change.after else _RULE_DEFAULTS[change.field]
+    unsafe = _UNSAFE[change.field]
+    return f"rule {change.rule}: {_both_values(change)}" if after == unsafe != change.before.value else ""
 
 
 def _without_approval(change: ChangedSetting) -> str:
@@ -85,17 +136,6 @@ def _without_approval(change: ChangedSetting) -> str:
     kept = change.after.value if change.after else ()
     dropped = [action for action in change.before.value if action not in kept]
     return f"rule {change.rule} no longer asks for approval of {', '.join(dropped)}" if dropped else ""
-
-
-def _wider_window(change: ChangedSetting) -> str:
-    """Return a line if repairs under a rule may start at times at which no maintenance window was open before."""
-    is_first = change.field.startswith("windows[0]")
-    if change.after is None:
-        return f"rule {change.rule} no longer waits for a maintenance window" if is_first else ""
-    if change.before is None:
-        return "" if is_first else f"rule {change.rule} has a further maintenance window"
-    shorter = change.field.endswith(".duration") and change.after.value < change.before.value
-    return "" if shorter else f"rule {change.rule}: {_both_values(change)}"
 
 
 def _weaker(change: ChangedSetting) -> str:
@@ -109,8 +149,13 @@ def _weaker(change: ChangedSetting) -> str:
     old, new = change.before.value, change.after.value
     key = f"{part}.{name}"
     higher = key in _WEAKER_WHEN_HIGHER and new > old
-    lower = key in _WEAKER_WHEN_LOWER and _strength(new) < _strength(old)
+    lower = key in _WEAKER_WHEN_LOWER and _rank(new) < _rank(old)
     return _both_values(change) if higher or lower else ""
+
+
+def _rank(value: float | None) -> float:
+    # Only a verification level can be null.
+    return _NULL_LEVEL if value is None else value
 
 
 def _both_values(change: ChangedSetting) -> str:
