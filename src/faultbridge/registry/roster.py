@@ -74,6 +74,7 @@ def placement_update(state: NodeState) -> Update:
     The row no longer counts as complete, so the next sync of the inventory reads the instance's metadata again.
     """
     written: dict[tuple[str, ...], Value] = {
+        ("node",): state.key.node,
         ("described",): None,
         ("group",): state.placement.group,
         ("type",): state.placement.instance_type,
