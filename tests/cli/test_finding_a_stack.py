@@ -51,6 +51,20 @@ def test_the_embedded_stack_is_the_default_while_it_is_up(monkeypatch: pytest.Mo
     assert os.environ["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4566"
 
 
+def test_no_variable_of_the_user_directs_a_client_of_the_embedded_stack_to_another_endpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_SESSION_TOKEN", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"):
+        monkeypatch.setenv(name, "http://elsewhere")
+    locate.use_environment(
+        {"AWS_ENDPOINT_URL": "http://127.0.0.1:4566", "AWS_ENDPOINT_URL_EC2": "http://127.0.0.1:4567"}
+    )
+    left = {name: value for name, value in os.environ.items() if name.startswith(("AWS_ENDPOINT", "AWS_S", "AWS_I"))}
+    assert "http://elsewhere" not in left.values()
+    assert left["AWS_ENDPOINT_URL_EC2"] == "http://127.0.0.1:4567"
+    del os.environ["AWS_ENDPOINT_URL_EC2"]
+
+
 @pytest.mark.parametrize(
     "target", [Target(region="eu-west-1"), Target(profile="work"), Target(endpoint_url="http://x")]
 )

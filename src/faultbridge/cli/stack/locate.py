@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DEFAULT_STACK = "faultbridge"
 # Any of these environment variables selects AWS instead of the embedded stack.
 _AWS_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID")
+_OTHER_ACCESS = frozenset({"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"})
 _ENDPOINT = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/\S*)?", re.IGNORECASE)
 
 OUTPUTS: Mapping[str, str] = {
@@ -152,9 +153,10 @@ def embedded_stack(stack: str) -> StackInfo | None:
 def use_environment(environment: Mapping[str, str]) -> None:
     """Set environment variables that direct the AWS clients of this process to an embedded stack.
 
-    AWS_PROFILE is removed.
+    Variables of the user that would direct a client to another endpoint or account are removed.
     """
-    os.environ.pop("AWS_PROFILE", None)
+    for name in [one for one in os.environ if one in _OTHER_ACCESS or one.startswith("AWS_ENDPOINT_URL")]:
+        del os.environ[name]
     os.environ.update(environment)
 
 
