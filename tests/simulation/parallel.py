@@ -31,7 +31,7 @@ def parallel_map(function: Callable[[A], B], items: Iterable[A], chunk: int = 5)
 
 
 COLLECT_EVERY = 8
-"""The garbage of this many seeds, about 30 MB each, is collected at once: a collection takes 5 % of a run's time."""
+"""The garbage of this many seeds, about 10 MB each, is collected at once: a collection takes 5 % of a run's time."""
 
 
 def collect_less() -> None:
