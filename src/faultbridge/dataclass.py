@@ -1,10 +1,10 @@
 """A faster `dataclass` decorator, which compiles methods when a process uses them, not at import.
 
 The decorator of the standard library compiles six methods for each frozen class with slots. This takes half a
-millisecond for each class, although a process never creates an instance of many classes. It was the largest part of a
-cold start. Here, the standard library only collects the fields, so `fields`, `replace`, `asdict` and `match` work as
-usual. The parameters have their usual names, defaults and meanings. `InitVar` is not supported. Only the type checker
-reports a frozen class whose base is not frozen.
+millisecond for each class, although a process never creates an instance of many classes. This time was the largest part
+of a cold start. Here, the standard library only collects the fields, so `fields`, `replace`, `asdict` and `match` work
+as usual. The parameters have their usual names, defaults and meanings. `InitVar` is not supported. Only the type
+checker reports a frozen class whose base is not frozen.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _tuple_of(value: str, names: Iterable[str]) -> str:
 
 
 def _key(names: Iterable[str]) -> _Key:
-    """Return a function that takes an instance, and returns a tuple of the values of these fields."""
+    """Return a function that takes an instance, and returns a tuple of the values of the fields `names`."""
     read = tuple(names)
     if len(read) > 1:
         return operator.attrgetter(*read)
@@ -119,7 +119,7 @@ def _key(names: Iterable[str]) -> _Key:
 
 
 def _protection(kind: Any, *, with_state: bool) -> dict[str, Any]:  # noqa: ANN401 - any class
-    """Return the methods of a frozen class that raise an error when a field is set or deleted, by name.
+    """Return, by name, the methods that raise an error when a field of a frozen class is set or deleted.
 
     With `with_state`, also return the methods by which `pickle` and `copy` read and set the fields.
     """

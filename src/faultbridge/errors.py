@@ -12,7 +12,7 @@ from __future__ import annotations
 
 
 class FaultbridgeError(Exception):
-    """Base class of every error that Faultbridge raises deliberately."""
+    """Base class of Faultbridge's own errors, such as `Rejected`, `Transient` and `Misconfigured`."""
 
 
 class Rejected(FaultbridgeError):  # noqa: N818 - a term of the design: the record is stored with the rejects
@@ -37,7 +37,7 @@ class Transient(FaultbridgeError):  # noqa: N818 - names the situation, like `Re
 
 
 class Conflict(Transient):
-    """A conditional write failed because another writer changed the item first; read it again and retry."""
+    """A conditional write failed because another writer changed the item first; read the item and retry."""
 
 
 class Misconfigured(FaultbridgeError):  # noqa: N818 - names the situation, like `Rejected` and `Transient`

@@ -1,4 +1,4 @@
-"""Convert the error of a call that changes something to a failed `CallResult`, for all adapters."""
+"""Convert the errors of orchestrators and job callbacks to failed `CallResult`s."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def result_of(
     action: Callable[[], CallResult],
     failure_of: Callable[[FaultbridgeError], ProviderFailure] = lambda _: ProviderFailure.PERMISSION_DENIED,
 ) -> CallResult:
-    """Run a call that changes something, and return its result; an error becomes a failed result.
+    """Run `action`, and return its result; a FaultbridgeError becomes a failed result.
 
-    A Transient error becomes TIMEOUT with `no_response` set. `failure_of` returns the failure for any other error; by
-    default, this failure is PERMISSION_DENIED.
+    `action` changes a node or a job in an external system. A Transient error becomes TIMEOUT with `no_response` set.
+    `failure_of` returns the failure for any other FaultbridgeError; by default, this failure is PERMISSION_DENIED.
     """
     try:
         return action()

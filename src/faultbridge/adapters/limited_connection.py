@@ -1,6 +1,7 @@
-"""Open connections to HTTP servers with one time limit for the whole request.
+"""Open connections to HTTP servers with one time limit for request and response together.
 
-The limit covers everything from the connection to the last byte of the response.
+The limit covers everything from the TLS handshake to the last byte of the response. The TCP connection before it has a
+time limit of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Time limits in seconds for the connection and for the whole request, and the maximum body in bytes."""
+    """Limits of a request: seconds for the TCP connection (`connect`), and for all after it (`total`).
+
+    `body` is the maximum length of the response's body in bytes, which the caller enforces.
+    """
 
     connect: float
     total: float
@@ -30,7 +34,7 @@ class Limits:
 def limited_connection(
     address: SplitResult, context: ssl.SSLContext | None, limits: Limits
 ) -> Iterator[tuple[socket.socket, threading.Event]]:
-    """Yield a connection, and an event that is set when the time limit of the whole request is reached.
+    """Yield a connection, and an event that is set when the time limit `limits.total` is reached.
 
     At this time, the connection is also shut down. `context` is None for plain HTTP. The time-out of a socket cannot
     limit a request, because that time-out starts again with each byte that arrives.

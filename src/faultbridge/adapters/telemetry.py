@@ -114,7 +114,7 @@ def _print(
 def _metrics(
     counts: Mapping[str, int], durations: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[str, str, list[float]]]:
-    """Yield the name, the unit and the values of each metric."""
+    """Yield the name, the unit and the values of each metric; at most 99 durations of one metric."""
     for name, count in counts.items():
         yield name, "Count", [float(count)]
     for name, lengths in durations.items():

@@ -51,7 +51,7 @@ def run(settings: AgentSettings, *, once: bool = False) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse the command line, run the agent and return its exit code; it is 2 for wrong settings."""
+    """Parse the command line and run the agent. Returns its exit code, or 2 if the settings are wrong."""
     parser = argparse.ArgumentParser(prog="faultbridge agent", description="Send the faults and logs of this node.")
     parser.add_argument("--config", type=Path, help="a TOML file (default: /etc/faultbridge/agent.toml if it exists)")
     parser.add_argument(

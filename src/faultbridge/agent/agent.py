@@ -98,7 +98,10 @@ class Agent:
                 self.drop_folder.remove(file)
 
     def close(self) -> None:
-        """Store the log lines that were already read, stop the running probe, and close the logs."""
+        """Stop the running probe, store the log lines that were read, and close the logs.
+
+        Lines that cannot be stored now are read again at the next start, if the log still contains them.
+        """
         self.probes.stop()
         for follower in self.followers:
             follower.flush()

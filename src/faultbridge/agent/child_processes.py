@@ -22,8 +22,9 @@ _CHUNK_BYTES = 256 * 1024
 class Outcome(StrEnum):
     """How a probe ended.
 
-    - `done`: the program exited with code 0, or the files were read.
-    - `failed`: the program exited with another code or could not be started, or the read failed.
+    - `done`: the program exited with code 0, or the files or the metrics page were read.
+    - `failed`: the program exited with another code or could not be started, the read failed, or the output is not in
+      the expected format.
     - `crashed`: a signal killed the program.
     - `oversized`: the output was larger than 2 MiB.
     - `hung`: the probe gave no result within its timeout.

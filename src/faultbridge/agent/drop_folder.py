@@ -14,13 +14,13 @@ _FILE_NAME = re.compile(r"([a-z0-9][a-z0-9-]{0,63})\.[A-Za-z0-9_.-]{1,128}")
 
 
 class DropFolder:
-    """A folder of files named `<source>.<anything>`. Each file becomes one record.
+    """A folder of files named `<source>.<anything>`. Each valid file becomes one record.
 
     A program writes a file under a name with a leading dot, and then renames it. The agent deletes the file when its
-    record is stored, or is too large to send. The agent also deletes a file that is empty, is too large or has another
-    name, and counts it in `refused`.
+    record is stored, or is too large to send. The agent also deletes a file that is empty, is larger than 2 MiB or has
+    another form of name, and counts it in `refused`.
 
-    Something that cannot be read or deleted, such as a folder, stays and is tried again after all other files.
+    A file that cannot be read or deleted stays, and is tried again after all other files. So does a subfolder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,10 +31,10 @@ class DropFolder:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def pending(self) -> Iterator[tuple[Path, str, bytes]]:
-        """Yield the path, source and content of each file to send among 20 files of the folder.
+        """Yield the path, source and content of each valid file among the first 20 files of the folder.
 
-        These are the first 20 files by name, but files that could not be read or deleted are last. Deletes each of
-        these 20 files that is not valid, and counts it once in `refused`.
+        The files are ordered by name, but files that could not be read or deleted are last. Deletes each of the 20
+        files that is not valid, and counts it once in `refused`.
         """
         try:
             files = sorted(path for path in self._folder.iterdir() if not path.name.startswith("."))
@@ -57,7 +57,7 @@ class DropFolder:
             yield file, name[1], body
 
     def remove(self, file: Path) -> None:
-        """Delete a file of the folder, if it still exists."""
+        """Delete a file of the folder. A file that cannot be deleted is sent again later."""
         try:
             file.unlink(missing_ok=True)
         except OSError:

@@ -24,7 +24,7 @@ MAX_REFUSAL = 300
 
 @dataclass(slots=True)
 class HeartbeatBuilder:
-    """Builds heartbeats. Each heartbeat states the time until the next one: `interval_seconds`."""
+    """Builds heartbeats. Each heartbeat states the maximum time until the next one: `interval_seconds`."""
 
     packer: RecordPacker
     clock: AgentClock

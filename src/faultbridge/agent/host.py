@@ -80,7 +80,10 @@ def instance_id(base_url: str = METADATA_URL) -> str | None:
 
 
 def read_metadata(path: str, base_url: str = METADATA_URL) -> str:
-    """Return the text at a path below `meta-data/` of the EC2 instance metadata service, version 2."""
+    """Return the text at a path below `meta-data/` of the EC2 instance metadata service, version 2.
+
+    Raises OSError if the service does not respond or has no such path.
+    """
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
     token = _get(urllib.request.Request(f"{base_url}/api/token", method="PUT", headers=lifetime))  # noqa: S310 - fixed host
     headers = {"X-aws-ec2-metadata-token": token}

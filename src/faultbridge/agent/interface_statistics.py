@@ -52,7 +52,7 @@ class _Round:
     def poll(self) -> ProbeResult | None:
         """Check the running program, and start the next one when the program has ended.
 
-        Returns the result of the round after the last interface, else None.
+        Returns the result of the round after the last interface, or at once if `ethtool` is missing; else None.
         """
         while self._left:
             result = self._start() if self._running is None else self._check(self._running)

@@ -23,8 +23,8 @@ class KernelLog(Log):
     """Reads the kernel ring buffer after a position (boot id, sequence number), without blocking.
 
     The agent may read the first lines of a boot much later. Each line therefore starts with the wall clock time at
-    which the kernel printed it. The header of the kernel record follows, which contains the facility. The position also
-    contains the time of boot, so that a second read of a line gives the same time.
+    which the kernel printed it. After the time comes the header of the kernel record, with the facility. The position
+    also contains the time of boot, so that a second read of a line gives the same time.
     """
 
     name = "kmsg"
@@ -75,7 +75,10 @@ class KernelLog(Log):
         return chunk
 
     def _drop_unfinished_line(self) -> None:
-        """Count the unfinished line as lost, only once: its sequence number is read, so that it leaves no gap."""
+        """Count the unfinished line as lost, and skip the rest of it.
+
+        Its sequence number is stored. Otherwise the next line would show a gap, and the lost line would count twice.
+        """
         self._parse_line(self._partial or b"")
         super()._drop_unfinished_line()
 

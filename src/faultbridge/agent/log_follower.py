@@ -1,6 +1,6 @@
 """Follows a log: reads its lines, counts repeated lines, and stores them as records with a cursor.
 
-If a line is repeated within five seconds, one more line with the number of repetitions replaces the repeated lines.
+The first of equal lines within five seconds is kept; one line with the number of repetitions replaces the others.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class LineBatch:
         return self._size >= MAX_BATCH_BYTES
 
     def add(self, line: LogLine, now: float) -> None:
-        """Add a line. If an equal line was written less than five seconds ago, the line is only counted."""
+        """Add a line, or only count the line if an equal line was added or returned within five seconds."""
         if line.position is not None:
             self.position = line.position
         text = line.text

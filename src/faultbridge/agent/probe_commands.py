@@ -96,8 +96,8 @@ def _start_scrape(url: str) -> RunningProbe:
 def scrape(url: str) -> bytes:
     """Read the metrics page of an exporter on this host. Reading stops when the page exceeds 2 MiB.
 
-    Raises FileNotFoundError if no exporter listens at the URL, TimeoutError if it sends nothing for 5 s or only a part
-    of the page within 5 s, and ValueError if the URL has another host.
+    Raises ValueError if the URL has another host, FileNotFoundError if no exporter listens at the URL, and TimeoutError
+    if the exporter sends nothing for 5 s or only a part of the page within 5 s. Other failures raise OSError.
     """
     if not _is_on_this_host(url):
         raise ValueError(f"the exporter is not on this host: {url}; allowed are http URLs of {', '.join(_THIS_HOST)}")
@@ -133,7 +133,7 @@ def _start_port_counters(folder: Path) -> RunningProbe | ProbeResult:
 def port_counters(folder: Path) -> bytes:
     """Read the state and some counters of each RDMA port below `folder`, as lines `path: value`.
 
-    Only counters for which ingest has a threshold are read.
+    Only counters for which ingest has a threshold are read, and at most `MAX_FILES` lines are returned.
     """
     lines, with_threshold = [], counters_of("rdma-counters")
     for port in sorted(folder.glob("*/ports/*")):

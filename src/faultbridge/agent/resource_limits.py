@@ -56,7 +56,7 @@ def cpu_seconds() -> float:
 
 @dataclass(slots=True)
 class CpuBudget:
-    """Computes the pauses that keep CPU use below a share of one core.
+    """Computes the pauses that limit average CPU use to a share of one core.
 
     - `started_at` is the time at which the limit starts; the methods receive the present time as `now`.
     - `used_at_start` is the CPU time used until `started_at`; the methods receive the CPU time until `now` as `used`.
@@ -72,7 +72,7 @@ class CpuBudget:
     burst: float = CPU_BURST_SECONDS
 
     def pause(self, now: float, used: float) -> float:
-        """Return how many seconds to sleep now. Log lines stay in the kernel ring buffer during the pause."""
+        """Return how many seconds to sleep now, at most 5. The kernel keeps log lines during the pause."""
         excess = (used - self.used_at_start) - self.burst - (now - self.started_at) * self.share
         return min(max(excess, 0.0) / self.share, MAX_PAUSE_SECONDS)
 

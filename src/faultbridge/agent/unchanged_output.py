@@ -100,8 +100,8 @@ class Selected(NamedTuple):
 class _Last:
     """The last sent output of a source: the hash of the part that ingest reads, and when it was sent.
 
-    `sent_at` is seconds of a monotonic clock. `unsent` is the newest sample that was not sent, with its wall clock
-    time, or None.
+    `sent_at` is seconds of a monotonic clock. `unsent` is the latest sample since `sent_at` that was not sent, with its
+    wall clock time. It is None if there is no such sample, or if the source is not in `COUNTER_SOURCES`.
     """
 
     digest: bytes

@@ -19,7 +19,7 @@ MAX_LINES = 20
 
 
 def can_wait(source: str, body: bytes) -> bool:
-    """Return whether log lines may wait: there are 1 to 20 lines, and each line is a mild fault."""
+    """Return whether log lines may wait: 1 to 20 lines of the kernel log, each a mild fault."""
     lines = body.splitlines() if source == SOURCE else []
     return 0 < len(lines) <= MAX_LINES and all(map(_is_mild_line, lines))
 

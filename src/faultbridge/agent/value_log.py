@@ -1,4 +1,4 @@
-"""Value log: records when each set of counter values was last sent.
+"""Value log: stores when the latest sets of counter values of each source were last sent.
 
 The agent sends these times with the next counter sample. Ingest needs the times, because it rarely stores a sample
 whose values equal those of the sample before. The log is written to the spool folder before the sample is stored as a

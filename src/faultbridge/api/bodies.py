@@ -33,7 +33,7 @@ def read_answer(request: Request) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class MarkedFinding:
-    """An operator's mark on a finding: whether the finding was right, and the reason."""
+    """An operator's mark on a finding (`right` or `wrong`), and the reason for the mark."""
 
     mark: Mark
     reason: str

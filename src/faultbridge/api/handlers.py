@@ -108,7 +108,7 @@ class Handlers:
         return case_document(self._case(request), self.clock.now())
 
     def case_pages(self, request: Request) -> Document:
-        """List the pages (notifications to operators) that were sent about a case, by kind."""
+        """List the pages (notifications to operators) that were sent about a case, sorted by kind."""
         request.check_parameters()
         return {"items": [page_document(view) for view in self.directory.pages(self._case(request).case.id)]}
 
@@ -124,7 +124,7 @@ class Handlers:
         return incident_document(self.directory.incident(_incident_id(request), request.cluster))
 
     def close_incident(self, request: Request) -> Document:
-        """Close an incident. The cases that wait for it continue within the repair limits, oldest first."""
+        """Close an incident. The next sweep releases the cases that wait for the incident, oldest first."""
         request.check_parameters()
         found, reason = self.directory.incident(_incident_id(request), request.cluster), read_reason(request)
         self.incident_orders.close(request.cluster, found.incident.id, request.caller.name, reason)
@@ -155,7 +155,7 @@ class Handlers:
         return self.paging.page(request, scope, [entry_document(line) for line in lines], more)
 
     def stream(self, request: Request) -> Document:
-        """List the entries of one stream after a sequence number, so that a consumer can find and fill gaps."""
+        """List the entries of one stream after a sequence number, for consumers that miss entries."""
         request.check_parameters("after", "epoch", "limit")
         epoch, last = self._head(request)
         after = request.integer("after", 0, 0, MAX_SEQUENCE)
@@ -165,7 +165,10 @@ class Handlers:
         return {"items": [entry_document(line) for line in lines], "epoch": epoch, "last": last}
 
     def verified(self, request: Request) -> Document:
-        """Verify the hash chain of one stream. A stream of over 20,000 entries fails with `too_long`."""
+        """Verify the hash chain of one stream.
+
+        Raises `Rejected` (`too_long`) if the current epoch of the stream has over 20,000 entries.
+        """
         request.check_parameters()
         if self._head(request)[1] > MAX_VERIFIED_ENTRIES:
             raise Rejected(
@@ -176,7 +179,7 @@ class Handlers:
         return verification_document(result)
 
     def rejected(self, request: Request) -> Document:
-        """List the rejected records of a cluster, which ingest refused and stored for a retry, oldest first."""
+        """List rejected records of a cluster (refused by ingest and stored), sorted by time of sending."""
         request.check_parameters("limit")
         self.directory.cluster(request.cluster)
         limit = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
@@ -226,7 +229,7 @@ Handler = Callable[[Handlers, Request], Document]
 
 
 def verification_document(verified: Verified) -> Document:
-    """Return the result of a verification as a JSON document."""
+    """Return the result of a verification of hash chains as a JSON document."""
     return {**asdict(verified), "whole": verified.whole, "anchored": False}
 
 

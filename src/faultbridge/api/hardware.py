@@ -39,7 +39,7 @@ class HardwareHandlers:
         return {"items": [asdict(event) for event in events]}
 
     def offenders(self, request: Request) -> Document:
-        """List pairs of a GPU card and a slot with repeated faults, most faults first."""
+        """List the GPU cards and slots with repeated severe faults, as pairs, most faults first."""
         request.check_parameters("since")
         self.directory.cluster(request.cluster)
         found = self.devices.offenders(request.cluster, self.odds, request.instant("since"))
@@ -58,7 +58,7 @@ class HardwareHandlers:
         return finding_document(self._finding(request))
 
     def mark_finding(self, request: Request) -> Document:
-        """Record whether a finding was right. The mark changes no case. A later mark replaces it."""
+        """Record whether a finding was right. The mark changes no case and replaces an earlier mark."""
         request.check_parameters()
         finding, given = self._finding(request), read_mark(request)
         return finding_document(self.judgments.mark(finding.id, given.mark, request.caller.name, given.reason))

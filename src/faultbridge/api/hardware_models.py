@@ -31,14 +31,14 @@ class DeviceEvents(ResponseModel):
 
 
 class Trials(ResponseModel):
-    """The number of other slots or cards that were compared, and how many of them had a fault."""
+    """The number of other slots of a card, or other cards of a slot, and how many had a fault."""
 
     number: Count
     faulty: Count
 
 
 class Offender(ResponseModel):
-    """A GPU card and its slot, if the card had repeated faults or several cards had faults in the slot."""
+    """A GPU card and a slot in which it had a fault; the card or the slot had several faults."""
 
     device: str
     instance_id: str
@@ -51,7 +51,7 @@ class Offender(ResponseModel):
 
 
 class Offenders(ResponseModel):
-    """Pairs of a GPU card and a slot with repeated faults, most faults first."""
+    """Pairs of a GPU card and a slot with repeated severe faults, most faults first."""
 
     items: list[Offender]
 

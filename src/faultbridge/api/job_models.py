@@ -56,7 +56,8 @@ class Jobs(ResponseModel):
 class JobReport(ResponseModel):
     """A report about a change of a job.
 
-    `start` needs `nodes`, and `heartbeat` needs `step`. A field that belongs to another kind of change is refused.
+    `start` needs `nodes`, and `heartbeat` needs `step`. A field that belongs to a kind of change other than `change` is
+    refused.
     """
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False})

@@ -22,9 +22,9 @@ class JobHandlers:
     paging: Paging
 
     def list(self, request: Request) -> Document:
-        """List the jobs that run, and ended jobs that may become resumable. With `id`, list only this job.
+        """List the followed jobs one page at a time; with `id`, list only this job.
 
-        A job that is selected by its id is also found after it has ended.
+        A followed job runs, or it ended and may still be reported as resumable. `id` also finds any other ended job.
         """
         request.check_parameters("id", "limit", "token")
         self.directory.cluster(request.cluster)
@@ -36,7 +36,7 @@ class JobHandlers:
         return self.paging.page(request, "jobs", [job_document(one) for one in found], more)
 
     def report(self, request: Request) -> Document:
-        """Record that a job started, ended or reached a step. A repeated report changes nothing."""
+        """Record that a job started, ended or reached a step. A repeated start or end changes nothing."""
         request.check_parameters()
         report = request.json_body(MAX_REPORT)
         self.directory.cluster(request.cluster)

@@ -1,4 +1,4 @@
-"""The base of response models, and the models of nodes."""
+"""The base of all API models, and the models of nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class ResponseModel(BaseModel):
-    """The base of all response models. Clients must ignore unknown fields, which later versions may add."""
+    """The base of all API models. Clients must ignore unknown fields, which later versions may add."""
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"additionalProperties": True})
 

@@ -12,7 +12,7 @@ from faultbridge.domain.findings import Mark
 
 
 class ApprovalAnswer(ResponseModel):
-    """An operator's answer to an approval request, which attempt and repair action identify."""
+    """An operator's answer to an approval request; attempt and repair action identify the request."""
 
     attempt: int = Field(ge=1, le=9999, description="The attempt of the approval request.")
     repair_action: RepairAction = Field(description="The repair action of the approval request.")
@@ -26,7 +26,7 @@ class OrderReason(ResponseModel):
 
 
 class FindingMark(ResponseModel):
-    """An operator's mark on a finding: whether the node had a defect."""
+    """An operator's mark on a finding: `right` if the node had a defect, otherwise `wrong`."""
 
     mark: Mark
     reason: str = Field(default="", max_length=256)

@@ -112,7 +112,7 @@ class Request:
     def flag(self, name: str) -> bool:
         """Return the value of a parameter that is `true` or `false`; False if the request does not have it.
 
-        Another value raises `Rejected` (`bad_parameter`).
+        Any other value, or several values, raise `Rejected` (`bad_parameter`).
         """
         text = self.text(name) or "false"
         if text not in {"true", "false"}:
@@ -122,7 +122,7 @@ class Request:
     def integer(self, name: str, default: int, minimum: int, maximum: int) -> int:
         """Return an integer parameter, or `default` if the request does not have it.
 
-        A value outside the limits raises `Rejected` (`bad_parameter`).
+        Any value but an integer from `minimum` to `maximum` raises `Rejected` (`bad_parameter`).
         """
         text = self.text(name)
         if text is None:
@@ -135,7 +135,7 @@ class Request:
     def instant(self, name: str) -> datetime | None:
         """Return a time parameter, or None if the request does not have it.
 
-        The value is an RFC 3339 time with a time zone, from 2000 to 2199. Another value raises `Rejected`
+        The value is an RFC 3339 time with a time zone, from 2000 to 2199. Any other value raises `Rejected`
         (`bad_parameter`).
         """
         text = self.text(name)

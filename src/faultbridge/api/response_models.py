@@ -171,9 +171,9 @@ class Cases(ResponseModel):
 
 
 class CasePages(ResponseModel):
-    """The pages (notifications to operators) that were sent about a case, by kind.
+    """The pages (notifications to operators) that were sent about a case, sorted by kind.
 
-    Each page is listed for 30 days.
+    A page is listed for 30 days after it was sent.
     """
 
     items: list[CasePageSent]
@@ -188,7 +188,7 @@ class Incidents(ResponseModel):
 class Entries(ResponseModel):
     """A page of entries. `next` is the token of the next page; only the last page has null.
 
-    A page with few entries is not necessarily the last page.
+    A page with fewer entries than the limit is not necessarily the last page.
     """
 
     items: list[Entry]
@@ -198,7 +198,7 @@ class Entries(ResponseModel):
 class Stream(ResponseModel):
     """A part of the entries of one stream, with the stream's epoch and last sequence number.
 
-    A client that has all entries up to `last` has the complete stream.
+    A client that has all entries of this epoch up to `last` has the complete epoch.
     """
 
     items: list[Entry]
@@ -207,7 +207,7 @@ class Stream(ResponseModel):
 
 
 class Rejects(ResponseModel):
-    """A list of rejected records, oldest first."""
+    """A list of rejected records, sorted by time of sending."""
 
     items: list[Reject]
 

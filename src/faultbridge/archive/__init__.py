@@ -1,4 +1,4 @@
-"""The archive: keeps every entry for years outside the table, and proves that no entry was changed.
+"""The archive: keeps entries longer than the table does, and makes changes of entries detectable.
 
 The archive is a bucket in which each published entry is one line. After the end of a day, the day is sealed: lines that
 the archive lacks are added, a manifest lists the objects and the entries of the day, and a copy of the manifest is
@@ -6,12 +6,12 @@ locked in the vault, a bucket whose objects cannot be changed. Only sealed entri
 anchor in the vault stores the hash of the last entry of every stream. Read in this order:
 
 - `write`: delivers published entries to the archive.
-- `manifests`: what a sealed day contains: its objects, and a range of entries for each stream.
+- `manifests`: what a sealed day contains: archive objects, and ranges of entries by stream.
 - `seal`: completes a day in the archive, checks it by reading it back, and locks its manifest.
 - `retention`: sets the expiry time of sealed entries in the table.
 - `anchor`: stores the head (epoch, sequence number and hash of the last entry) of each stream of a cluster in the
   vault, and records the anchor as an entry.
-- `schedule`: the hourly run: one anchor for each cluster and hour, one seal for each cluster and day.
+- `schedule`: the hourly run, which anchors each cluster and seals its last complete day.
 - `anchor_reader`: collects the hashes of a cluster that are stored in the vault.
 - `read`: reads entries from an archive, without a deployed stack.
 - `archive_verification`: verifies an archive against its manifests and the vault, without a deployed stack.

@@ -33,10 +33,10 @@ from faultbridge.storage.writes import Absent, Equals, Put
 
 @dataclass(frozen=True, slots=True)
 class AnchorDocument:
-    """The stored anchor of one hour: where each stream of a cluster ended.
+    """The stored anchor of one hour: the last entry of each stream of a cluster that has entries.
 
     `heads` maps the name of a stream to the epoch, sequence number and hash of its last entry. An epoch is one
-    numbering of a stream; a new one starts after a restore of the table.
+    numbering of a stream; a new one starts after a restore of the table. `root` is the Merkle root over `heads`.
     """
 
     key: str
@@ -60,7 +60,7 @@ class Anchor:
     stack: Stack
 
     def __call__(self, config: ClusterConfig) -> AnchorDocument:
-        """Write the anchor of the current hour, or return the anchor that is already stored.
+        """Return the anchor of the current hour, and write it to the vault if it is not stored there yet.
 
         A damaged stored anchor raises `Rejected` (`bad_object`).
         """
@@ -112,10 +112,10 @@ def leaf(stream: str, head: Head) -> bytes:
 
 
 def merkle_root(leaves: Sequence[bytes]) -> str:
-    """Return the Merkle root over leaves in the given order, in hexadecimal digits.
+    """Return the root of the Merkle tree over `leaves` in the given order, in hexadecimal digits.
 
-    In a level with an odd number of nodes, the last node passes to the next level unchanged. Inner nodes and leaves are
-    hashed with different prefixes.
+    In a level with an odd number of hashes, the last hash passes to the next level unchanged. Without leaves, the root
+    is the hash of an empty text.
     """
     level = list(leaves)
     if not level:
@@ -135,7 +135,7 @@ class RecordAnchor:
     stack: Stack
 
     def __call__(self, anchor: AnchorDocument) -> bool:
-        """Record an anchor as an entry; returns False if it is already recorded.
+        """Record an anchor as an entry. Returns False if it is already the last recorded anchor.
 
         Raises `Conflict` after 20 conflicts with other writers.
         """

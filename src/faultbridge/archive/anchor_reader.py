@@ -23,10 +23,11 @@ Document = TypeVar("Document")
 
 @dataclass(slots=True)
 class _Collected:
-    """The known hashes of entries, by stream and by epoch and sequence number.
+    """The hashes of entries that were found in the vault, by stream and by epoch and sequence number.
 
-    If the vault contains two different hashes of one entry, the entry was changed in between. The first hash is then
-    kept, and the difference is added to `breaks`.
+    `known` has the hashes from anchors and sealed manifests, `sealed` only those from sealed manifests. If the vault
+    contains two different hashes of one entry, `known` keeps the hash that was read first, and the difference is
+    added to `breaks`. `anchors` is the number of anchors and sealed manifests that were read.
     """
 
     known: dict[str, dict[Position, KnownHash]] = field(default_factory=dict)
@@ -52,9 +53,9 @@ class AnchorReader:
     vault: Vault
 
     def __call__(self, cluster: str) -> AnchoredHashes:
-        """Collect every hash that the vault contains for a cluster.
+        """Return the hashes of a cluster's entries from the anchors and sealed manifests in the vault.
 
-        An object of the vault that cannot be read is reported in the result as a break.
+        The result also contains a break for each anchor or sealed manifest that cannot be read.
         """
         collected = _Collected()
         for anchor in self._anchors(cluster, collected.breaks):
@@ -96,10 +97,9 @@ class AnchorReader:
     def _read(
         self, cluster: str, folder: str, parse: Callable[[str, bytes], Document], breaks: list[Break]
     ) -> Iterator[Document]:
-        """Yield every object of a cluster in a folder of the vault, as `parse` returns it.
+        """Yield the parsed objects of a cluster in a folder of the vault.
 
-        An object that `parse` rejects is not yielded. It is added to `breaks`, which are the defects that a
-        verification reports.
+        For an object that `parse` rejects, a break (a defect that a verification reports) is added to `breaks` instead.
         """
         for key in self.vault.list(f"{folder}cluster={cluster}/"):
             try:

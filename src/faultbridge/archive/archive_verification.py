@@ -49,8 +49,9 @@ class VerifyArchive:
     def __call__(self, cluster: str, node: str | None = None) -> Verified:
         """Verify the stream of one node, or all streams of the cluster if `node` is None.
 
-        The result contains the number of verified streams and entries, and the breaks that were found.
-        Raises `Rejected` (`no_stack_id`) if `stack_id` is None and no manifest or anchor names the stack.
+        The result contains the number of verified streams and entries, and the breaks that were found. Defects of
+        archive objects and manifests are reported for the whole cluster, even if `node` is given. Raises `Rejected`
+        (`no_stack_id`) if `stack_id` is None and no manifest or anchor names the stack.
         """
         content = _ArchiveContent()
         self._read_manifests(cluster, content)
@@ -126,9 +127,12 @@ def _verify_stream(stream: Stream, content: _ArchiveContent, anchored: AnchoredH
 def _start(stream: Stream, lines: dict[Position, ArchiveLine], manifests: Iterable[Manifest]) -> Head | None:
     """Return the entry after which to verify a stream, or None to verify the stream from its start.
 
-    A customer may delete whole sealed days. The earlier entries are then missing on purpose, and the first archived
-    entry is trusted and returned. This is so if the oldest remaining manifest names an earlier sealed day (`after`),
-    and if its range of the stream starts with this entry.
+    A customer may delete whole sealed days. The earlier entries of the stream are then missing on purpose, and its
+    first archived entry is trusted and returned. All of these conditions must be true:
+
+    - The oldest remaining manifest names an earlier sealed day (`after`).
+    - The range of the stream in this manifest starts with the first archived entry.
+    - The sequence number of that entry is not 1.
     """
     first = min(manifests, key=lambda manifest: manifest.day, default=None)
     if first is None or first.after is None or not lines:

@@ -14,7 +14,7 @@ from faultbridge.errors import Rejected
 
 @dataclass(frozen=True, slots=True)
 class SealedObject:
-    """One archive object with the hash that it had when its day was sealed."""
+    """One archive object in a manifest, with its number of lines and its hash at the time of the seal."""
 
     key: str
     sha256: str
@@ -25,7 +25,7 @@ class SealedObject:
 class SealedRange:
     """Consecutive entries of one stream with their first and last sequence number.
 
-    All of them are of one epoch, which is one numbering of the stream. `hash` is the hash of the last entry.
+    All entries are of one epoch, which is one numbering of the stream. `hash` is the hash of the last entry.
     """
 
     stream: str
@@ -38,9 +38,9 @@ class SealedRange:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The manifest of a sealed day of one cluster: its archive objects, and a range for each stream.
+    """The manifest of a sealed day of one cluster: its archive objects, and ranges of entries by stream.
 
-    `after` is the day that was sealed before, or None for the first sealed day.
+    `after` is the sealed day before this one, or None for the first sealed day.
     """
 
     stack: str
@@ -71,7 +71,7 @@ class Manifest:
 
 
 def sealed_ends(manifests: Iterable[Manifest]) -> dict[str, tuple[int, int]]:
-    """Return the epoch and sequence of the last sealed entry of each stream, by stream name."""
+    """Return the epoch and sequence number of the last sealed entry of each stream, by stream name."""
     ends: dict[str, tuple[int, int]] = {}
     for manifest in manifests:
         for one in manifest.ranges:

@@ -42,10 +42,11 @@ class ReadArchive:
                 raise Rejected(error.reason, f"{key}: {error.detail}") from None
 
     def entries(self, query: TimelineQuery, table: Iterable[Line] = ()) -> list[Line]:
-        """Return the archived entries that match a query and the entries in `table`, oldest first.
+        """Return the archived entries that match a query and the entries in `table`, in order of recording.
 
         Each entry is returned once. `table` contains the result of the same query to the DynamoDB table, because the
-        archive may still lack recent entries. Raises `Rejected` if the query names no cluster.
+        archive may still lack recent entries. Raises `Rejected` if the query names no cluster (`nothing_asked`), or if
+        an archive object cannot be read (`bad_object`).
         """
         if query.cluster is None:
             raise Rejected("nothing_asked", "the query names no cluster; an archive is read by cluster")

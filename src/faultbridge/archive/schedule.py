@@ -44,7 +44,7 @@ class RunResult:
 class ArchiveSchedule:
     """Anchors every cluster once an hour, and seals its last complete day once.
 
-    Work that is already done is not repeated. A failure of one cluster does not stop the others.
+    Work that is already done is not repeated. A `FaultbridgeError` of one cluster does not stop the others.
     """
 
     table: Table
@@ -54,7 +54,10 @@ class ArchiveSchedule:
     seal: Seal
 
     def __call__(self) -> RunResult:
-        """Anchor every cluster and seal its last complete day; errors are part of the result."""
+        """Anchor every registered cluster, and seal its last complete day.
+
+        A `FaultbridgeError` of a cluster is part of the result, and is not raised.
+        """
         result = RunResult()
         for row in query_all(self.table, keys.CLUSTERS):
             cluster = str(row["sk"])

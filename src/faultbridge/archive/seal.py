@@ -36,9 +36,9 @@ LINES_PER_OBJECT = 20_000
 
 @dataclass(slots=True)
 class SealResult:
-    """The result of sealing a day: its entries, the entries that the archive lacked, and chain breaks.
+    """The result of sealing a day.
 
-    `entries` and `completed` are numbers of entries. `completed` counts those that the archive lacked.
+    `entries` is the number of its entries, `completed` the number of those that the archive lacked before.
     """
 
     day: str
@@ -73,11 +73,11 @@ class Seal:
     keep: timedelta | None
 
     def __call__(self, config: ClusterConfig, day: str) -> SealResult:
-        """Seal the published entries of a cluster that were recorded until the end of a day.
+        """Seal the entries of a cluster that were recorded until the end of a day and are not sealed yet.
 
-        If the day already has a manifest, no entry is added. The manifest is checked and locked again, and missing
-        expiry times are set. A stream with a broken hash chain is sealed only up to the break, because the entries
-        after the break are not proven and must not expire.
+        A stream is sealed only up to its first entry that is not published or that breaks the hash chain, because later
+        entries must not expire. If the day already has a manifest, no entry is added: the manifest is checked and
+        locked again, and missing expiry times are set. Raises `Misconfigured` if a check fails.
         """
         result = SealResult(day)
         key = layout.manifest_key(config.cluster, day)
@@ -105,7 +105,7 @@ class Seal:
         """Check and lock the stored manifest of a day again, and return it.
 
         An earlier run that stored the manifest may have been interrupted. Raises `Misconfigured` if an object of the
-        manifest is damaged, or if a different manifest of the day is locked in the vault.
+        manifest was changed or lacks an entry, or if a different manifest of the day is locked in the vault.
         """
         manifest = Manifest.read(stored)
         self._prove(key, manifest)
@@ -230,9 +230,9 @@ def _hashes(body: bytes) -> ArchivedHashes:
 
 
 def _extend(ranges: list[SealedRange], line: ArchiveLine) -> None:
-    """Add an archived entry (line) to the last range of entries.
+    """Add an archived entry (line) to the last range in `ranges`, or start a new range with the entry.
 
-    A line of another stream or epoch starts a new range.
+    A new range starts if there is no range, or if the last range is of another stream or epoch than the entry.
     """
     first = line.sequence
     if ranges and (ranges[-1].stream, ranges[-1].epoch) == (line.stream, line.epoch):

@@ -42,7 +42,7 @@ class WriteArchive:
     def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
         """Archive the table items of entries, and return the number of these entries.
 
-        Raises `Transient` if the archive did not accept all of them.
+        Raises `Transient` if the archive did not accept all entries.
         """
         lines = [line_of(entry) for entry in entries]
         if lines:

@@ -94,10 +94,7 @@ class ClusterReplay:
         return refused[0] if refused else None
 
     def is_behind(self, case: Case, now: datetime) -> bool:
-        """Return whether a queued case must wait now if all queued cases compete for the repair slots.
-
-        `refusal` considers only one case.
-        """
+        """Return whether an admission of all queued cases together would not start this queued case now."""
         waiting = [
             _queued(one, one.state.live_case, one.state.live_case.repair_action)
             for one in self.tracks.values()

@@ -39,7 +39,7 @@ class Counterfactual:
     result: Replayed
 
     def leave(self, track: Track, at: datetime) -> None:
-        """Mark a node as diverged: from the time `at`, its case is simulated under the tested policy."""
+        """Mark a node as diverged at the time `at`, and simulate the first step of its case."""
         track.diverged, track.attempt_ends, track.retry_at = True, None, None
         case = track.state.live_case
         if case is None and track.trail is not None:
@@ -154,7 +154,8 @@ class Counterfactual:
     def _finish(self, track: Track, case: Case, at: datetime) -> None:
         """End a simulated attempt: the node returns to service, or the next repair action is queued.
 
-        Without a next repair action, the case is escalated to an operator.
+        The attempt succeeds if the recorded attempt of the case with the same action resolved the case, or if there is
+        no such attempt. After a failure without a next repair action, the case is escalated to an operator.
         """
         self.in_step.cluster.free_slot(case.id)
         track.attempt_ends = None
@@ -177,7 +178,7 @@ class Counterfactual:
     def _end(self, track: Track, at: datetime) -> None:
         """Record when and how the simulated case of a node ended, if the node has a simulated course.
 
-        The time and the resolution are stored in this course (`track.course`). The node then has no course.
+        The time and the resolution are stored in the course, and `track.course` becomes None.
         """
         case, course = track.state.case, track.course
         if course is not None and case is not None:

@@ -39,9 +39,8 @@ class PoliciesInForce:
     def explain(self, decision: Decision, version: str) -> str:
         """Return why a decision differs: another policy was, or may have been, in force.
 
-        Returns an empty text if the decisions are the same or no other policy can explain the difference. The text is
-        also empty if no entry names `version`, the version of the tested policy, because that policy was then never in
-        force.
+        Returns an empty text if the two decisions are the same, if no other policy can explain the difference, or if no
+        entry names `version`, the version of the tested policy.
         """
         if decision.same or version not in self.versions:
             return ""

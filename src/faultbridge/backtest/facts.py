@@ -97,10 +97,10 @@ class FactReader:
 
 
 def _forget_renamed(conditions: dict[str, Condition], key: str, condition: Condition) -> None:
-    """Remove the earlier condition of a fault whose device was identified only now, under a new key.
+    """Remove the condition that `condition` replaces because the device of the fault is now identified.
 
-    The earlier condition has the same code, start time and component type as `condition`. Nothing is removed if `key`
-    already exists.
+    The replaced condition has another key than `key`, but the same code, start time and component type as `condition`.
+    Nothing is removed if `key` already exists.
     """
     if key in conditions:
         return
@@ -132,7 +132,10 @@ def _ordered(state: NodeState, order: str, at: datetime) -> NodeState:
 
 
 def in_status(state: NodeState, commit: Commit) -> NodeState:
-    """Return a node with the status and the isolation that a commit records."""
+    """Return a node with the status and the isolation that a commit records.
+
+    A node that enters service after its validation is not isolated, whatever isolation the commit records.
+    """
     for event in commit.of_type(EntryType.NODE_STATUS):
         data = event["data"]
         state = replace(state, status=NodeStatus(data["to"]), isolation=Isolation(data["isolation"]))

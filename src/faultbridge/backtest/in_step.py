@@ -34,13 +34,13 @@ _DECIDED = {(None, "open"), ("open", "queued"), ("open", "resolved"), ("queued",
 
 @dataclass(slots=True)
 class InStep:
-    """Compares each recorded decision about a node with the tested policy's, until two decisions differ."""
+    """Compares recorded decisions about a node with the tested policy, until two decisions differ."""
 
     reader: FactReader
     cluster: ClusterReplay
 
     def replay(self, track: Track, commit: Commit) -> list[Decision]:
-        """Replay one commit; returns the compared decisions.
+        """Replay one commit of a node, and return the compared decisions.
 
         After a decision that differs, `track.state` is the node under the tested policy.
         """
@@ -179,10 +179,11 @@ class InStep:
 
 
 def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> bool:
-    """Return whether the decision stages produced a commit; only their decisions are compared.
+    """Return whether the decision stages produced a commit.
 
-    The stages run after `changes` of conditions, when a timer is due, and after an order that changed a condition. If
-    something else, such as a repair, made a case change in `recorded`, the stages did not produce the commit.
+    The stages run in the sweep, after records that changed conditions (`changes`), and after an operator's order that
+    changed a condition. The result is False if anything else, such as a repair, made a case change in `recorded` that
+    names a rule, and for the orders `return` and `cancelled`.
     """
     recorded = list(recorded)
     if any(not _is_decided(one) and one["data"]["rule"] != "" for one in recorded):
@@ -194,7 +195,7 @@ def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> boo
 
 
 def _starts_or_acts(commit: Commit) -> bool:
-    """Return whether a commit starts a repair attempt or records its intent."""
+    """Return whether a commit starts a repair attempt or records the intent of an attempt."""
     started = any(one["data"]["to"] == CaseStatus.IN_PROGRESS.value for one in commit.of_type(EntryType.CASE_STATUS))
     return started or any(one["data"]["step"] == "intent" for one in commit.of_type(EntryType.REPLACEMENT_STEP))
 
@@ -242,7 +243,7 @@ def _with_recorded_id(state: NodeState, commit: Commit) -> NodeState:
 
 
 def _isolation_requested(state: NodeState) -> NodeState:
-    """Request a node's isolation if its case requires it; a back-test has no service that does so."""
+    """Return a node, with its isolation requested if its live case requires isolation."""
     case = state.live_case
     needed = case is not None and case.isolate and state.isolation is Isolation.NONE
     return replace(state, isolation=Isolation.REQUESTED) if needed else state

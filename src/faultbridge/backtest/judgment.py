@@ -20,7 +20,7 @@ class Judgment(StrEnum):
     `right` means that at least one of these is true:
 
     - Diagnostics of the case failed.
-    - While the case was open, the node had another fault of severity `fatal` before its first repair.
+    - While the case was open and before its first repair, another fault of severity `fatal` began on the node.
     - The fault of the case returned within seven days after the case was closed.
     - A later case is recorded as a relapse of this case.
 

@@ -19,7 +19,7 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The entries that one writer recorded at one time about one node, or about the cluster (node None)."""
+    """The entries that one writer recorded at one time about one node, or about the cluster (`node` None)."""
 
     at: datetime
     node: str | None
@@ -79,10 +79,10 @@ class Trail:
 
 
 def commits(events: Iterable[Event]) -> Iterator[Commit]:
-    """Group entries by the commit that wrote them, and yield the commits in the order of time.
+    """Group entries with an equal time, node and writer to commits, and yield these in the order of time.
 
-    One run of admission starts some cases and refuses others at the same time. The commits with refusals come last, so
-    that a replay occupies the repair slots of the started cases before it compares the refusals.
+    One run of admission starts some cases and refuses others at the same time. Of the commits of one time, those with
+    refusals come last, so that a replay occupies the repair slots of the started cases before it compares the refusals.
     """
     found = [
         Commit(from_text(recorded), node or None, Actor(actor), tuple(group))

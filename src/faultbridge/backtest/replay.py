@@ -68,7 +68,7 @@ class _Run:
     at: datetime | None = None
 
     def take(self, commit: Commit) -> None:
-        """Replay one recorded commit."""
+        """Apply one recorded commit to its node or to the cluster, and compare or simulate the decisions."""
         self.at = commit.at
         self._note_policy(commit)
         if commit.node is None:

@@ -20,9 +20,10 @@ _HOUR = timedelta(hours=1) // timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """One case for the totals, recorded or under the tested policy.
+    """The outcome of one case, recorded or under the tested policy, for the totals of the report.
 
-    `lost` is the lost GPU time in milliseconds; None if it is unknown.
+    `repaired_after` is the time from the opening of the case to its end, or None if it was not repaired. `lost` is the
+    lost GPU time in milliseconds, or None if it is unknown.
     """
 
     node: str
@@ -83,10 +84,10 @@ def compare(before: Report, after: Report) -> dict[str, Any]:
 
 
 def _pairs(before: Replayed, after: Replayed) -> Iterator[Decision]:
-    """Yield the decisions that both replays compared, with the decision of `before` in place of the recorded one.
+    """Yield the decisions to compare, with the decision of `before` in place of the recorded decision.
 
-    If a node has not diverged and its replay has no decision of a commit, the tested policy decides as recorded:
-    nothing.
+    A decision is left out if one of the replays did not compare its commit, because the node had diverged. If a replay
+    compared the commit without a decision, its tested policy decided as recorded.
     """
     replays = [(one, _by_commit(one.decisions)) for one in (before, after)]
     for key in sorted({key for _, found in replays for key in found}):
@@ -99,7 +100,10 @@ def _pairs(before: Replayed, after: Replayed) -> Iterator[Decision]:
 
 
 def _by_commit(decisions: Iterable[Decision]) -> dict[tuple[datetime, str, str, int], Decision]:
-    """Return decisions by time, node, recorded decision, and their number among decisions that are equal in these."""
+    """Return decisions by time, node, recorded decision and number.
+
+    The number counts, from 0, the decisions with an equal time, node and recorded decision.
+    """
     found: dict[tuple[datetime, str, str, int], Decision] = {}
     counts: Counter[tuple[datetime, str, str]] = Counter()
     for one in decisions:

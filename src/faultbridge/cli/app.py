@@ -102,7 +102,7 @@ def application(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _called(arguments: Sequence[str]) -> str | None:
-    """Return the first argument that is the name of a command, or None if there is none."""
+    """Return the first argument that is the current or a former name of a command, or None."""
     return next((argument for argument in arguments if argument in COMMANDS or argument in RENAMED), None)
 
 

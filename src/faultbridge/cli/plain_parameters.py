@@ -24,7 +24,7 @@ class PlainParameter:
     """Converts the values of one command line parameter, with Typer's conversion only where it is needed.
 
     `descriptor` is Typer's description of the parameter. `convert` is the replaced function of Typer, which creates
-    Typer's conversion from the descriptor. `coerce` calls it only for a value that needs a conversion.
+    Typer's conversion from the descriptor. `coerce` calls `convert` only for a value that needs a conversion.
     """
 
     descriptor: Any

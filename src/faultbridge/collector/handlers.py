@@ -1,4 +1,4 @@
-"""Handlers of the Kubernetes watch: store a record for each listed or changed node or event."""
+"""Handlers of the Kubernetes watch: store due records of nodes, and records of events about nodes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RecordStore:
 
 @dataclass(slots=True)
 class NodeHandler:
-    """Stores the records of Kubernetes nodes when their state changes."""
+    """Stores changed records of Kubernetes nodes, and unchanged records again after 30 minutes or more."""
 
     store: RecordStore
     states: SentStates
@@ -64,7 +64,8 @@ class NodeHandler:
     def handle(self, node: Mapping[str, Any]) -> None:
         """Store each due record of a node, and log types of conditions that no packaged mapping contains.
 
-        A record is due if it differs from the last stored record of its source, or if that record is 30 minutes old.
+        A record is due if it differs from the last stored record with the same node and source, or if that record is 30
+        minutes old. Each type is logged once, for at most 100 types.
         """
         name = name_of(node)
         if name is None:

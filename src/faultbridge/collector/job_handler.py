@@ -45,7 +45,7 @@ class JobHandler:
             self._listed.add(found.uid)
 
     def remove(self, pod: Mapping[str, Any]) -> None:
-        """Remove a deleted pod. If the pod was still active, its deletion ends the run of its job."""
+        """Remove a deleted pod. If the pod was active in the current run of its job, the run ends."""
         found = pod_of(pod)
         if found is not None:
             self._remove([found])

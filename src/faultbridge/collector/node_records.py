@@ -53,6 +53,8 @@ def name_of(node: Mapping[str, Any]) -> str | None:
 def records_of_node(node: Mapping[str, Any]) -> Iterator[CollectedRecord]:
     """Yield the conditions of a Kubernetes node, as one record for each agent that writes conditions.
 
+    A node without a valid name has no records.
+
     - The source of a record identifies the agent. The agent's next record can therefore clear the faults of its earlier
       records and events.
     - The record of the kubelet also has the health labels of the node.
@@ -107,7 +109,7 @@ def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _event_id(metadata: Mapping[str, Any], body: bytes) -> str | None:
-    """Return the record id of an event: equal for equal versions of the event, and different for all others.
+    """Return the record id of one version of an event; it is the same each time the version is listed.
 
     If the uid or the version is missing or not valid, the id is derived from all of the event. Returns None for an
     event without a name and a uid: two such events with equal content may be two faults.

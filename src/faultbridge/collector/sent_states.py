@@ -12,13 +12,13 @@ REPEAT_SECONDS = 1800.0
 
 @dataclass(slots=True)
 class SentStates:
-    """The digest of the last sent record for each node and source, and the time when it was sent."""
+    """The digest of the record last stored for sending, and the time, for each node and record source."""
 
     monotonic: Callable[[], float]
     _sent: dict[tuple[str, str], tuple[bytes, float]] = field(default_factory=dict)
 
     def is_due(self, node: str, source: str, body: bytes) -> bool:
-        """Return whether a record must be sent: it is new or changed, or was sent at least 30 minutes ago."""
+        """Return whether a record is new or changed, or was last sent at least 30 minutes ago."""
         digest, at = self._sent.get((node, source), (b"", 0.0))
         return digest != _digest(body) or self.monotonic() - at >= REPEAT_SECONDS
 

@@ -8,7 +8,7 @@ Reading order:
 - `recording`: factories of the packages that record facts (ledger, rules, registry, ingest, gateway).
 - `job_tracking`: the factory of the package that records jobs.
 - `repairing`: factories of the packages that act on nodes (repair, incidents).
-- `operating`: the factory of the operations that run for each new entry and each minute (ops).
+- `operating`: the factory of the operations that run after new entries and each minute (ops).
 - `reporting`: factories of the packages that inform operators and keep the record (pager, archive, api, console).
 
 Each package has one factory class with one lazy property per service. A service is imported and built at first use, so

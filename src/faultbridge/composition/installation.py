@@ -127,7 +127,7 @@ class Installation:
 
     @cached_property
     def ops(self) -> Operations:
-        """Return the factory of the services that run after each new timeline entry and each minute.
+        """Return the factory of the services that run after new timeline entries and each minute.
 
         The factory also builds the service that lists the backlog, which is the work that waits.
         """

@@ -49,7 +49,7 @@ class JobTracking:
 
     @cached_property
     def progress(self) -> JobProgress:
-        """Return the service that stores heartbeats of jobs and reports stalled jobs."""
+        """Return the service that stores heartbeats of jobs, and records stalls and abnormal losses."""
         from faultbridge.jobs.progress import JobProgress
 
         return JobProgress(self.jobs)

@@ -24,7 +24,7 @@ class Operations:
 
     @cached_property
     def react(self) -> React:
-        """Return the service that updates and repairs nodes after each new timeline entry."""
+        """Return the service that isolates and repairs nodes soon after new timeline entries."""
         from faultbridge.ops.react import React
 
         of = self.installation

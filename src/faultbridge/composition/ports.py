@@ -51,7 +51,7 @@ class AllPorts(Ports, Protocol):
 
     @property
     def node_listing(self) -> NodeListing | None:
-        """Return the port that lists a cluster's nodes through its orchestrator, or None if there is none."""
+        """Return the port that lists nodes through the orchestrator; None if there is no such port."""
 
     def for_cluster(self, config: ClusterConfig) -> ComputeAccess:
-        """Return the adapters that access a cluster's instances, in its AWS account and HyperPod cluster."""
+        """Return adapters that access instances through the IAM role and HyperPod cluster of this cluster."""

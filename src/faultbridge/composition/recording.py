@@ -37,7 +37,7 @@ class Ledger:
 
     @cached_property
     def append(self) -> Append:
-        """Return the only service that writes the states and timeline entries of nodes."""
+        """Return the service that writes the states and timeline entries of nodes."""
         from faultbridge.ledger.append import Append
 
         of = self.installation

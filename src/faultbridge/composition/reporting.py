@@ -79,7 +79,7 @@ class ArchiveKeeping:
 
     @cached_property
     def schedule(self) -> ArchiveSchedule:
-        """Return the service that anchors every cluster each hour and seals each day of the archive.
+        """Return the service that anchors each cluster every hour, and seals each day of its archive.
 
         An anchor is a locked record of where every entry stream ends.
         """

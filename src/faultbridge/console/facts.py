@@ -80,10 +80,7 @@ class Facts:
         return tuple(facts)
 
     def _lost_in_a_week(self, config: ClusterConfig) -> int:
-        """Return the lost GPU time, in GPU-milliseconds, of the cases that were opened in the last week.
-
-        Only the newest 500 cases count. With more cases, the result is too low.
-        """
+        """Return the GPU-milliseconds lost by the cases of the last week, at most the 500 opened last."""
         now = self.clock.now()
         recent = self.views.recent_cases(config, tuple(CaseStatus), MAX_COUNTED_CASES, now - WEEK)
         return sum(case_document(one, now)["gpu_time_lost_ms"] or 0 for one in recent)
@@ -91,7 +88,7 @@ class Facts:
     def cluster(self, cluster: str, window: Window) -> ClusterFacts:
         """Read a cluster for its page: its cases, open incidents, jobs, and the entries of its own stream.
 
-        The result has the 20 live cases that were opened last, and the 20 closed cases that were opened last.
+        At most 20 live and 20 closed cases (those opened last), 25 jobs, and the 40 newest entries are read.
         """
         now = self.clock.now()
         with self._once(cluster) as views:
@@ -142,7 +139,7 @@ class Facts:
         return self.views.recent_cases(config, CLOSED, MAX_CASES)[::-1]
 
     def node(self, cluster: str, node: str, window: Window) -> StreamDocuments:
-        """Read a node, its jobs, its last case, and the newest entries of its stream in a time window."""
+        """Read a node, its followed jobs, its last case, and the newest entries of its stream in a window."""
         view, state = self.views.cluster(cluster), self.views.node(NodeKey(cluster, node))
         lines, older = self.timeline.window(cluster, node, state.head, window, MAX_ENTRIES)
         jobs = JobViews(self.views.table).first(cluster, MAX_JOBS, node)
@@ -170,11 +167,7 @@ class Facts:
     def _of_case(
         self, view: CaseView, cluster: ClusterView, state: NodeState, entries: Sequence[Document]
     ) -> CaseFacts:
-        """Return the facts of a case, including the facts that explain why it waits.
-
-        If a budget or a breaker delays the case, the facts contain the policy of the cluster. If a breaker delays it,
-        they also contain the names of the other nodes with a live case.
-        """
+        """Return the facts of a case, including the facts that explain why the case waits."""
         case, waits = view.case, view.case.waiting_for
         is_limited = waits in {WaitingFor.BREAKER, WaitingFor.BUDGET}
         return CaseFacts(
@@ -193,7 +186,10 @@ class Facts:
         return tuple(sorted(str(row["node"]) for row in rows if row.get("case") and row["node"] != node))
 
     def report(self, cluster: str, window: Window, limit: int) -> tuple[ClusterFacts, tuple[CaseDocuments, ...]]:
-        """Read a cluster, its newest `limit` entries in a time window, and the 20 latest cases in them."""
+        """Read a cluster, its newest `limit` entries in a time window, and the cases of these entries.
+
+        If the entries belong to more than 20 cases, only the 20 cases with the newest entries are read.
+        """
         query = TimelineQuery(cluster, since=window[0], until=window[1])
         lines, older = self.timeline.newest(query, limit)
         entries = _documents(lines)
@@ -202,7 +198,10 @@ class Facts:
         return replace(self.cluster(cluster, window), entries=entries, older=older), cases
 
     def incident(self, cluster: str, incident_id: str) -> tuple[StreamDocuments, tuple[GridNode, ...]]:
-        """Read an incident, its newest entries, and the nodes of its failure domain."""
+        """Read an incident, its entries, and the nodes of its failure domain.
+
+        Only the newest 100 entries of the cluster's own stream during the incident are searched for its entries.
+        """
         with self._once(cluster) as views:
             view, of = views.incident(incident_id, cluster), views.cluster(cluster)
             rows = unhealthy_rows(views.table, of.config)
@@ -219,9 +218,9 @@ class Facts:
         return StreamDocuments(incident_document(view), entries, older), nodes
 
     def _grid(self, config: ClusterConfig, rows: Iterable[Document]) -> tuple[GridNode, ...]:
-        """Return every node of a cluster with its status and placement.
+        """Return the nodes of a cluster with their status and placement.
 
-        Nodes without a row in `rows` are healthy. Placements may be up to 15 minutes old.
+        Nodes without a row in `rows` are healthy. The nodes and their placements may be up to 15 minutes old.
         """
         unhealthy = {str(row["node"]): row for row in rows}
         return tuple(

@@ -101,7 +101,7 @@ def _environment() -> Environment:
 
 
 def linked_ids(text: str, links: Links | None = None, cluster: str = "") -> Markup:
-    """Return a sentence as HTML in which no id or time is broken into two lines.
+    """Return a sentence as HTML, with no line break in times and in ids of instances, cases and incidents.
 
     With `links`, the ids of cases and incidents become links to their pages in `cluster`.
     """

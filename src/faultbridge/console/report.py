@@ -34,7 +34,10 @@ class Reports:
         return _file("case.html", self.facts.clock.now(), page=self._case(self.facts.case(cluster, case_id)))
 
     def cluster(self, cluster: str, window: Window, limit: int) -> str:
-        """Return the report of a cluster: its page, the cases of a time window, and at most `limit` entries."""
+        """Return the report of a cluster: its page, and its newest entries in a time window with their cases.
+
+        The report contains at most `limit` entries and 20 cases.
+        """
         facts, cases = self.facts.report(cluster, window, limit)
         now = self.facts.clock.now()
         times = [from_text(str(one["metadata"]["occurred_at"])) for one in facts.entries]

@@ -1,7 +1,9 @@
 """Packaged data: the catalog of fault codes, their families, GPUs by instance type, and other tables.
 
-`mapping` loads the mappings from other tools' terms to fault codes. `counters` loads the thresholds of counters.
-`policies` loads the default policy. `patterns` checks regular expressions.
+`mapping` loads the mappings from other tools' terms to fault codes. `counters` loads the thresholds of counters,
+`efa_rates` the rates of EFA devices, `policies` the default policy, `detectors` the detectors of gray failures,
+`deep_tests` the tests of a deep verification, and `mechanisms` the data of `faultbridge explain`. `exporter_fields`
+lists metrics of dcgm-exporter, and `patterns` checks regular expressions.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def network_faults_ended_by_reboot() -> frozenset[str]:
 def verification_coverage() -> Mapping[str, Mapping[int, tuple[str, ...]]]:
     """Return the fault codes and families that a passed verification proves fixed, by verifier and level.
 
-    The entry of a level does not repeat the codes of lower levels, which the level covers too.
+    A level also covers the codes and families of all lower levels, which its value in the mapping does not repeat.
     """
     verifiers: dict[str, dict[str, list[str]]] = _read_beside("coverage.json")["verifiers"]
     return {

@@ -74,7 +74,7 @@ def thresholds_with(extensions: Mapping[str, Mapping[str, Any]]) -> Thresholds:
 
 
 def check_thresholds(own: object) -> None:
-    """Raise `Misconfigured` unless a customer's limits are valid numbers for counters with a threshold."""
+    """Raise `Misconfigured` unless a customer's limits are valid and belong to packaged thresholds."""
     for source, counters in _object(own, THRESHOLDS).items():
         allowed = counters_of(source)
         if not allowed:

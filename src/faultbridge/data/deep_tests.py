@@ -18,8 +18,8 @@ class DeepTest:
     """One test of a deep verification: its name, lowest level, time limit in seconds, and shell script.
 
     The test runs at its level and at all higher levels. If its tools are not installed on an instance, the test is not
-    verified, and the verification does not pass. A test between two instances is left out instead, if the level is
-    below `optional_below`.
+    verified, and the verification does not pass. A test between two instances is left out instead, if the level of the
+    verification is below `optional_below`.
     """
 
     name: str

@@ -20,7 +20,7 @@ DOMAINS = ("hardware", "network", "storage", "platform", "software", "numerical"
 def packaged_mechanisms() -> tuple[Mapping[str, Any], ...]:
     """Return the packaged documents of `faultbridge explain`, one for each domain, such as `hardware`.
 
-    A document contains log patterns, mechanisms (ways in which a job can fail), and the role of fault codes in a
+    A document can contain log patterns, mechanisms (ways in which a job can fail), and the role of fault codes in a
     failure, such as first sign or consequence.
     """
     return tuple(_read(f"{name}.json") for name in DOMAINS)

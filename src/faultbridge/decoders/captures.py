@@ -102,7 +102,8 @@ def _is_first_tool(one: Observation, tool: str, tools: dict[tuple[str, Component
 def _with_sections(parts: Sequence[Part]) -> list[Part]:
     """Return the parts of a capture, with the sections of a log joined to that log.
 
-    A part that no source recognizes and that follows a heading is a section of the log before it.
+    A section is a part of unknown source, after a heading that names no known command. The section
+    belongs to the nearest part before it that is no section, if that part is of a log source.
     """
     found = list[tuple[Part, list[CommandOutput]]]()
     for part in parts:

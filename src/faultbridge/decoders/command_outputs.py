@@ -66,7 +66,7 @@ class CommandOutput:
         return self.heading.startswith("=") and _TOOL.fullmatch(self.tool) is None
 
     def followed_by(self, sections: Sequence[CommandOutput]) -> CommandOutput:
-        """Return this log with the headings and texts of `sections` added, which are sections of the log."""
+        """Return the output of a log with the headings and texts of its `sections` added."""
         if not sections:
             return self
         more = (part for one in sections for part in (f"{one.heading}\n", one.text))

@@ -66,8 +66,8 @@ def _of_event(read: Read, event: LogEvent, hints: Hints) -> Decoded:
 class _EventFinder:
     """Finds the log event that an observation comes from, after several events were decoded as one text.
 
-    The finder searches the events for the evidence of the observation. If no event contains the evidence, the finder
-    decodes each event that is a complete record separately, and searches the results for an equal observation.
+    The finder searches the events for the evidence of a fault or clear. If this finds no event, the finder decodes each
+    event that is a complete record separately, and searches the results for an equal observation.
     """
 
     def __init__(self, read: Read, hints: Hints, events: Sequence[LogEvent], whole: Sequence[bool]) -> None:
@@ -127,7 +127,7 @@ def _key(one: Observation) -> str:
 
 
 def _filled(one: Observation, event: LogEvent) -> Observation:
-    """Return an observation with the time and node of its event, if it has no time or node of its own."""
+    """Return an observation whose missing time and node are filled with those of its log event."""
     return _with(one, event.at, event.node)
 
 

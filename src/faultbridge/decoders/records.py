@@ -34,7 +34,8 @@ _MAX_CONTROL_SHARE = 20
 def read(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
     """Decode the body of a raw record to faults, clears, health snapshots and counter samples.
 
-    If the body is an envelope of CloudWatch Logs or of a log collector, the log lines in it are decoded.
+    If the body is an envelope of CloudWatch Logs or of a log collector, the log lines in it are decoded. Kernel lines
+    in a body of another source are decoded or counted too (`lines_of_kernel`).
     """
     if decoder.name in _READ_ENVELOPES:
         return _of_body(decoder, body, hints)

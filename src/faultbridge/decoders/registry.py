@@ -167,7 +167,8 @@ def _candidates(body: bytes) -> list[str]:
     - A Kubernetes node is of the source `kubernetes-node`, even if the message of a condition fits another source.
     - If the body wraps text of a source other than the kernel log, for example in a CloudWatch Logs record, the result
       is the sources of this text.
-    - Otherwise the sources of the body itself are returned. If there are none, the sources of the wrapped text are.
+    - Otherwise the sources of the body itself are returned, without the kernel log if a JSON body has several sources.
+      If the body itself has no source, the sources of the wrapped text are returned.
     """
     head = body[:_HEAD]
     found = _recognizing(head)
@@ -187,8 +188,7 @@ def _later_candidates(body: bytes) -> list[str]:
     """Return the sources that recognize the part of a body that starts at its first kernel line.
 
     This is used if the start of the body has no known format. A kernel line must have the kernel's prefix and a phrase
-    that the kernel decoder searches for. A text that only quotes such a line, or contains something like a time stamp,
-    is therefore not recognized.
+    that the kernel decoder searches for.
     """
     from faultbridge.decoders.lines_of_kernel import from_first_line
 

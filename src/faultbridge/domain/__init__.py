@@ -8,12 +8,13 @@ Reading order:
 - `edges`: node and case statuses, and the table of legal transitions between them.
 - `cases`: one fault of one node from detection to closure, with its repair attempts.
 - `probation`: repaired faults whose relapse needs a stronger repair.
+- `repeated_repairs`: whether a repair follows a failed attempt.
 - `nodes`: a node's complete state, its names, placement and current instance.
 - `cluster`: everything that concerns many nodes: registration, status, slots, breakers, incidents, jobs, spares.
 - `policy`: customer rules for conditions, limits and maintenance windows.
 - `entries`, `case_transitions`: timeline entries, and what one decision changes.
 - `causation`: which entry or record caused each entry.
-- `offenders`: whether a card or its slot is the cause of repeated faults.
+- `offenders`: whether a card, such as a GPU, or its slot is the cause of repeated faults.
 - `records`, `instances`: raw records with their outcomes, and the instances that back nodes.
 - `findings`: signs of gray failures, and the precision of their detectors.
 - `names`, `times`, `safe_text`: validation of names, timestamps as text, and display of text from records.

@@ -26,7 +26,7 @@ class RepairAction(StrEnum):
 
     @property
     def needs_slot(self) -> bool:
-        """Return whether a repair with this action takes one of the cluster's limited repair slots."""
+        """Return whether this action takes one of the cluster's limited repair slots: all except `verify`."""
         return self is not RepairAction.VERIFY
 
 
@@ -91,7 +91,7 @@ class Phase(StrEnum):
 class Intent:
     """The committed decision to repair or release one instance: the attempt's point of no return.
 
-    `token` is the idempotency token of the call to the provider. `generation` is 1 for the node's first instance.
+    `token` makes the release or restart idempotent. `generation` is 1 for the node's first instance.
     """
 
     repair_action: RepairAction
@@ -105,11 +105,11 @@ class Intent:
 class Attempt:
     """One admitted repair attempt of a case and its progress.
 
-    `step` is the step that started at `since` and must end by `deadline`. `steps` maps each finished step to its
-    outcome. Outcomes are sent to Step Functions with `task_token`. The sweep probes the step at `probe_at`; `tries`
-    counts the probes. `operation` is the id of the running verification or restart. A fault after `watched_since` makes
-    the verification fail. Log collection started at `bundle_since`. `spare` is the instance id of the taken spare,
-    `launches` the number of failed launches of a successor, and `instance_types` are the types to launch.
+    `step` is the latest step, which started at `since`. `steps` maps each finished step to its outcome. Outcomes are
+    sent to Step Functions with `task_token`. The sweep checks the attempt at `probe_at`; `tries` counts the checks.
+    `operation` is the id of the running verification or restart. Faults after `watched_since` can fail a verification.
+    Log collection started at `bundle_since`. `spare` is the instance id of the taken spare. `launches` counts the
+    launches of a successor that certainly failed. `instance_types` are the types to launch.
     """
 
     number: int
@@ -160,9 +160,9 @@ class Case:
     `marks` holds the time at which the case first reached each status or phase. `uncounted` is the number of attempts
     that do not count against the policy's limit, such as those that found no capacity. A `cancelled` case releases no
     instance: its next attempt only verifies the node. `incident` is the id of the cluster incident for which an
-    absorbed case waits. The id is kept if the case then only verifies the node. `held_from` is the status before the
-    case was absorbed, or `escalated` if the case needed an operator. `relapse_of` is the id of the earlier case whose
-    repaired fault came back. At `confirmed_at`, a failed verification confirmed the claimed conditions of the node.
+    absorbed case waits. It is kept for a verification after the incident. `held_from` is the status before the case was
+    absorbed, or `escalated` if the case needed an operator. `relapse_of` is the id of the earlier case whose repaired
+    fault came back. At `confirmed_at`, a failed verification confirmed the claimed conditions of the node.
     `governed_by` names the policy rules of the attempts so far, which also apply to the next attempt.
     """
 
@@ -203,12 +203,12 @@ class Case:
 
     @property
     def before_service(self) -> bool:
-        """Return whether the node was never in service, so that no work is lost if its instance is released."""
+        """Return whether the case verifies a newly registered node, which was not in service before."""
         return self.code == INSTANCE_ADDED
 
     @property
     def unrequested_instance(self) -> bool:
-        """Return whether the instance joined without a request by Faultbridge, and may run jobs already."""
+        """Return whether Faultbridge did not request the instance, which may therefore run jobs already."""
         return self.before_service or EXTERNAL in self.marks
 
     @property

@@ -74,7 +74,7 @@ class Catalog:
     """All fault codes of one catalog version.
 
     An unknown code has severity `error` and action `contact_support`. `coverage` lists, by verifier and diagnostic
-    level, the codes and code patterns that a passed verification proves fixed. If no policy rule names a level, a
+    level, the codes and code patterns that a passed verification proves fixed. If the policy sets no level, a
     verifier in `by_fault` runs at the lowest level that covers the node's faults, and any other verifier at its own
     default level.
     """

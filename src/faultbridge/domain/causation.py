@@ -10,7 +10,8 @@ rules:
   first fault to its last entry.
 - An entry about a fault that changed without a record is caused by the last entry in the same commit that is not about
   a fault, else by the detection of the fault.
-- Any other entry is caused by the previous entry in the same commit, else by the node's last status change.
+- Any other entry is caused by the previous entry in the same commit, else by the node's last status change. If an actor
+  in `STARTS_CHAINS`, such as an operator, makes the commit, an entry without a previous one has no cause instead.
 
 The ids that later commits need are stored in the node's state, so a retry and another process give the same cause.
 """

@@ -26,7 +26,7 @@ class Reporter:
     """The latest report of one source about one condition.
 
     - `active` is True while the source asserts the condition.
-    - `last_at` is the time of the latest observation. An older observation changes nothing.
+    - `last_at` is the time of the latest observation. An observation from before that time changes nothing.
     - `digests` identify up to 8 observations made exactly at `last_at`, so that their duplicates change nothing either.
     - `unspecific_key` is set if the report named no specific code or no device, and was counted for this condition
       (`pipeline.fold.attribution`). It is the condition key of the report itself.
@@ -49,7 +49,7 @@ class Condition:
       worker stops (`pipeline.fold.write_filter`).
     - `reported_severity` and `reported_action` are the values of the source or the catalog. `severity` and `action` are
       the values after the policy changed them.
-    - `ended_before` is when the same condition last ended. Earlier observations belong to the ended condition.
+    - `ended_before` is when the last condition with this key ended. Observations before it belong to that condition.
     - `hours` counts the observations of the last day by hour.
     - `known_incarnation` is False until an observation is certain to be about the current instance and boot.
     - `event_id` is the id of the entry that recorded the detection.
@@ -113,7 +113,7 @@ class Condition:
         return None if quiet is None else self.last_at + quiet
 
     def counted_within(self, hours: int) -> int:
-        """Count the observations in the clock hour of the last one and in the `hours - 1` hours before."""
+        """Count the observations in the hour of the last observation and in the `hours - 1` hours before it."""
         earliest = hour_of(self.last_at - timedelta(hours=hours - 1))
         return sum(count for hour, count in self.hours.items() if hour >= earliest)
 
@@ -153,10 +153,11 @@ class Tombstone:
 
 
 def last_end(active: Iterable[Condition], tombstones: Iterable[Tombstone]) -> datetime | None:
-    """Return the latest end of a condition of a node, or None if no active condition has ended before.
+    """Return when a condition of a node last ended, if an active condition had ended and came back.
 
-    `active` are the active conditions of the node; those without a fault family are ignored. `tombstones` are its ended
-    conditions. An active condition has no tombstone, so the time of its earlier end (`ended_before`) is compared too.
+    Returns None if no active condition with a fault family came back. `active` are the active conditions of the node,
+    and `tombstones` its ended ones. The result is the latest of all ends in `tombstones`, and of the earlier ends
+    (`ended_before`) of the conditions that came back.
     """
     again = [one.ended_before for one in active if one.family is not None and one.ended_before is not None]
     return max((*again, *(one.ended_at for one in tombstones))) if again else None

@@ -1,7 +1,7 @@
 """Entries: immutable lines of a node's or cluster's timeline, each also an outbox row and an event.
 
-The pure stages produce a `Draft`. The function `seal` adds its position in the stream: the sequence, the event id, the
-exact JSON text of the body, and a hash over that text and the hash of the previous entry.
+A decision produces a `Draft`. The function `seal` makes the draft an `Entry` of a stream: it adds the sequence number,
+the event id, the exact JSON text of the body, and a hash over that text and the hash of the previous entry.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ FAULT_TYPES = frozenset({EntryType.FAULT_DETECTED, EntryType.FAULT_UPDATED, Entr
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A timeline entry before it has a position in its stream.
+    """A timeline entry that is not committed yet: it has no sequence number and no hash.
 
     - `data` is JSON without floats. `evidence` is raw text of at most 4 KB.
     - `causation_id` is the id of the raw record or event that caused the entry. If it is None, `domain.causation`
       selects the cause.
-    - `subject` is the condition key, or the name of the breaker, budget or hold, that the entry is about.
+    - `subject` is what the entry is about: the condition key, or the name of the breaker, budget, pause or hold.
     - `job_ids` are the jobs that the entry concerns.
     """
 
@@ -238,9 +238,9 @@ def evidence_digest(evidence: str) -> str:
 
 
 def device_of(kind: EntryType, data: Mapping[str, Any]) -> str | None:
-    """Return the serial number or UUID of the device that a fault or case entry is about, or None.
+    """Return the serial number, else the UUID, of the device that a fault or case entry is about, or None.
 
-    Entries are indexed by this value.
+    Entries are indexed by this value. The result is None for other entries and for a device with neither.
     """
     if kind not in FAULT_TYPES and kind is not EntryType.CASE_STATUS:
         return None

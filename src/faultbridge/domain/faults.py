@@ -231,7 +231,7 @@ Observation = Fault | Clear | Snapshot | CounterSample
 
 
 def faults_of(observation: Observation) -> tuple[Fault, ...]:
-    """Return the faults in an observation: the fault itself, or all faults of a health snapshot."""
+    """Return the faults in an observation: a fault itself, the faults of a health snapshot, else none."""
     if isinstance(observation, Snapshot):
         return observation.present
     return (observation,) if isinstance(observation, Fault) else ()

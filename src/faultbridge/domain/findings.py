@@ -26,8 +26,8 @@ class Detector:
     - A node is an outlier if its rise exceeds the median of its group by `score` robust standard deviations and by
       `floor` per hour. The group must have at least `min_peers` other nodes.
     - A finding opens if the node was an outlier in `windows` comparisons in a row.
-    - `proved_by` are the codes, with wildcards, of hard faults. Such a fault proves an earlier finding about the same
-      component right.
+    - `proved_by` are the codes, with wildcards, of hard faults. Such a fault on the component of an earlier finding
+      proves the finding right.
     """
 
     name: str
@@ -52,8 +52,8 @@ class Detector:
 class Baseline:
     """The last counter total of a detector on one node.
 
-    `streak` is how often in a row the node was an outlier. `incarnation` is the instance and the boot. A total of
-    another incarnation is not compared, because counters restart. `parts` holds the total of each component, and is
+    `streak` is how often in a row the node was an outlier. `incarnation` is the instance and the boot. Totals of
+    different incarnations are not compared, because counters restart. `parts` holds the total of each component, and is
     stored for outliers only.
     """
 

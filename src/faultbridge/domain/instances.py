@@ -15,7 +15,7 @@ class Instance:
     """One instance, as its provider and its orchestrator describe it; unknown values are None or empty.
 
     - `names` are all names under which records refer to the instance, the provider's preferred name first.
-    - `domains` are the failure domains by kind. `has_all_domains` is False if they must be read again later.
+    - `domains` are the failure domains by kind. `has_all_domains` is False if these must be read again later.
     - `slot` is the provider's permanent id of the node that the instance backs (HyperPod's logical id).
     - `opted_out` is True if a tag or label excludes the instance from repair. `opt_out_node` is the name of the
       Kubernetes node with this label, or None if a tag excludes the instance.

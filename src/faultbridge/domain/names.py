@@ -58,7 +58,7 @@ def instance_id(text: str) -> str:
 
 
 def dns_suffix(region: str | None) -> str:
-    """Return the domain of the services of AWS in a region; regions in China have a domain of their own."""
+    """Return the DNS suffix of AWS endpoints: `amazonaws.com.cn` in China, else `amazonaws.com`."""
     return "amazonaws.com.cn" if (region or "").startswith("cn-") else "amazonaws.com"
 
 
@@ -87,7 +87,7 @@ def is_host_name(name: str, host_names: Iterable[str]) -> bool:
 def expand_host_list(text: str) -> tuple[str, ...]:
     """Return the node names of a Slurm host list.
 
-    A list that is invalid or too long raises Rejected (`bad_host_list`).
+    Raises Rejected (`bad_host_list`) if the list is invalid or too long, or has more than `MAX_HOSTS` names.
 
     >>> expand_host_list("gpu-[01-02],login-1")
     ('gpu-01', 'gpu-02', 'login-1')
@@ -138,7 +138,7 @@ def _choices(part: str) -> list[str]:
 
 
 def closest_names(name: str, existing: Iterable[str], limit: int = MAX_CLOSEST) -> tuple[str, ...]:
-    """Return existing names that start with `name`, else similar ones, best first. Case is ignored."""
+    """Return up to `limit` existing names that start with `name`, else similar ones. Case is ignored."""
     by_lower_case = {one.lower(): one for one in sorted(existing, reverse=True)}
     given = name.lower()
     found = sorted(one for one in by_lower_case if given and one.startswith(given))

@@ -71,8 +71,8 @@ class Placement:
     """Where a node is (its group, instance type and failure domains), and its other names.
 
     `domains` holds the failure domains by kind, and `domain` the narrowest of them. `host_names` change with the
-    instance. `aliases` and `slot`, the provider's permanent id of the node, stay. `named_after` is the id of the last
-    instance whose host name was the node's name. It is None if the node's name never was a host name of an instance.
+    instance. `aliases`, and `slot` (the provider's id of the node), do not change then. `named_after` is the id of the
+    last instance whose host name was the node's name. It is None if there was no such instance.
     """
 
     group: str | None = None
@@ -87,7 +87,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A request to ignore a node, with its period and reason.
+    """An exclusion of a node from repairs (the node is ignored), with the period and the reason.
 
     `by` is an operator's ARN, or `label` for a tag of the instance or a label of the Kubernetes node `kubernetes_node`.
     """
@@ -111,12 +111,12 @@ class NodeState:
     """The complete state of one node, which is the input of every decision about it.
 
     Conditions: `conditions` is keyed by `condition_key`. `tombstones` (the times of ended conditions) and `floor`
-    (older observations are ignored) prevent a late observation from opening an ended condition again. `snapshots` holds
-    the time of the last health snapshot of each reporter. `noted` maps the key of each note that is
-    recorded at most once a day (`pipeline.fold.daily_notes`) to the day of its last record.
+    (observations before it are ignored) keep a late observation from opening an ended condition again. `snapshots` has
+    the time of the last health snapshot of each reporter. `noted` maps the key of each note that is recorded at most
+    once a day (`pipeline.fold.daily_notes`) to the day of its last record.
 
-    Case: `case` is the latest case, live or closed; a node has at most one live case. While the node is ignored or
-    under maintenance, no case is opened before `case_deferred_until`.
+    Case: `case` is the latest case, live or closed; a node has at most one live case. If a fault may not open a case
+    now, for example because the node is ignored, it may open one at `case_deferred_until`.
 
     Isolation: `isolation_since` is when isolation was requested. `isolation_overdue` is set once operators were
     notified that isolation takes too long. A failed call is repeated at `isolation_again_at`; `isolation_tries` counts
@@ -193,7 +193,7 @@ class NodeState:
 class Alias(NamedTuple):
     """One other name of a node, such as an instance id or a host name.
 
-    A name of the kind `instance` is unique everywhere. A name of the kind `name` is unique within a cluster.
+    An alias of the kind `instance` is unique in the installation, and one of the kind `name` within its cluster.
     """
 
     kind: str

@@ -35,7 +35,7 @@ class Match:
     hours: int = 24
 
     def covers(self, condition: Condition, cluster: str, instance_type: str | None = None) -> bool:
-        """Return whether a condition matches every field that is not empty, so that the policy rule applies."""
+        """Return whether a condition matches all fields of this match; an empty field matches any condition."""
         return (
             (not self.codes or _matches_any(condition.code, self.codes))
             and (not self.severities or condition.severity in self.severities)
@@ -50,7 +50,8 @@ class Match:
     def below_count(self, condition: Condition, at: datetime) -> bool:
         """Return whether this match requires more observations than a condition had at the time `at`.
 
-        The result is False if `codes` is not empty and does not match the fault code of the condition.
+        The result is False if `codes` is not empty and does not match the fault code of the condition. Fields other
+        than `codes`, `count` and `hours` are not considered.
         """
         if self.count == 1 or (self.codes and not _matches_any(condition.code, self.codes)):
             return False
@@ -83,16 +84,17 @@ class Rule:
 
     The first rule of the policy that matches a condition applies.
 
-    - `severity` and `action` override the catalog.
+    - `severity` and `action` override the values of the source or the catalog.
     - `wait_seconds` is how long a case stays open before it is queued.
     - `repair_actions` lists the permitted repair actions, least disruptive first.
     - The actions in `approval` start only after an operator approves them within `approval_deadline`.
-    - With `windows`, repairs start only while a maintenance window is open.
-    - `release_without_capacity` permits the release of an unusable instance without proof that a replacement can be
-      launched. Without it, an operator decides.
-    - While the orchestrator does not respond, a repair waits. If `orchestrator_unreachable` is `proceed`, it continues
-      once EC2 reports that the instance is gone or impaired.
-    - With `dry_run`, decisions are only reported.
+    - With `windows`, repairs start only while one of these maintenance windows is open. Verifications need no window.
+    - If it is unknown whether a replacement can be launched, an operator must approve the release of the instance.
+      With `release_without_capacity`, a node with a fatal fault, or one that never served, needs no such approval,
+      unless the policy lists only sources that do not exist (`Policy.capacity`).
+    - While the orchestrator does not respond, a repair waits. If `orchestrator_unreachable` is `proceed`, the repair
+      continues after `Limits.orchestrator_timeout` once the instance is proven gone or impaired.
+    - With `dry_run`, repairs are reported but not started.
     """
 
     name: str
@@ -118,8 +120,8 @@ class Rule:
     def repair_action(self, action: Action) -> RepairAction | None:
         """Return the least disruptive permitted repair action that is at least as strong as `action` requires.
 
-        None means that an operator must act: `action` is no repair, or the rule permits no repair action of this
-        strength.
+        Returns None if `action` is no repair action, such as `contact_support`, or if the rule permits no repair action
+        that is strong enough.
         """
         required = REPAIR_ACTION_OF.get(action)
         if required is None:
@@ -138,8 +140,8 @@ class Limits:
     - `probation` is how long a repaired node is on probation. A relapse is verified at `relapse_verify_level` or
       higher.
     - While the owner of a group updates it, repairs of its nodes wait, for at most `update_deadline` from the start of
-      the update. After the update, they wait for `update_grace`. For at most another `update_deadline`, nodes
-      that the update replaced are retired.
+      the update. After the update, they wait for `update_grace`. Nodes that the update replaced are retired, at the
+      latest `update_deadline` after that.
     - The findings of a detector count as faults if its recorded precision is at least `finding_precision` percent. With
       None, findings never count as faults.
     """

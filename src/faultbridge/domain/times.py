@@ -20,7 +20,10 @@ def to_text(instant: datetime) -> str:
 
 @lru_cache(REMEMBERED)
 def from_text(text: str) -> datetime:
-    """Parse an RFC 3339 time with an offset; raises ValueError without an offset or before year 1."""
+    """Parse an RFC 3339 time and return it in UTC.
+
+    Raises ValueError for any other text, for a time without an offset, and outside of the years 1 to 9999 in UTC.
+    """
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
         message = f"the time zone is missing: {text!r}; example: 2026-02-03T04:05:06Z"

@@ -1,6 +1,6 @@
-"""The inventory function: synchronizes nodes with the provider.
+"""The inventory function: synchronizes registered nodes with the providers of their clusters.
 
-It runs on a schedule, and after events of the provider.
+It runs on a schedule, and after events of the providers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def inventory(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    """Synchronize the registered nodes with the provider.
+    """Synchronize the registered nodes with the providers of their clusters.
 
     Returns the changes and errors of each cluster that has any. `event` is a schedule event, or a batch of provider
     events from SQS.

@@ -1,6 +1,6 @@
 """The pager function: sends pages for events on the bus, and posts pages to chats.
 
-Every minute, it also sends summaries and reminders.
+Every minute, it also sends summaries, reminders and postponed pages.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ CHAT_PAGE = "Chat Page"
 
 
 def pager(event: Mapping[str, Any], installation: Installation) -> None:
-    """Send the pages that a bus event requires; on a schedule event, send summaries and reminders.
+    """Send the pages that a bus event requires.
 
-    For an event `Chat Page`, post its page to the chat service that the event names. Raises an error if a page could
-    not be sent.
+    For a schedule event, send the due summaries, reminders and postponed pages of all clusters. For an event `Chat
+    Page`, post its page to the chat service that the event names. Raises an error if a page could not be sent.
     """
     if event.get("detail-type") == SCHEDULED:
         reminded = installation.pager.remind()

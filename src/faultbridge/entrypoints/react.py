@@ -1,4 +1,4 @@
-"""The react function: updates incidents, isolates nodes and starts repairs after new entries."""
+"""The react function: updates incidents and jobs, isolates nodes and starts repairs after new entries."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ CASE_ID = r"^c-[a-z2-7]{26}$"
 
 
 class Model(BaseModel):
-    """The base of each part of an event. Unknown fields are ignored, so that readers accept newer events."""
+    """The base of each part of an event. Unknown fields, which later versions may add, are ignored."""
 
     # Models are built at first use: a reader pays only for the events that it reads.
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
@@ -35,7 +35,7 @@ class OpenEnum(StrEnum):
 
     @classmethod
     def known(cls) -> list[str]:
-        """Return the values of this version, without `unknown`."""
+        """Return the values that this version defines, without `unknown`."""
         return [member.value for member in cls if member.value != "unknown"]
 
     @classmethod
@@ -52,7 +52,7 @@ class OpenEnum(StrEnum):
 def parse_instant(value: object) -> datetime:
     """Convert the text of a time in an event to a datetime in UTC.
 
-    It raises `ValueError` for a text in another format, or for a date that does not exist.
+    A datetime is returned unchanged. Any other value, or a date that does not exist, raises `ValueError`.
     """
     if isinstance(value, datetime):
         return value

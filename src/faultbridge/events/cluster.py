@@ -144,8 +144,8 @@ class ClusterSafetyData(Model):
 class ClusterSafetyChange(Event):
     """Published when a safety control, which can stop repairs, changes its state.
 
-    This happens when a breaker changes its state, a budget is used up or available again, repairs are paused or
-    resumed, or a failure domain is held or released.
+    This happens when a breaker changes its state, the hourly budget is used up or available again, repairs are paused
+    or resumed, or a failure domain is held or released.
     """
 
     event_type: ClassVar[str] = "Cluster Safety Change"

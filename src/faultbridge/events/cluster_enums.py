@@ -8,9 +8,8 @@ from faultbridge.events.base import OpenEnum
 class SafetyKind(OpenEnum):
     """The kind of a safety control. Treat an unknown value as a control that may stop repairs.
 
-    `breaker`: stops isolation and repair if too many nodes fail at once. `budget`: limits concurrent attempts and
-    attempts per hour. `pause`: an operator stops all repairs. `hold`: a cluster incident stops the repairs of a failure
-    domain.
+    `breaker`: stops isolation and repair if too many nodes fail at once. `budget`: limits the attempts that start per
+    hour. `pause`: an operator stops all repairs. `hold`: a cluster incident stops the repairs of a failure domain.
     """
 
     BREAKER = "breaker"
@@ -114,8 +113,8 @@ class IncidentChange(OpenEnum):
 class ProviderHealth(OpenEnum):
     """The health of a cluster as its provider reports it. Treat an unknown value as `action_required`.
 
-    `in_service`: the provider reports no open condition. `recovering`: the provider works on all open conditions.
-    `action_required`: an open condition remains until an operator acts.
+    `in_service`: the provider reports no open condition. `recovering`: conditions are open, and none needs an operator.
+    `action_required`: an open condition needs an operator.
     """
 
     IN_SERVICE = "in_service"

@@ -1,4 +1,4 @@
-"""The base model of every event, the models of its metadata, and those of stubs and untyped events.
+"""The models of event metadata, of stubs and untyped events, and the base model of every event.
 
 A stub replaces an event that is too large for the bus, and has no data. An untyped event is one whose data the reader
 cannot interpret.
@@ -95,8 +95,8 @@ class Event(Model):
 class UntypedEvent(Event):
     """An event whose data this reader cannot interpret.
 
-    Its type or its major version is newer than the reader, or it is a stub. Its metadata is complete, so it can be
-    counted, ordered and forwarded.
+    The event has an unknown type or a major version that the reader does not support yet, or it is a stub. Its metadata
+    is complete, so it can be counted, ordered and forwarded.
     """
 
     data: dict[str, JsonValue]
@@ -107,7 +107,7 @@ class StubData(Model):
 
 
 class EventStub(Event):
-    """Replaces an event that is too large for the bus. It has the event's id and position, but no data."""
+    """Replaces an event that is too large for the bus. A stub has the event's metadata, but no data."""
 
     metadata: MetadataV1
     data: StubData

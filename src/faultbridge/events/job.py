@@ -139,7 +139,7 @@ class JobExplainedData(Model):
 class JobExplained(Event):
     """Published when a verdict on a job is recorded: why the job failed, and whether it may restart.
 
-    No event is published if the new verdict equals the recorded one.
+    No event is published if verdict, nodes, mechanism and hardware verdict equal the recorded ones.
     """
 
     event_type: ClassVar[str] = "Job Explained"

@@ -30,7 +30,7 @@ class JobOutcome(OpenEnum):
 
 
 class RestartVerdict(OpenEnum):
-    """The verdict on a restart of a job. Treat an unknown value as `STOP`, and read the reason.
+    """The verdict on a restart of a job. Treat an unknown value as `STOP`, and read `summary`.
 
     `RESTART`: the job may restart. `RESTART_WITHOUT`: the job may restart on other nodes than those in `nodes`. `STOP`:
     a restart would fail in the same way.

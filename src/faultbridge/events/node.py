@@ -74,8 +74,8 @@ class NodeFaultUpdated(Event):
 class NodeFaultCleared(Event):
     """Published when a condition ends.
 
-    The catalog lists what ends a condition of each code: its sources report that it is over, a period passes in which
-    no source reports it, the node reboots, or a repair is verified.
+    The catalog lists for each fault code what ends a condition, such as a report of its end, a period without reports,
+    a reboot of the node, or a verified repair.
     """
 
     event_type: ClassVar[str] = "Node Fault Cleared"

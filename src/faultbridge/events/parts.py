@@ -54,7 +54,7 @@ class Placement(Model):
 
 
 class NodeList(Model):
-    """A list of nodes: the number of the nodes, and the names of the first fifty."""
+    """A list of nodes: the number of nodes, and the first fifty names in alphabetical order."""
 
     count: Count
     listed: Annotated[tuple[Text, ...], Field(max_length=MAX_LISTED)] = Field(

@@ -1,7 +1,7 @@
 """Reads events of any version; keys may be in any order, and unknown fields are ignored.
 
-An upcaster converts an older event, as plain JSON, to the next version. Stored events are never rewritten. Optional
-fields and new values need no upcaster.
+An upcaster converts an event of one version, as plain JSON, to a later version. Stored events are never rewritten.
+Optional fields and new values need no upcaster.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ UPCASTERS: Mapping[tuple[str, str], Upcaster] = {}
 def read(detail: str | bytes | Mapping[str, Any]) -> Event:
     """Read the `detail` of an event, given as JSON text or as a parsed JSON object.
 
-    Returns an `UntypedEvent` for an unknown event type, a newer major version or a stub. Raises `ValueError` if the
-    detail is not an event of Faultbridge; pydantic's `ValidationError` is a `ValueError`.
+    Returns an `UntypedEvent` for a stub, an unknown event type, or a major version later than the supported one. Raises
+    `ValueError` if the detail is not an event of Faultbridge; pydantic's `ValidationError` is a `ValueError`.
 
         event = read(record["detail"])
         if isinstance(event, CaseStatusChange) and event.data.resolution: ...
@@ -49,9 +49,10 @@ def read_envelope(event: Mapping[str, Any]) -> Event:
 
 
 def upcast(detail: Detail, upcasters: Mapping[tuple[str, str], Upcaster] = UPCASTERS) -> Detail:
-    """Convert the detail of an event to the newest version.
+    """Convert the detail of an event to the latest version to which `upcasters` lead.
 
-    Raises `ValueError` if an upcaster does not raise the version.
+    Without an upcaster for its type and version, the detail is returned unchanged. Raises `ValueError` if an upcaster
+    does not raise the version.
     """
     while upcaster := upcasters.get(_version_key(detail)):
         event_type, version = _version_key(detail)

@@ -20,7 +20,7 @@ ALL_DATA = "*"
 
 
 def detail_of(body: str, evidence: str) -> str:
-    """Return the detail of an event, at most 60 KB of UTF-8. `metadata.truncated` lists the removed parts.
+    """Return the detail of an event, at most 60 KB of UTF-8. `metadata.truncated` lists the cut parts.
 
     If the detail is too large, evidence is shortened first. If that is not enough, evidence is removed, and attributes
     and facts are emptied. If that is not enough either, the event becomes a stub.
@@ -39,7 +39,7 @@ def detail_of(body: str, evidence: str) -> str:
 def body_of(detail: str) -> str | None:
     """Return the exact body of an event, by removing the evidence from the event's detail.
 
-    Returns None if other fields of the event were truncated too, because the body can then not be restored.
+    Returns None if more than the evidence was truncated, because the body can then not be restored.
     """
     event = json.loads(detail)
     truncated = event["metadata"].pop("truncated", [])

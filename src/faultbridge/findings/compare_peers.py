@@ -1,7 +1,8 @@
-"""Compares nodes with their peers once an hour, and opens and ends findings about outliers.
+"""Compares nodes with their peers, at most once an hour, and opens and ends findings about outliers.
 
 A finding opens for a node whose counters rise much faster than those of its peers in several comparisons in a row. The
-finding ends when the counters rise normally or are not compared. It starts a fault if the policy lets its detector act.
+finding ends when the counters rise normally, or when the node is out of service or has no recent counters. The finding
+starts a fault if the policy lets its detector act.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Comparison(NamedTuple):
     """The result of comparing one node with its peers by one detector.
 
     `baseline` has the counters for the next comparison. `outlier` states how far the node is above its peers, or is
-    None if the node is no outlier. `compared` is False if the rise of the counters is unknown, as in the first run.
-    `component` caused more than half of the rise of an outlier; it is None if no component did.
+    None if the node is no outlier. `compared` is False if the rise of the counters is unknown, as in the first
+    comparison of a node. `component` is the component that caused more than half of the rise of an outlier, or None.
     """
 
     baseline: Baseline
@@ -89,7 +90,7 @@ class ComparePeers:
         """Store the counters for the next comparison; returns False if another run stored its counters first.
 
         The nodes are spread over several items. Item 0 is always written, because it stores the time of the comparison.
-        Any other item is written only if it contains a node now, or contained a node in `before`.
+        Another item is written only if a node in `compared` or `before` (the previous comparison) belongs to this item.
         """
         nodes: dict[int, dict[str, dict[str, Baseline]]] = {shard_of(one, stored.PARTS): {} for one in before}
         nodes[0] = {}
@@ -106,7 +107,7 @@ class ComparePeers:
     def _record(self, rules: Rules, states: Mapping[str, NodeState], compared: Comparisons) -> int:
         """Open, end and mark the findings of a cluster; return how many were opened.
 
-        A finding is marked as right if the node had a hard fault of the same component soon after the finding.
+        A finding without a mark is marked as right if the case of its node proves the finding right (`_proves`).
         """
         rows = query_all(self.append.table, stored.finding_key(rules.config.cluster, "").pk, prefix=stored.FINDING)
         known = [stored.read_finding(row) for row in rows]
@@ -174,9 +175,10 @@ class ComparePeers:
     def _observe(
         self, state: NodeState, note: Draft, written: Put, arrivals: Sequence[Arrival], rules: Rules, now: datetime
     ) -> Transition:
-        """Return a transition of a node that stores a finding and an entry, and starts or ends a fault.
+        """Return a transition of a node that stores a finding and an entry, and can start or end a fault.
 
-        `written` stores the finding. `note` is the entry. `arrivals` has the observation that starts or ends a fault.
+        `written` stores the finding. `note` is the entry. `arrivals` has the observation that starts or ends the fault;
+        it is empty if no fault starts or ends.
         """
         if not arrivals:
             return Transition(state, (note,), (written,))
@@ -189,7 +191,8 @@ def _compare(
 ) -> Comparisons:
     """Compare the nodes of each group by each detector; return the results by node and detector.
 
-    `before` has the counters of the last comparison. A result also counts how often in a row the node was an outlier.
+    `before` has the counters of the previous comparison. A result also counts how often in a row the node was an
+    outlier.
     """
     compared: dict[tuple[str, str], Comparison] = {}
     for detector in detectors:
@@ -212,8 +215,8 @@ def _proves(state: NodeState, case: Case, finding: Finding, detector: Detector) 
     """Return whether a case about a hard fault soon after a finding proves the finding right.
 
     The result is False if the finding has a mark, or the detector does not list the code of the fault. It is also False
-    if the case opened more than `RIGHT_WITHIN` after the finding, waited for an incident, or is about another component
-    or a later instance or boot.
+    if the case did not open within `RIGHT_WITHIN` after the finding, ever waited for an incident, or is about another
+    component, instance or boot than the finding.
     """
     if CaseStatus.ABSORBED.value in case.marks or not detector.is_proved_by(case.code):
         return False

@@ -1,7 +1,8 @@
 """Gray faults: reports the findings of a detector as faults, if the detector is precise enough.
 
 The precision is the share of findings marked right among all marked findings. The policy may set a minimum precision.
-If it sets none, or if the precision is lower, the findings of the detector are only recorded.
+If the policy sets none, or the detector has a lower precision or fewer than 10 marked findings, its findings are only
+recorded.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def began(finding: Finding) -> Arrival:
 
 
 def ended(finding: Finding, state: NodeState, now: datetime) -> tuple[Arrival, ...]:
-    """Return the observation that ends the fault of a finding; empty if the node does not have this fault."""
+    """Return the observation that ends the active fault of a finding; empty if there is none."""
     code = fault_code(finding.detector)
     if not any(one.code == code for one in state.active()):
         return ()

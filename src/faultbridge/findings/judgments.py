@@ -67,7 +67,7 @@ class Judgments:
         return marked
 
     def mark_proved(self, finding: Finding, case_id: str) -> None:
-        """Mark a finding as right, because a case about the same component opened soon after it.
+        """Mark a finding as right, because a case proves it; the mark names the case instead of an operator.
 
         A finding that already has a mark keeps this mark. A mark that an operator sets at the same time stays.
         """

@@ -42,8 +42,8 @@ def read_totals(
 ) -> Iterator[Total]:
     """Yield the counter sums of the nodes in service, for each detector.
 
-    A node is left out for a detector if no counters of its current instance are stored, or if they were reported too
-    long ago.
+    A node is left out for a detector if the table stores none of the detector's counters for the current instance of
+    the node, or if these counters were reported too long ago.
     """
     serving = [state for state in states if state.status is not None and state.status.in_service and state.incarnation]
     by_source: dict[str, list[Detector]] = {}

@@ -23,7 +23,8 @@ class Forward:
     def __call__(self, messages: Sequence[Message]) -> None:
         """Put all messages on the queue.
 
-        A message that is sent twice has the same record id, so ingest processes it once.
+        Bodies that are too large for a message are stored in the object store first. If a sender sends a message twice,
+        both have the same record id, so ingest processes one of them.
         """
         sendable = [message if fits(message) else self._store_body(message) for message in messages]
         unsent = self.queue.send([(message.group, encode_message(message)) for message in sendable])

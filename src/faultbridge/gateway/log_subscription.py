@@ -42,8 +42,8 @@ class LogSubscription:
     def __call__(self, data: str) -> str | None:
         """Unpack a batch, put it on the queue, and return its record id.
 
-        Returns None for a control message, or for a batch without events. Raises `Rejected` (`bad_body`, `too_large` or
-        `unknown_stream`).
+        Returns None, and queues nothing, for a control message, a batch without events, or JSON that is not an object.
+        Raises `Rejected` (`bad_body`, `too_large` or `unknown_stream`).
         """
         body = _unpack(data)
         try:
@@ -72,9 +72,9 @@ class LogSubscription:
 
 
 def _origin(stream: str) -> tuple[str, str]:
-    """Return the source and the instance id that the name of a log stream contains.
+    """Return the record source and the instance id of a log stream, both derived from its name.
 
-    A name without an instance id raises `Rejected` (`unknown_stream`).
+    A name of another form than those in `STREAMS` raises `Rejected` (`unknown_stream`).
     """
     for source, pattern in STREAMS.items():
         found = pattern.fullmatch(stream)

@@ -72,9 +72,9 @@ def names_in_use(table: Table, config: ClusterConfig) -> tuple[str, ...]:
 
 
 def domain_sizes(table: Table, config: ClusterConfig) -> Mapping[FailureDomain, int]:
-    """Return the number of nodes of each failure domain.
+    """Return the number of nodes of each failure domain, without retired nodes.
 
-    The failure domain of the intake, which is the path of all records, contains all nodes of the cluster.
+    The failure domain of the intake, which is the path of all records, contains each of these nodes.
     """
     sizes = Counter(domain for row in nodes_in_use(table, config) for domain in domains_of(config, row))
     intake = FailureDomain(DomainKind.INTAKE, config.cluster)

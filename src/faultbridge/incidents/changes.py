@@ -63,7 +63,7 @@ class IncidentChanges:
     ) -> tuple[IncidentChange, ...]:
         """Commit the first `MAX_CHANGES` changes of a cluster's incidents that `decide` returns; return them.
 
-        `waiting` counts the waiting cases of an incident. If `affected`, the faults of unhealthy nodes, is given and
+        `waiting` counts the cases that wait for an incident. If `affected`, the faults of unhealthy nodes, is given and
         there is a change, unused holds are removed (`_is_used`). Raises Conflict after 20 conflicts.
         """
         committed: tuple[IncidentChange, ...] = ()
@@ -94,7 +94,7 @@ def _is_used(hold: Hold, affected: Iterable[AffectedNode], kept: timedelta, now:
     """Return whether the hold of an incident is still needed.
 
     - A hold is needed until its incident is closed, and for the time `kept` afterwards. In this time, the incident may
-      explain a failed verification that started before, and the cause of the incident may return.
+      explain a failed verification that started before the end, and the cause of the incident may return.
     - Later, the hold is needed only while a node in `affected` has a fault that the incident explains.
     """
     if hold.ended_at is None or now < hold.ended_at + kept:

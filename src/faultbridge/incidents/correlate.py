@@ -88,10 +88,10 @@ class Correlate:
         )
 
     def _hold_and_release(self, control: Control, rows: Sequence[Item], rules: Rules, now: datetime) -> None:
-        """Make the cases of nodes with an open incident wait, and release the cases whose incident ended.
+        """Make the cases of nodes with an open incident wait, and release the other waiting cases.
 
-        Then escalate the cases that need an operator and belong to no open incident. `rows` are the index rows of the
-        unhealthy nodes, as read at `now`. If a run is interrupted, the next run does the rest.
+        Then escalate or verify the cases that await an incident but belong to no open incident. `rows` are the index
+        rows of the unhealthy nodes, as read at `now`. If a run is interrupted, the next run does the rest.
         """
         held, incidents = self.held.rows(rules), {}
         if held or control.holds:

@@ -1,4 +1,4 @@
-"""Intake: states whether records arrive from the nodes, and which nodes count as silent otherwise.
+"""Intake: states whether records arrive from the nodes, and lists the silent nodes if none arrive.
 
 The intake is the path of records from the queue to the table. If it has failed, the state of the nodes is unknown. An
 incident of the intake then delays all repairs.

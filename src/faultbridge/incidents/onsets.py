@@ -31,7 +31,7 @@ class Onsets:
     clock: Clock
 
     def read(self, cluster: str) -> OnsetHistory:
-        """Return the counted starts of faults by fault family and failure domain; empty for a new cluster."""
+        """Return the counted starts of faults by family and failure domain; empty before the first count."""
         found: Mapping[str, Any] | None = self.table.get(stored_incidents.onsets(cluster))
         return OnsetHistory() if found is None else load(OnsetHistory, found["history"])
 
@@ -43,7 +43,7 @@ class Onsets:
         window: timedelta,
         before: OnsetHistory | None = None,
     ) -> None:
-        """Count the faults of the affected nodes that started at least `window` ago and are not counted yet.
+        """Count faults that started at least `window` ago on the affected nodes and are not counted yet.
 
         - A fault that started less than `window` ago may still become part of an incident. A later run counts it.
         - `holds` are the holds of the cluster's incidents. A fault belongs to an incident, and is not counted, if a

@@ -2,10 +2,10 @@
 
 A repeated fault increases a count without a write. `NodeCache` keeps that count until the next write of the node.
 
-`ItemCache` keeps aliases, registrations and the pointers to the current policy and mappings for a limited time. It
-reads them without consistency: an item that is slightly old does no harm, because the copy that another process has
-cached can be just as old. An item that is not found is read again consistently, because a node may send directly after
-its registration.
+`ItemCache` keeps items such as aliases, registrations, and the pointers to the current policy and mappings for a
+limited time. It reads items without consistency: an outdated item does no harm, because the copy that another process
+has cached can be just as old. An alias or registration that is not found is read again consistently, because a node may
+send directly after its registration.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CachedNode:
 
 @dataclass(frozen=True, slots=True)
 class NodesRead:
-    """The nodes and further items that one call read. An item that does not exist is None.
+    """The nodes and other table items that one call read. An item that does not exist is None.
 
     `error` is None if everything was read. Otherwise, `unread` are the nodes that were not read, and items that were
     not read are missing from `items`.
@@ -96,9 +96,9 @@ class ItemCache:
     def read_fresh(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
         """Read items from the table, never from the cache, and return those that exist.
 
-        The same call also reads up to two cached items that expire soon, renews them in the cache, and returns them
-        too. If such an item cannot be read, the cached item is kept. Raises UnprocessedKeys if one of the `wanted`
-        items was not read.
+        If at most two cached items expire soon, the same call also reads these items, renews them in the cache and
+        returns them. If such an item cannot be read, the cached item is kept. Raises UnprocessedKeys if one of the
+        `wanted` items was not read.
         """
         wanted, now = list(dict.fromkeys(wanted)), self.clock.now()
         expiring = sorted(self._expiring.difference(wanted))
@@ -134,7 +134,10 @@ class NodeCache:
     _unwritten: dict[NodeKey, CachedNode] = field(default_factory=dict)
 
     def read(self, nodes: Iterable[NodeKey], also: Iterable[Key] = ()) -> NodesRead:
-        """Read nodes and further items with one call. The state of an unregistered node has no status."""
+        """Read nodes, and the items in `also`, with one call; without nodes, nothing is read.
+
+        The state of an unregistered node has no status.
+        """
         state_keys, also = {node: keys.node_state(node) for node in nodes}, tuple(also)
         found: Mapping[Key, Item] = {}
         error: UnprocessedKeys | None = None
@@ -152,7 +155,10 @@ class NodeCache:
         return NodesRead(read, others, [node for node in state_keys if node not in read], error)
 
     def update(self, node: CachedNode) -> None:
-        """Keep the unwritten changes of a node in memory, or drop the node from the cache if it has none."""
+        """Keep the unwritten changes of a node in memory, or drop the node from the cache if it has none.
+
+        A cache with 5,000 nodes is emptied before another node is added; the unwritten changes are then lost.
+        """
         self._unwritten.pop(node.stored.key, None)
         if node.current != node.stored:
             if len(self._unwritten) >= MAX_CACHED_NODES:
@@ -160,7 +166,7 @@ class NodeCache:
             self._unwritten[node.stored.key] = node
 
     def unwritten_snapshots(self, node: NodeKey) -> Mapping[str, datetime]:
-        """Return, by reporter, the times of health snapshots that the node's stored state lacks."""
+        """Return, by reporter, the times of a node's health snapshots that are only in this process's memory."""
         cached = self._unwritten.get(node)
         current, stored = (cached.current.snapshots, cached.stored.snapshots) if cached is not None else ({}, {})
         return {key: at for key, at in current.items() if at != stored.get(key)}

@@ -53,7 +53,7 @@ NOT_READ: ReadItems = {}
 class ComparedSamples:
     """The faults that a comparison of counter samples found, and the samples to write.
 
-    `with_faults` are written in the commit of the faults. `alone` are written without a fault.
+    `with_faults` are written in the commit of the faults. `alone` are written outside of this commit.
     """
 
     faults: tuple[Arrival, ...] = ()
@@ -78,9 +78,9 @@ class CounterStore:
     ) -> ComparedSamples:
         """Compare new counter samples with the stored ones, oldest first.
 
-        Samples no newer than the stored ones are skipped. `values` maps the id of each record to what its sender states
-        about its values (`SentValues`). `read` are the stored samples that the caller has read together with the node's
-        state. If some are missing, all are read here.
+        Samples of an earlier instance or boot, or no later than the stored sample of their component, are skipped.
+        `values` maps record ids to what the sender states about the values of the record. `read` are the stored samples
+        that the caller has read with the node's state. If some are missing, or if a fault is found, all are read here.
         """
         by_source: dict[str, list[Arrival]] = {}
         for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
@@ -110,7 +110,7 @@ class CounterStore:
         return compared
 
     def write_alone(self, compared: ComparedSamples) -> None:
-        """Write the samples that caused no fault, unless a newer sample is stored."""
+        """Write the samples in `alone`, unless samples of the same or a later time are stored."""
         for put in compared.alone:
             try:
                 self.table.write(put)
@@ -189,10 +189,10 @@ def _compare_with(
 def _seen_again(
     stored: SampleSet | None, stated: Sequence[SentValues | None], times: Sequence[datetime]
 ) -> SampleSet | None:
-    """Return the stored samples, with a later time if the agent has sent the same values again since.
+    """Return the stored samples (or None), with a later time if the agent has sent equal values since.
 
     Equal values are rarely stored again. Later records only state when the agent last sent them. The latest stated time
-    before the first new sample becomes the time of the stored samples, if it is at least `SAMPLE_INTERVAL` later.
+    before the first new sample becomes the time of the stored samples, if that is at least `SAMPLE_INTERVAL` later.
 
     `times` are the times of the arrived samples, oldest first, and `stated` is what the record of each sample states.
     An arrived sample is new if it is later than the stored samples, unless it has their digest and is earlier than the
@@ -234,7 +234,7 @@ def _need_not_be_stored(after: SampleSet, stored: SampleSet | None, digests: Col
 
 
 def _without_old(ports: Mapping[str, LastSample]) -> dict[str, LastSample]:
-    """Return the counter samples, except those of components that were not reported for a day."""
+    """Return the counter samples that are less than a day older than the latest of them."""
     newest = max((port.at for port in ports.values()), default=None)
     return {name: port for name, port in ports.items() if newest is None or newest - port.at < FORGET_AFTER}
 

@@ -22,7 +22,7 @@ class DeliveryAudit:
     """The result of an audit: records sent since a time, their outcomes, and records without an outcome.
 
     `others` is the number of records that have an outcome but no receipt of a sender. `stale` lists the records that
-    changed nothing, because newer reports about the node were already stored.
+    changed nothing, because later reports about the node were already stored.
     """
 
     since: datetime
@@ -66,8 +66,8 @@ def read_outcomes(lines: Iterable[Mapping[str, Any]]) -> dict[str, Outcome]:
 def merge_outcomes(known: Outcome | None, added: Outcome) -> Outcome:
     """Return the final outcome of a record from two of its outcomes, in any order.
 
-    Every other outcome replaces `rejected`, because a rejected record may be retried. Of two other outcomes, the
-    stronger one (a later member of `Outcome`) is the final outcome.
+    `known` is None if `added` is the first outcome. Every other outcome replaces `rejected`, because a rejected record
+    may be retried. Of two outcomes that are not `rejected`, the later member of `Outcome` is the final outcome.
     """
     if known is None or known is Outcome.REJECTED:
         return added

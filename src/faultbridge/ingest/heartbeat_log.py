@@ -2,8 +2,8 @@
 
 - Ingest skips a heartbeat if the same process has just written a heartbeat of the node. Each written heartbeat includes
   the times of the node's health snapshots that are only in memory.
-- Each sweep reads the stored last heartbeats, and the batches that were written since then. It stores the result only
-  every five minutes, or when a node becomes silent or returns.
+- Each sweep reads the stored last heartbeats, and the batches that were written since then. The sweep stores the
+  result only every five minutes, or when a node becomes silent or returns.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ClusterHeartbeats:
     """The last heartbeat of each node of one cluster, as one sweep read them.
 
     `silent` are the nodes whose missing heartbeats were reported, or need no report because the node is not in service.
-    `returned` are the nodes that were silent and have sent a heartbeat since.
+    `returned` are the nodes that were silent and have sent a heartbeat since then.
     """
 
     config: ClusterConfig
@@ -60,13 +60,13 @@ class ClusterHeartbeats:
     stored: tuple[LastHeartbeats, ...] = ()
 
     def overdue(self, timeout: timedelta) -> dict[NodeKey, datetime]:
-        """Return the nodes that are not silent and whose last heartbeat is older than 1.2 timeouts."""
+        """Return the last heartbeats that are at least 1.2 timeouts old, by node, without silent nodes."""
         latest = self.read_at - timeout * (1 + WRITE_AFTER)
         watched = ((node, at) for node, at in self.last.items() if node not in self.silent)
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
 
     def to_check_again(self, number: int) -> dict[NodeKey, datetime]:
-        """Return up to `number` silent nodes with their last heartbeats, in turns if there are more."""
+        """Return at most `number` silent nodes with their last heartbeats; nodes take turns every minute."""
         silent = sorted(self.silent & self.last.keys())
         turns = max(-(-len(silent) // number), 1)
         mine = silent[int(self.read_at.timestamp()) // 60 % turns :: turns]
@@ -78,9 +78,9 @@ class ClusterHeartbeats:
         return max(self.last.values(), default=None)
 
     def before_return(self, nodes: Collection[str]) -> ClusterHeartbeats:
-        """Return a copy in which these nodes are silent again, each with its stored last heartbeat.
+        """Return a copy in which `nodes` are silent again, each with its stored last heartbeat.
 
-        If the copy is stored, the next sweep tries again to end their faults. Nodes not stored as silent do not change.
+        If the copy is stored, the next sweep retries to end the faults of `nodes`. Only nodes stored as silent change.
         """
         silent = {
             node: shard.last[node] for shard in self.stored for node in shard.silent.intersection(nodes, shard.last)
@@ -111,7 +111,7 @@ class HeartbeatLog:
             self._remember((NodeKey(cluster, node), at) for node, at in some.items())
 
     def snapshots_since(self, cluster: str, at: datetime) -> Mapping[str, SnapshotTimes]:
-        """Return, by node, the latest times of snapshots that were stored with heartbeats since a time."""
+        """Return, by node, the latest snapshot times that were stored with heartbeats from about `at` on."""
         since = max(self.clock.now() - stored.KEEP_BATCHES, at - OVERLAP)
         last: dict[str, dict[str, datetime]] = {}
         partition = stored.partition(cluster)
@@ -136,9 +136,10 @@ class HeartbeatLog:
         return ClusterHeartbeats(config, now, last, frozenset(silent_since) - set(returned), returned, shards)
 
     def store(self, read: ClusterHeartbeats, silent: Collection[str] = ()) -> None:
-        """Store the last heartbeats of each shard that is new, has other silent nodes, or is five minutes old.
+        """Store the last heartbeats of a cluster, for each shard whose stored heartbeats are outdated.
 
-        `silent` are further nodes to store as silent. The stored heartbeats of shards that no longer exist are deleted.
+        They are outdated if they are missing, five minutes old, or the silent nodes changed. `silent` are further nodes
+        to store as silent. Nodes silent for seven days, and shards that no longer exist, are dropped.
         """
         all_silent = read.silent.union(silent)
         kept = {
@@ -168,7 +169,7 @@ class HeartbeatLog:
     def must_write(self, node: NodeKey, at: datetime) -> bool:
         """Return whether to write the heartbeat that was received from a node at the time `at`.
 
-        False if this process remembers a written heartbeat that is at most 0.2 heartbeat timeouts older, or newer.
+        False if this process wrote a heartbeat of the node that arrived after `at`, or at most 0.2 timeouts earlier.
         """
         before = self._written.get(node)
         timeout = rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
@@ -196,7 +197,7 @@ def _by_shard(nodes: Iterable[str], shards: int) -> Mapping[int, Sequence[str]]:
 
 
 def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
-    """Return whether to store a shard: it is new, has other silent nodes, or is five minutes old."""
+    """Return whether to store `after`, the last heartbeats of a shard, in place of `before`."""
     if before is None:
         return bool(after.last)
     return after.silent != before.silent or after.read_to - before.read_to >= STORE_LAST_AFTER
@@ -227,8 +228,8 @@ def read_snapshots(
 ) -> Mapping[NodeKey, SnapshotTimes]:
     """Return, by node, the times of health snapshots that were stored with heartbeats.
 
-    `oldest` has one time for each node. In each cluster, the snapshots since the first time of its nodes are read. A
-    node whose snapshots cannot be read is not included in the result; its `deliveries` go back to the queue.
+    `oldest` states for each node since when its snapshots are needed. A node whose snapshots cannot be read is not
+    included in the result; its `deliveries` go back to the queue.
     """
 
     def read(nodes: Sequence[NodeKey]) -> Iterator[tuple[NodeKey, SnapshotTimes]]:

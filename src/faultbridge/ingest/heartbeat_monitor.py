@@ -53,7 +53,7 @@ class HeartbeatMonitor:
     append: Append
 
     def last_canary(self) -> datetime | None:
-        """Return when the last recorded canary (a test record) was sent; None before the first."""
+        """Return when the last recorded canary (a test record) was sent; None before the first canary."""
         return last_sent_at(self.log.table, LAST_RECORDED)
 
     def intake_failed(
@@ -66,8 +66,8 @@ class HeartbeatMonitor:
         - A canary (a test record) was recorded before, and the last one, sent at `canary`, is more than 7 minutes old.
         - The last heartbeat of any node, which arrived at `heartbeat`, is more than 150 seconds old or unknown. If it
           is newer, only the canary failed.
-        - The canary is more than 11 minutes old, or more than two nodes have an overdue heartbeat (`overdue`) and they
-          are more than the other nodes (`on_time`).
+        - The canary is more than 11 minutes old, or the number of nodes with an overdue heartbeat (`overdue`) is more
+          than 2 and more than the number of the other nodes (`on_time`).
         """
         now = self.append.clock.now()
         if canary is None or now - canary <= CANARY_OVERDUE:
@@ -92,7 +92,8 @@ class HeartbeatMonitor:
         Returns True if the fault is recorded, or if no fault is needed because the node is not in service. Returns
         False if it is too early to decide; the next sweep then checks again. It is too early in two cases:
 
-        - The node returned to service without a heartbeat, and the timeout since then is not over.
+        - Less than a timeout has passed since the former fault `host.silent` of the node ended, or since the time
+          before which its observations are ignored.
         - No record has arrived since the next heartbeat of this node should have arrived, so the intake may have
           failed.
 

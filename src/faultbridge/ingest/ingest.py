@@ -116,10 +116,7 @@ class Ingest:
         return result
 
     def _reject_failed(self, delivery: Delivery, result: IngestResult) -> None:
-        """Reject a record that failed unexpectedly although it was processed alone.
-
-        After a fix, `faultbridge reject retry` sends it again.
-        """
+        """Reject a record that failed unexpectedly although it was processed alone."""
         detail = f"an unexpected error in {delivery.receives} deliveries; the log line record_given_back names it"
         _log(delivery, "failing_message_rejected", detail, level=logging.WARNING)
         del result.failed[delivery.id]
@@ -146,14 +143,14 @@ class Ingest:
         return result
 
     def _will_be_written(self, node: NodeKey, part: RecordPart) -> bool:
-        """Return whether this heartbeat will be stored; the node's snapshot times are stored with it."""
+        """Return whether this heartbeat and the node's snapshot times will be stored; False after an error."""
         try:
             return self.heartbeats.must_write(node, part.record.received_at)
         except Exception:  # noqa: BLE001 - it concerns one cluster, and `record_heartbeats` gives its heartbeats back
             return False
 
     def _read(self, delivery: Delivery, result: IngestResult, budget: BodyBudget | None) -> Iterable[RecordPart]:
-        """Return the parts of a record, one for each node that it names.
+        """Read a record and return its parts; each part has the observations about one node.
 
         The result is empty for a canary (a test record) or a job report, which this method records, and after an error.
         """
@@ -233,7 +230,8 @@ class Ingest:
     ) -> Mapping[NodeKey, SnapshotTimes]:
         """Return, by node, the times of health snapshots that were stored with heartbeats.
 
-        They are read only for a node with a snapshot that may show a new fault. Other nodes get an empty mapping.
+        They are read only for a node with a snapshot that may show a new fault. Other nodes get an empty mapping. A
+        node whose times cannot be read is not in the result, and its records go back to the queue.
         """
         found = {node: first_new_fault(cached[node].stored, by_node[node][1]) for node in cached}
         oldest = {node: at for node, at in found.items() if at is not None}

@@ -42,7 +42,7 @@ class MappingStore:
         self.table.transact([Put(stored), Put(pointer)])
 
     def current(self) -> tuple[str | None, MappingsByName]:
-        """Return the current version and its mappings; None and no mappings before the first `put`."""
+        """Return the current version and its mappings, or None and no mappings before the first `put`."""
         pointer = self.table.get(keys.CURRENT_MAPPING)
         if pointer is None:
             return None, NO_MAPPINGS
@@ -68,7 +68,10 @@ class CustomerMappings:
     _versions: dict[str, MappingsByName] = field(default_factory=dict)
 
     def __call__(self) -> MappingsByName:
-        """Return the current mappings; raises Misconfigured if the current version is not stored."""
+        """Return the current mappings; the result is empty before the first `MappingStore.put`.
+
+        Raises Misconfigured if the current version is not stored.
+        """
         pointer = self.table.get(keys.CURRENT_MAPPING)
         if pointer is None:
             return NO_MAPPINGS

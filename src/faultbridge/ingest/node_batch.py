@@ -60,10 +60,11 @@ class NodeBatch:
     """The records of one node for one commit. `Append` calls the batch to compute the node's transition.
 
     - `cached` is the node before the batch. `unwritten` is the changed node if its changes need no write, else None.
-    - `remaining` are the observations that did not fit into the commit. `rest` returns a batch for them. Its
+    - `remaining` are the observations that did not fit into the commit. `rest` returns a batch for them. In that batch,
       `continued` contains them, and the writes of counter samples that belong to the last commit.
     - `read` are the stored samples that were read with the node. Only the first call uses them; they may change later.
-    - `later_snapshots` are the node's times in `BatchReads.snapshots`. `logged`: `BatchReads.logged` contains the node.
+    - `later_snapshots` are snapshot times that were stored with heartbeats. `logged` is True if a heartbeat of the node
+      in this batch will be stored.
     """
 
     parts: ResolvedParts
@@ -126,7 +127,7 @@ class NodeBatch:
         return [replace(self, parts=parts, cached=cached, remaining=(), continued=continued)]
 
     def single_records(self) -> list[NodeBatch]:
-        """Return one batch per record; an empty list for one record, or for a batch that `rest` returned."""
+        """Return a batch per record; an empty list if there is only one record, or if `rest` made this batch."""
         if len(self.parts) == 1 or self.continued is not None:
             return []
         return [replace(self, parts=[part], read=NOT_READ) for part in self.parts]
@@ -158,8 +159,9 @@ class DraftedBatch(NodeDraft):
 def first_new_fault(state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]) -> datetime | None:
     """Return the time of the first health snapshot that may show a new fault; None if there is none.
 
-    A snapshot counts only if it contains a fault and is newer than the stored snapshot of its reporter. If its source
-    has only one check and already reports a fault, it does not count: its time is always stored with the node.
+    A snapshot counts only if it contains a fault and is newer than the stored snapshot of its reporter. A snapshot of a
+    source with only one check does not count while the source reports a fault, because its time is always stored with
+    the node.
     """
     reporting = {source for condition in state.conditions.values() for source in condition.reporters}
     return min(
@@ -196,7 +198,7 @@ def current_heartbeats(state: NodeState, parts: Iterable[tuple[RecordPart, Alias
 
 
 def prepare_records(parts: ResolvedParts, state: NodeState, catalog: Catalog) -> ResolvedParts:
-    """Return a node's records with at most `MAX_FAULTS` faults each, and the checks of its instance type."""
+    """Limit each record of a node to `MAX_FAULTS` faults, and add the checks of its instance type."""
     return [(_with_instance_type_checks(_limited(part, catalog), state), row) for part, row in parts]
 
 
@@ -208,7 +210,7 @@ def _limited(part: RecordPart, catalog: Catalog) -> RecordPart:
 
 
 def _with_instance_type_checks(part: RecordPart, state: NodeState) -> RecordPart:
-    """Add faults if GPUs or EFA rates do not match the instance type, unless the node has just booted."""
+    """Add faults if GPUs or EFA rates do not match the instance type, except just after a boot."""
     instance_type, incarnation = state.placement.instance_type, state.incarnation
     if instance_type is None or incarnation is None or part.record.sent_at < incarnation.since + INCARNATION_MARGIN:
         return part
@@ -230,7 +232,7 @@ def _corrected(part: RecordPart, slow: timedelta) -> RecordPart:
 
 
 def _with_snapshots(state: NodeState, later: SnapshotTimes) -> NodeState:
-    """Return the node with the newer snapshot times in `later`, for reporters that it already has."""
+    """Return the node's state with each time in `later` that is newer than the reporter's known time."""
     newer = {key: at for key, at in later.items() if key in state.snapshots and at > state.snapshots[key]}
     return copied(state, snapshots={**state.snapshots, **newer}) if newer else state
 

@@ -103,9 +103,9 @@ class IngestResult:
     ) -> None:
         """Mark a message to go back to the queue, and log the reason and the error, once per message.
 
-        Conflicts have a reason of their own. For any other Transient error, the reason is `unavailable`, which names
-        the dependency that did not respond. All other errors have their own reasons too. If `node` is None, the log
-        line names the node that the message states.
+        The reason is CONFLICT for a Conflict, and `unavailable` for any other Transient error: it names the dependency
+        that did not respond. The reason is MISCONFIGURED for Misconfigured, and UNEXPECTED_ERROR for other errors. If
+        `node` is None, the log line names the node that the message states.
         """
         if delivery.id in self.failed:
             return

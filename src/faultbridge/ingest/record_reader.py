@@ -90,7 +90,7 @@ class Delivery:
         return RecordIds(message.record_id, message.cluster, message.node)
 
     def message(self) -> Message:
-        """Return the decoded message; an invalid message raises Rejected. It is decoded only once."""
+        """Return the message, decoded at the first call; an invalid message raises Rejected."""
         if isinstance(self._decoded, Rejected):
             raise self._decoded
         return self._decoded
@@ -158,11 +158,12 @@ class RecordReader:
     config: Callable[[str], ClusterConfig | None] = lambda _cluster: None
 
     def read(self, delivery: Delivery, budget: BodyBudget | None = None) -> Sequence[RecordPart]:
-        """Return the parts of a record, one for each node that it names.
+        """Read a record and return its parts; each part has the observations about one node.
 
         The sender is checked before the body is fetched, masked and decoded. If `budget` is given, the size of a body
         from the object store is subtracted from it. Raises Rejected if the record cannot be used, for example because
-        its sender is not trusted, and Transient if a dependency does not respond.
+        its sender is not trusted, Transient if a dependency does not respond, and Misconfigured if the current mappings
+        of the customer are not stored.
         """
         message = delivery.message()
         self._check_sender(delivery, message)
@@ -184,7 +185,7 @@ class RecordReader:
         return (replace(parts[0], unparsed=found.unparsed), *parts[1:])
 
     def _check_sender(self, delivery: Delivery, message: Message) -> None:
-        """Raise Rejected if the sender may not send this record, whatever its body contains."""
+        """Raise Rejected if the sender may not send this record; the body is not read for this check."""
         if not self.trust.required:
             return
         sender = self.trust.sender(delivery.sender, message.sender)

@@ -42,7 +42,8 @@ class Redrive:
     def __call__(self, progress: Callable[[int], None] = _no_progress) -> int:
         """Move the messages that are in the dead-letter queue now, and return their number.
 
-        Raises Transient if the source queue refuses a message.
+        `progress` is called with the number of messages of each received batch. Raises Transient if the source queue
+        refuses a message.
         """
         left, moved = self.dead.depth().waiting, 0
         while left > 0 and (received := self.dead.receive()):

@@ -50,9 +50,10 @@ class Rejects:
     def __call__(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> None:
         """Store a rejected record with its reason.
 
-        A second call for the same record replaces the stored reject. In an hour, at most 100 records are stored for
-        each instance and reason. A collector sends for many nodes, so its limit applies to each node, source and
-        reason, except for the reasons in `COUNTED_BY_SENDER`. Further records are only counted.
+        A second call for the same record replaces the stored reject, unless the stored one is newer. In an hour, at
+        most 100 records are stored for each instance and reason. A collector sends for many nodes, so its limit applies
+        to each node, source and reason, except for the reasons in `COUNTED_BY_SENDER`. Further records are only
+        counted.
         """
         reject, raw = self._describe(delivery, record, error)
         counter = rejects.counter(reject, self.clock.now(), by_sender=_is_counted_by_sender(reject))
@@ -70,7 +71,7 @@ class Rejects:
             _log(reject, "reject_not_stored", "newer_reject_stored", error=str(conflict))
 
     def list(self, cluster: str) -> Iterator[Reject]:
-        """Yield the rejected records of a cluster, oldest first; `-` means records of no known cluster."""
+        """Yield a cluster's rejected records, sorted by time of sending; `-` means of no known cluster."""
         from faultbridge.ledger.queries import query_all  # ingest stores rejects and never lists them
 
         yield from map(rejects.read, query_all(self.table, keys.reject_partition(cluster), up_to=rejects.COUNTERS))
@@ -198,7 +199,7 @@ def _unpacked(delivery: Delivery, body: bytes) -> bytes:
 def _next_retry(reason: str, received: datetime, now: datetime) -> datetime | None:
     """Return when a rejected record is retried: when its age has doubled, at most a day after arrival.
 
-    Returns None if the record is never retried.
+    Returns None if records with this `reason` are not retried, or if the record is a day old.
     """
     age = max(now - received, MIN_RETRY_DELAY)
     return min(now + age, received + RETRY_PERIOD) if reason in RETRIED_REASONS and age < RETRY_PERIOD else None

@@ -41,7 +41,7 @@ def _size(name: str, port: LastSample) -> int:
 def excess_fault(arrival: Arrival, excess: int) -> Arrival:
     """Return the fault that reports that counters of `excess` components are not stored.
 
-    `arrival` is a sample of the same source. The fault gets its time, record and instance.
+    `arrival` is one of the compared samples. The fault has the time, record and instance of this sample.
     """
     message = f"the counters of {excess} components are not compared: {_EXCESS_REASON}"
     source, attributes = arrival.observation.source, {"components": str(excess)}

@@ -103,7 +103,10 @@ class Send:
 
 
 def split_body(source: str, body: bytes) -> Iterator[bytes]:
-    """Split a log at line ends into pieces of at most 180 KB. Longer lines and other bodies are not split."""
+    """Split a log at line ends into pieces of at most 180 KB; longer lines are not split.
+
+    The body of a source that sends no log lines is yielded unchanged.
+    """
     if source not in LINE_SOURCES or len(body) <= MAX_PIECE_BYTES:
         yield body
         return

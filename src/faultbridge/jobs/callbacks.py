@@ -43,17 +43,16 @@ class DeliverCallbacks:
     def has_waiting(self, cluster: str) -> bool:
         """Return whether any job of a cluster has callbacks that are not delivered yet.
 
-        The index rows of the jobs show this. Within a sweep, these rows are usually cached, so that no further read is
-        needed.
+        This reads the index rows of the followed jobs, which a sweep has usually cached.
         """
         return any(one.callbacks for one in self.jobs.rows(cluster))
 
     def __call__(self, cluster: str, until: datetime | None = None) -> None:
         """Deliver the waiting callbacks of a cluster. At the time `until`, leave the rest to the next sweep.
 
-        Nothing is delivered while another sweep delivers callbacks of the cluster. A receiver can require callbacks in
-        order (`JobCallback.ordered`). If a delivery to such a receiver must be tried again, its callbacks of later jobs
-        wait too.
+        Nothing is delivered in the 55 seconds after another run started to deliver callbacks of the cluster. A receiver
+        can require callbacks in order (`JobCallback.ordered`). If a delivery to such a receiver must be tried again,
+        the callbacks of later jobs to the same receiver wait too.
         """
         waiting = [one for one in self.jobs.rows(cluster) if one.callbacks]
         found = self.jobs.table.get(keys.cluster_config(cluster)) if waiting else None
@@ -69,7 +68,7 @@ class DeliverCallbacks:
                     held.add(name)
 
     def _lease(self, cluster: str) -> bool:
-        """Reserve the callbacks of the cluster for 55 seconds; return False if another sweep reserved them."""
+        """Reserve the callbacks of the cluster for 55 seconds; return False if they are already reserved."""
         key, now = Key(keys.cluster_partition(cluster), "CALLBACKS"), self.jobs.clock.now()
         found = self.jobs.table.get(key)
         if found is not None and now < from_text(str(found["until"])):
@@ -86,7 +85,7 @@ class DeliverCallbacks:
     def _deliver(self, job: Job, name: str, config: ClusterConfig) -> bool:
         """Deliver one callback and record its result. Returns False if it must be tried again.
 
-        A retriable failure is tried again until six hours after the job became resumable. Then the failure is recorded.
+        Until six hours after the job became resumable, a retriable failure is not recorded but tried again.
         """
         notice = self._notice(job, config)
         result = self._refusal(job, name, config) or _deliver(self.callbacks[name], notice)

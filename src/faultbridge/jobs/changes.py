@@ -26,9 +26,9 @@ class Impact:
 
     @property
     def is_of_node(self) -> bool:
-        """Return whether the condition is a fault of the node, which must be repaired before the job resumes.
+        """Return whether the severity of the condition is at least `error`.
 
-        This is so if the severity of the condition is at least `error`.
+        The job may then resume only when the node is usable again or retired.
         """
         return self.condition.severity.rank >= Severity.ERROR.rank
 
@@ -61,7 +61,7 @@ class RankMove:
 class Resume:
     """The reason why a job may resume: its affected nodes returned, were replaced or were retired.
 
-    `cause` is the event id of the last status change of one node: the node whose case closed last. `moves` has one item
+    `cause` is the event id of the last status change of the affected node whose case closed last. `moves` has one item
     for each replaced or retired node. All other ranks keep their node and instance.
     """
 

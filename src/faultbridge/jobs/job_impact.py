@@ -22,8 +22,8 @@ MISSED_WITHIN = timedelta(hours=1)
 class JobImpact:
     """Records the harmful conditions of a node on its followed jobs, which run or ended recently.
 
-    These are the node's worst condition, if its severity is `error` or `fatal`, and the conditions of severity
-    `warning` or worse that a job's own log reports, such as a loss that is not a number.
+    The harmful conditions are those of severity `warning` or worse that a job's own log reports, such as a loss that is
+    not a number, and the worst other condition of the node, if its severity is `error` or `fatal`.
     """
 
     append: Append
@@ -32,7 +32,7 @@ class JobImpact:
     def __call__(self, key: NodeKey) -> tuple[str, ...]:
         """Record the harmful conditions of a node once on each of its followed jobs.
 
-        Returns the ids of these jobs; empty if the node has no harmful condition.
+        Returns the ids of the followed jobs on the node; empty if the node has no harmful condition.
         """
         state = self.append.read(key)
         found = tuple(_harmful(state))

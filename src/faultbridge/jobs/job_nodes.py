@@ -27,7 +27,7 @@ NODES_PER_TRANSACTION = 24
 
 @dataclass(frozen=True, slots=True)
 class MarkNodes:
-    """Adds the id of a job to the states of its nodes while it runs, and removes it afterwards."""
+    """Stores the id of a running job in the states of its nodes, and removes the id after the job's end."""
 
     append: Append
     writer: JobWriter
@@ -66,7 +66,7 @@ class MarkNodes:
     def _mark_group(self, job: Job, nodes: Sequence[str]) -> None:
         """Add or remove the job's id in the states of `nodes`, in one transaction.
 
-        Raises Conflict if the job or a node changed meanwhile.
+        Raises Conflict if the job or a node has changed since it was read.
         """
         now = truncate(self.append.clock.now())
         writes: list[Write] = []

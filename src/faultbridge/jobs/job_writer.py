@@ -26,7 +26,7 @@ UpdateJob = Callable[[Job | None, datetime], Job | None]
 
 @dataclass(frozen=True, slots=True)
 class JobEntry:
-    """The entry that records a change of a job, before it gets a position in the cluster's stream."""
+    """The entry that records a change of a job, before it gets a sequence number in the cluster's stream."""
 
     draft: Draft
     actor: Actor
@@ -56,7 +56,9 @@ class JobWriter:
     def change(self, cluster: str, job_id: str, update: UpdateJob, change: JobChange) -> Job:
         """Apply an update to a job, and record the change as an entry of type `Job Change`.
 
-        `update` computes the changed job, as in `write`. Returns the job as stored, and raises the errors of `write`.
+        `update` gets the stored job (None if its start was not recorded) and the current time. It returns the changed
+        job, or None if nothing is to be written. The result of `change` is the job as stored. Raises Rejected
+        `unknown_job` if the job's start was not recorded and `update` returns None.
         """
         return self.write(cluster, job_id, update, lambda job, now: change_entry(job, change, now))
 

@@ -1,7 +1,7 @@
 """Jobs: records which jobs run on which nodes, so that a fault can name the jobs that it affects.
 
 The start and end of a job, and the faults that affect it, are entries of the cluster's own stream. One item stores the
-job. Another item lists the nodes of the job, as long as the sweep must check the job.
+job. Another item, its index row, lists the nodes of the job as long as the sweep must check the job.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Jobs:
         again if `at` is None or later than its last start; otherwise nothing changes. If the job already runs on these
         nodes since `at` (or `at` is None), only the given name, ranks and stall limit are stored. If it runs on other
         nodes and `again` is True, that run is ended first. Otherwise, a job that already runs raises Rejected
-        `job_runs`. Also raises the Rejected errors of `resolved_nodes` and `ranks_by_node`, and `bad_job`.
+        `job_runs`. Raises `bad_job` for an invalid id, and the errors of `end`, `resolved_nodes` and `ranks_by_node`.
         """
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
@@ -114,7 +114,7 @@ class Jobs:
     def end(
         self, cluster: str, job_id: str, *, outcome: str = "unreported", reason: str = "", at: datetime | None = None
     ) -> Job:
-        """Record that a job ended, and return the job.
+        """Record that a job ended, and return the job. A job that has already ended is not changed.
 
         Raises Rejected `unknown_job` if the job's start was not recorded, `bad_outcome` for an unknown outcome, and
         `bad_time` for an end before the start.
@@ -141,7 +141,7 @@ class Jobs:
     def record_impact(self, cluster: str, job_ids: Iterable[str], impact: Impact) -> None:
         """Record that a node's condition affects these jobs, once on each job.
 
-        A job is not changed in these cases:
+        A job keeps its last 64 conditions. A job is not changed in these cases:
 
         - The condition was last observed before the job started.
         - The job has ended, and it can no longer be reported as resumable (`Job.may_resume`).
@@ -166,7 +166,7 @@ class Jobs:
     def record_resumable(self, job: Job, resume: Resume, callbacks: tuple[str, ...] = ()) -> Job:
         """Record once that an ended job may resume. `callbacks` names the notifications to deliver.
 
-        If the job has started again meanwhile, it is not changed. Returns the job as stored.
+        A job that has started again since `job` was read is not changed. Returns the job as stored.
         """
 
         def update(before: Job | None, now: datetime) -> Job | None:
@@ -185,8 +185,7 @@ class Jobs:
     def rows(self, cluster: str) -> tuple[FollowedJob, ...]:
         """Return the followed jobs of a cluster: those that run, and those that ended recently.
 
-        The jobs are read from their index rows. Within a sweep, these rows are usually cached, so that no further read
-        is needed.
+        The jobs are read from their index rows, which a sweep has usually cached.
         """
         found = query_all(self.table, jobs.followed_partition(cluster), prefix=jobs.FOLLOWED)
         return tuple(map(jobs.read_followed, found))
@@ -199,7 +198,7 @@ class Jobs:
     def stop_following(self, cluster: str, followed: FollowedJob) -> None:
         """Delete the index row of an ended job, so that the sweep no longer reads the job.
 
-        If the job changed meanwhile, the row is kept.
+        If the job has changed since `followed` was read, the row is kept.
         """
         try:
             self.table.write(jobs.unfollow(cluster, followed))

@@ -39,7 +39,7 @@ def ranks_by_node(names: Mapping[str, str], ranks: Mapping[str, str]) -> dict[st
     """Return the ranks of each node as text, such as `0-7`.
 
     `names` maps each name that a scheduler gave for a node to the name of the node. `ranks` maps the given names to
-    ranks. Raises Rejected `bad_ranks` if a rank is malformed or on two nodes, if a name is no node of the job, or if
+    ranks. Raises Rejected `bad_ranks` if a rank is malformed or given twice, if a name is no node of the job, or if
     there are too many ranks.
     """
     try:

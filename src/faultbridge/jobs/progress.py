@@ -65,7 +65,7 @@ class JobProgress:
         - If the job runs and is not stalled, nothing is recorded and the timer stays.
         - If the job has ended, or if the timer belongs to an earlier run, nothing is recorded and the timer is deleted.
 
-        If a heartbeat arrives meanwhile, the timer stays.
+        Without stored progress of the job, nothing happens. If a heartbeat arrives meanwhile, the timer stays.
         """
         cluster, job_id = stored.job_of(key.pk)
         job = self.jobs.find(cluster, job_id)

@@ -31,8 +31,8 @@ class RecordReportRecord:
         """Record the job report in a raw record, and return what happened to the record.
 
         Returns FOLDED for a heartbeat, DUPLICATE if the report changed nothing, and RECORDED otherwise. Raises Rejected
-        `bad_report` and the errors of `RecordReport.record`. For an unknown job it raises Transient in the first two
-        minutes, because the report of the job's start may arrive later.
+        `bad_report` and the errors of `RecordReport.record`. For an unknown job, it raises Transient until two
+        minutes after the receipt of the record, because the report of the job's start may arrive later.
         """
         if len(record.body) > MAX_REPORT:
             raise Rejected("bad_report", f"the report is too large; allowed: {MAX_REPORT} bytes")

@@ -21,7 +21,7 @@ from faultbridge.jobs.placement import MAX_NODES
 from faultbridge.jobs.progress import MAX_STEP, JobProgress
 
 MAX_REPORT = 256 * 1024
-"""Maximum number of characters of a report. The report of a job with 5,000 nodes fits."""
+"""Maximum number of bytes of a report. The report of a job with 5,000 nodes fits."""
 
 MAX_NAME, MAX_RANKS_PER_NODE, MAX_STALL = 256, 64, 7 * 86400
 MIN_STALL = 60
@@ -54,7 +54,7 @@ class RecordReport:
     def record(
         self, cluster: str, fields: Mapping[str, Any], reported_at: datetime | None = None, *, watched: bool = False
     ) -> Job:
-        """Record the fields of a valid report and return the job. The same report again changes nothing.
+        """Record the fields of a valid report, and return the job.
 
         `reported_at` is the time of the report, used if the field `at` is missing. `watched` is True if the sender
         observes the job itself. If such a sender reports a start with a later `at` than the running job has, the

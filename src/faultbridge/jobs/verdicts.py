@@ -51,7 +51,7 @@ class RecordVerdict:
 def explained_data(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `data` of the entry that records a verdict.
 
-    It refers to log lines by file and line number, because their text may contain secrets.
+    It refers to log lines by file and line number, because their text may contain secrets. Long lists are cut.
     """
     hardware, causes = document["hardware"], document["causes"] if document["mechanism"] else ()
     points = [*causes[0]["for"], *causes[0]["against"]] if causes else []

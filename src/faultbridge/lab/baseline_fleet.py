@@ -91,7 +91,7 @@ class BaselineFleet:
                 pass
 
     def _report(self, node: int, kind: str, at: float) -> None:
-        """Start a repair of a node after a monitor has reported a fault or a false alarm."""
+        """Start a repair of a node for a reported fault or false alarm of the kind `kind`."""
         self._number += 1
         self._repairs[node] = _Repair(kind, self._number)
         self._history[self._host[node]].append(at)

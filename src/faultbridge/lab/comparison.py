@@ -42,7 +42,7 @@ Progress = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The results of one system (a policy or a baseline): one result per scenario, in a fixed order."""
+    """The results of one system (a policy or a baseline): one result per scenario, in their order."""
 
     name: str
     results: tuple[Measures, ...]
@@ -52,7 +52,7 @@ class Compared:
         return interval([float(getattr(one, name)) for one in self.results])
 
     def document(self) -> dict[str, object]:
-        """Return the means, the confidence intervals and the losses by cause as plain data for JSON."""
+        """Return means, margins of confidence intervals, losses by cause and waits by reason, for JSON."""
         found = {name: self.interval(name) for name in MEASURED}
         causes = self.results[0].lost_by_cause
         number = len(self.results)
@@ -98,7 +98,7 @@ def _excluded_from_collection() -> Iterator[None]:
 def compare_systems(
     scenarios: Sequence[Scenario], systems: Mapping[str, System], progress: Progress = lambda _: None
 ) -> tuple[Compared, ...]:
-    """Run every system on the same scenarios; returns the results of each system.
+    """Run every system on every scenario, and return the results of each system.
 
     `progress` is called with the share of the runs that is done.
     """

@@ -2,12 +2,13 @@
 
 Whole histories are resampled: each host gets the history of one server. Repeated faults of a server and the gaps
 between them are therefore preserved. Hosts are grouped in pods of as many hosts as the trace has servers, and a pod
-uses each history at most once. All hosts of a pod share one random shift in time, so faults at the same instant stay
-together. Different pods are independent. Repair times vary by a random factor with mean 1.
+uses each history at most once per period of the trace's length. In a period, all hosts of a pod share one random shift
+in time, so faults at the same instant stay together. Different pods are independent. Repair times vary by a random
+factor with mean 1.
 
 A run with more hosts than the trace has servers, or with a longer time than the trace covers, is an extrapolation. No
-cause affects several pods, although a real cause might. After each period of the length of the trace, each host gets
-the history of another server. Seeds differ in the shifts, the assignment and the repair times, not in the histories.
+cause affects several pods, although a real cause might. After each period of the trace's length, the histories are
+assigned to the hosts anew. Seeds differ in the shifts, the assignment and the repair times, not in the histories.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ class HostFault:
 
 @dataclass(frozen=True, slots=True)
 class FaultProcess:
-    """Generates faults of hosts that resemble the faults of a trace; the same seed gives the same faults."""
+    """Generates faults of hosts. The faults resemble those of a trace; equal arguments give equal faults."""
 
     trace: Trace
 
     def faults(self, hosts: int, seconds: float, seed: int) -> tuple[HostFault, ...]:
-        """Return the faults of hosts 0 to `hosts - 1` in a period of `seconds`, in the order of their starts."""
+        """Return the faults of hosts 0 to `hosts - 1` in a time of `seconds`, in the order of their starts."""
         random = Random(f"faults-{seed}")  # noqa: S311 - a reproducible draw, not a secret
         histories = self.trace.by_server()
         found: list[HostFault] = []

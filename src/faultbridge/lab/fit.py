@@ -23,7 +23,7 @@ class _Fault(Protocol):
 
 
 def statistics(names: Sequence[object], faults: Sequence[_Fault], hosts: int, seconds: float) -> dict[str, float]:
-    """Return named statistics of faults: their rate, repair times, gaps, and concentration on few hosts.
+    """Return named statistics of faults: rate, repair times, gaps between starts, spread over hosts.
 
     `faults` is ordered by start. `names` contains the host of each fault, in the same order.
     """

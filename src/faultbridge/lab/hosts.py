@@ -75,8 +75,8 @@ class Hosts:
     def restarted(self, host: int, action: RepairAction, at: float) -> None:
         """Apply a finished reset or reboot to a host.
 
-        A fault that the action can fix (see `cure_of`) ends. Any other visible fault becomes hidden, and visible again
-        after some time. A fault that was already hidden stays hidden.
+        The host's fault ends if `action` is the repair action that `cure_of` returns, or a stronger one. Otherwise, a
+        visible fault becomes hidden, and visible again after some time. A hidden fault stays hidden.
         """
         known = self.active.get(host)
         if known is None:

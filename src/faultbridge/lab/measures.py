@@ -80,7 +80,7 @@ class Interval:
 
 
 def interval(values: list[float]) -> Interval:
-    """Return the mean of values and its 95 % confidence interval; the margin of one value is infinite."""
+    """Return the mean of one or more values with its 95 % confidence interval (infinite for one value)."""
     if len(values) < 2:  # noqa: PLR2004 - one value has no spread
         return Interval(values[0], float("inf"))
     freedom = len(values) - 1

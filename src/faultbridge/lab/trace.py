@@ -104,9 +104,9 @@ def read_trace(text: str, servers: int | None = None) -> Trace:
 def read_part(text: str, servers: int | None, part: str | None) -> Trace:
     """Parse a trace and return one part of it, or the whole trace if `part` is None.
 
-    `part` is a text such as `2/4`: the second of four parts of equal duration. A part that does not exist raises
-    `Rejected` (`no_such_part`). `servers` is the number of servers that were observed; by default, the number of
-    servers with a fault.
+    `part` is a text such as `2/4`: the second of four parts of equal duration. A part that does not exist, or more than
+    100 parts, raises `Rejected` (`no_such_part`). `servers` is the number of servers that were observed; by default,
+    the number of servers with a fault.
     """
     trace = read_trace(text, servers)
     if part is None:

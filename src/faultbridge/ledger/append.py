@@ -1,9 +1,9 @@
 """Append: writes the state of nodes together with the timeline entries that record each change.
 
-Every change of a node passes through this module. A try reads the node, calls a function that computes its transition,
-checks the transition (`transition_guard`) and commits it. The commit is conditional on the node's version. After a
-conflict, another try follows. The rows derived from a node (case, queue, unhealthy nodes, repair slot) are part of the
-same transaction, so they always agree with the node.
+Every change of a node's state passes through this module. A try reads the node, calls a function that computes its
+transition, checks the transition (`transition_guard`) and commits it. The commit is conditional on the node's version.
+After a conflict, the whole try is repeated, up to 20 tries. The rows derived from a node (case, queue, unhealthy nodes,
+repair slot) are written in the same transaction, so that they agree with the node's state.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The result of a commit: the node as stored, and the timeline entries that were added."""
+    """The result of a transition: the node's next state, and the timeline entries to add or already added."""
 
     state: NodeState
     entries: tuple[Entry, ...] = ()
@@ -124,7 +124,7 @@ class Append:
         return items.read_state(key, self.table.get(keys.node_state(key)))
 
     def read_many(self, nodes: Iterable[NodeKey]) -> tuple[NodeState, ...]:
-        """Read nodes with consistent batch reads, and return them in the given order."""
+        """Read nodes with consistent batch reads, and return each node once, in the given order."""
         wanted = {keys.node_state(node): node for node in nodes}
         found = self.table.get_many(wanted)
         return tuple(items.read_state(node, found.get(key)) for key, node in wanted.items())
@@ -174,9 +174,10 @@ class Append:
 
 
 def group_commits(drafts: Iterable[D]) -> Iterator[list[D]]:
-    """Yield groups of drafts, each for one transaction: no two drafts of a group write the same item.
+    """Yield groups of drafts to commit in one transaction each; drafts of a group write different items.
 
-    A draft with fewer than two writes is a group of its own, because a transaction doubles the cost of a write.
+    A group of several drafts has at most `MAX_WRITES` writes and `MAX_ENTRIES` entries. A draft with fewer than two
+    writes is a group of its own, because a transaction doubles the cost of a write.
     """
     group: list[D] = []
     written: set[Key] = set()
@@ -204,15 +205,15 @@ def log_split(reason: str, nodes: Iterable[NodeKey]) -> None:
 def transaction_token(writes: Sequence[Write]) -> str:
     """Return an idempotency token for a transaction, derived from the complete content of its writes.
 
-    If the response to a transaction is lost, a retry with the same token does not commit the transaction twice. Two
-    writers that read the same version of a node send different writes. Their tokens therefore differ, so that the
-    slower writer fails with a conflict.
+    If the response to a transaction is lost, a retry with the same token does not commit the transaction twice.
+    Different writes have different tokens. Of two writers that change the same version of a node in different ways,
+    the slower one therefore fails with a conflict.
     """
     return hashlib.sha256(repr(writes).encode()).hexdigest()[:36]
 
 
 def _log_conflict(conflict: Conflict, key: NodeKey, actor: Actor, attempt: int) -> None:
-    """Log that a commit failed because another writer changed an item, and which node was to be written."""
+    """Log that the commit of a node's transition failed because the condition of a write was false."""
     log_cause(
         "commit_conflict",
         reason=str(conflict),

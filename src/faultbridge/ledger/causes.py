@@ -50,9 +50,10 @@ class Link:
 class Chain:
     """The causes of an event, the event and its effects, in the order of recording.
 
-    - `record` is the id of the raw record that started the chain, or None. It is None if the first entry has no cause,
-      or if the chain has more than `MAX_LINKS` causes.
-    - `complete` is False if there are more than `MAX_LINKS` causes or effects. The chain then contains the nearest.
+    - `record` is the id of the raw record that started the chain. It is None if the first entry has no cause, if the
+      causes form a loop (in a damaged table), or if the chain has more than `MAX_LINKS` causes.
+    - `complete` is False if there are more than `MAX_LINKS` causes or effects. The chain then contains the nearest
+      `MAX_LINKS` of them.
     """
 
     links: tuple[Link, ...]
@@ -63,8 +64,8 @@ class Chain:
 def read_chain(table: Table, event_id: str) -> Chain:
     """Read the causes and effects of an entry, or the effects of a raw record.
 
-    `event_id` is the id of the entry or of the raw record. Raises Rejected `unknown_event` if no entry has this id or
-    names it as its cause.
+    `event_id` is the id of the entry or of the raw record. Raises Rejected `unknown_event` if no entry has this id and
+    no entry names it as its cause.
     """
     found = _find(table, event_id)
     causes, record = _causes(table, found) if found else ([], event_id)
@@ -81,8 +82,8 @@ def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
     """Return the causes of an entry, nearest first, and the id of the raw record that started the chain.
 
     An id that an entry names as its cause, and that no entry has, is the id of a raw record. The second value is None
-    if the first entry of the chain has no cause, or if the search stopped because there are more than `MAX_LINKS`
-    causes.
+    if the first entry of the chain has no cause, or if the search stopped: after more than `MAX_LINKS` causes, or
+    because the causes form a loop.
     """
     causes: dict[str, Link] = {}
     followed: set[str] = set()  # in a damaged table, an entry can be its own cause
@@ -120,9 +121,9 @@ def _effects(table: Table, event_id: str, item: Item | None) -> Iterator[Link]:
 def _effects_of(table: Table, event_id: str, item: Item | None) -> Iterator[Item]:
     """Yield the entries that an event caused.
 
-    These are the entries that name the event as their cause. The next entry of the event's case is yielded too if its
-    recorded cause is an incident, because it continues the chain of the case. `item` is the entry of the event, or None
-    if `event_id` is the id of a raw record.
+    These are the entries that name the event as their cause. If none of them is of the event's case, and the recorded
+    cause of the next entry of the case is an incident, this next entry is yielded too: it continues the chain of the
+    case. `item` is the entry of the event, or None if `event_id` is the id of a raw record.
     """
     named = list(_entries(table, EFFECTS, keys.effects_of(event_id)))
     yield from named
@@ -162,7 +163,7 @@ def _event(item: Item) -> dict[str, Any]:
 
 
 def _entries(table: Table, index: Index, partition: str) -> Iterator[Item]:
-    """Return the complete entries whose keys are listed in one partition of an index."""
+    """Return all attributes of the entries that one partition of an index lists, without expired entries."""
     listed = [Key(str(row["pk"]), str(row["sk"])) for row in query_all(table, partition, index=index)]
     entries = table.get_many(listed) if listed else {}
     return (entries[key] for key in listed if key in entries)

@@ -115,8 +115,9 @@ class ClusterReads:
     ) -> Page:
         """Return one page of a partition. The parameters are those of `Table.query`.
 
-        Within `once`, the first query of a shard for one kind of waiting work (`WORK_ROWS`, such as unhealthy nodes)
-        reads the rows of all kinds. Later queries use these rows. All other queries read the table.
+        Within `once`, the first query for all rows of one kind of waiting work in a shard of the cluster (`WORK_ROWS`,
+        such as unhealthy nodes) reads the rows of all kinds. Later such queries use these rows. All other queries read
+        the table.
         """
         held = self._held
         is_part = after or up_to or limit or start or index or newest_first
@@ -175,7 +176,7 @@ class ClusterReads:
 
 
 def _shared(cluster: str, *, policy: bool) -> frozenset[Key]:
-    """Return the keys of the items of a cluster that are read together: its registration, controls and state.
+    """Return the keys of a cluster's items that are read together: its registration, controls and state.
 
     If `policy` is True, the current policy and the counter baselines of detectors are added.
     """

@@ -38,7 +38,7 @@ def append_to_cluster(read_and_write: Callable[[], Result]) -> Result:
 
 
 def event_ids(stack: Stack, before: ClusterState, count: int) -> tuple[str, ...]:
-    """Return the event ids that the next entries of a cluster's stream will get."""
+    """Return the event ids of the next `count` entries of a cluster's stream after the state `before`."""
     stream, head = stack.stream(before.cluster), before.head
     return tuple(stream.event_id(head.epoch, head.sequence + number) for number in range(1, count + 1))
 

@@ -145,8 +145,9 @@ def _key(row: Item) -> Key:
 def differences(key: Key, stored: Mapping[str, Any] | None, expected: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield the differences of a stored item from the expected item.
 
-    A difference is a missing item, a schema version that no release writes, or an attribute with another value. An
-    attribute that the entries and the state do not determine is not compared.
+    A difference is a missing item, a schema version that this release cannot read, or an attribute with another value.
+    An attribute is not compared if the entries and the state do not determine it, or if only rows of earlier versions
+    have it.
     """
     if stored is None:
         yield key, "the item is missing"
@@ -166,9 +167,9 @@ def differences(key: Key, stored: Mapping[str, Any] | None, expected: Mapping[st
 
 
 def _is_left_out(key: Key, name: str, row: Mapping[str, Any]) -> bool:
-    """Return whether a row of an earlier version has an attribute that is left out now, because nothing reads it.
+    """Return whether only rows of earlier versions have this attribute, because nothing reads it.
 
-    It is empty, or states when a queued case opened that is not repeated.
+    This is an empty attribute, or the time `opened` of a queued case whose next repair follows no failed repair.
     """
     kind = kind_of(key)
     if kind is None or not kind.lists(name) or not key.sk.startswith(_COMPACT_ROWS):

@@ -97,7 +97,7 @@ def misplaced(parsed: ParsedEntry) -> list[str]:
 def altered_attributes(parsed: ParsedEntry, stored: Mapping[str, Any], form: StoredForm) -> list[str]:
     """Return the names of the attributes whose stored values contradict the entry's body.
 
-    If no release writes the schema version of the entry, the result is only `schema`.
+    If this release cannot read the schema version of the entry, the result is only `schema`.
     """
     try:
         current = items.upcast(stored)

@@ -1,4 +1,4 @@
-"""Entry text: describes an event, or the answer of a capacity source, in one line of text."""
+"""Entry text: short texts for events and their parts, such as components, durations and capacity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Data = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class EntryText:
-    """What happened and why, each in a few words. `why` can be empty."""
+    """The text of an event: what happened and why. `why` can be empty."""
 
     what: str
     why: str
@@ -46,7 +46,7 @@ def component_text(component: Data | None) -> str:
 
 
 def condition_text(condition: Data) -> str:
-    """Return a condition that a provider reports as text, such as `no capacity in group a: message`."""
+    """Return the text of a provider's condition, such as `no capacity in group a: message`."""
     group = f" in group {condition['group']}" if condition.get("group") else ""
     return f"{str(condition['kind']).replace('_', ' ')}{group}: {condition['message']}"
 
@@ -57,10 +57,10 @@ def nodes_text(registered: int, target: int) -> str:
 
 
 def source_answers(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the capacity sources answered, from the latest of the entries that contain answers.
+    """Return the answers of the capacity sources in the entry that happened last among those with answers.
 
     A capacity source is a place where EC2 capacity for a successor may come from. The answers are in the order in which
-    the sources were queried. The result is empty if no entry contains answers.
+    the sources were queried. The result is empty if none of `entries` contains answers.
     """
     found = [one for one in entries if ((one.get("data") or {}).get("facts") or {}).get("capacity_sources")]
     latest = max(found, key=lambda one: str(one["metadata"]["occurred_at"]), default=None)

@@ -1,4 +1,4 @@
-"""Follow: yields the entries of a timeline, and each new entry after it was recorded."""
+"""Follow: yields the matching entries of a timeline, then each matching entry that is recorded later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OVERLAP = timedelta(seconds=30)
 
 
 def follow(timeline: Timeline, query: TimelineQuery, clock: Clock, wait: Callable[[], bool]) -> Iterator[Line]:
-    """Yield the entries that exist in a timeline, then each new entry.
+    """Yield the entries that match `query`, then each matching entry that is recorded later.
 
     `wait` pauses between two reads. If it returns False, `follow` reads once more and ends.
     """

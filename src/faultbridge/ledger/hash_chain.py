@@ -14,7 +14,7 @@ from faultbridge.ledger.stream_seal import Position, StreamSeal, entry_position
 
 
 class BreakKind(StrEnum):
-    """The kind of a defect (a break) in a stream of entries or in an object of the archive."""
+    """The kind of a defect (a break) in a stream of entries, a table row or an archive object."""
 
     GAP = "gap"
     HASH = "hash"
@@ -29,7 +29,7 @@ class BreakKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A defect of a stream, and its reason.
+    """A defect (a break) that a verification found, and its reason (`detail`).
 
     `epoch` and `sequence` name the first entry that is missing or cannot be trusted. Both are 0 if the defect concerns
     no entry. `object` is the key of the archive object or table item that has the defect, or None for an entry.
@@ -91,11 +91,11 @@ class ChainScan:
 
     @property
     def position(self) -> Position:
-        """Return the epoch and sequence of the last entry that was checked."""
+        """Return the epoch and sequence of the last checked entry, at first those of `start` or (0, 0)."""
         return self._epoch, self._sequence
 
     def check(self, stored: Mapping[str, Any]) -> list[Break]:
-        """Check the next entry and return its defects (breaks).
+        """Check the next entry; return the defects (breaks) found, such as entries missing before it.
 
         The scan then continues from this entry as it is stored. One damaged entry is therefore reported once, not again
         for every entry after it.
@@ -160,7 +160,7 @@ class ChainScan:
         return self.position >= (head.epoch, head.sequence)
 
     def check_head(self, head: Head) -> list[Break]:
-        """Check that the stream ends with the entry that the stored state names as its last entry."""
+        """Return a defect unless the stream ends with the entry that the stored state names as its last."""
         self._skip_expired()
         if self._sequence != head.sequence or (head.sequence and self._epoch != head.epoch):
             detail = (
@@ -175,7 +175,7 @@ class ChainScan:
         return []
 
     def check_known(self) -> list[Break]:
-        """Return a defect if entries with a known hash are missing in the current epoch.
+        """Return a defect if entries with known hashes are missing at the end of the current epoch.
 
         A missing entry that may have expired is no defect.
         """

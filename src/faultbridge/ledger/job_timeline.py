@@ -26,8 +26,8 @@ def job_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Fo
     The entries of an affected node are included from five minutes before the start of the job's latest run until five
     minutes after one of these times:
 
-    - the time at which it was recorded that the ended job may resume,
-    - or, if this was never recorded, the end of a week after the end of the job.
+    - `Job.resumable_at`, when the ended job was reported as resumable,
+    - or, without such a report, a week after the end of the job.
 
     While the job runs, all later entries of the node are included.
     """

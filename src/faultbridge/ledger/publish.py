@@ -40,7 +40,7 @@ class Publish:
     mirrored: frozenset[str] = frozenset()
 
     def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
-        """Publish entry items and return their number; raises Transient if at least one was not published."""
+        """Publish entry items and return their number; raises Transient if one of them must be sent again."""
         pending = {str(entry["event_id"]): entry for entry in entries}
         refused = self._put(pending, stub=False)
         permanent = {refusal.event_id: pending[refusal.event_id] for refusal in refused if refusal.permanent}

@@ -62,7 +62,10 @@ def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Ite
 
 
 def unhealthy_rows(table: Table, config: ClusterConfig) -> tuple[Item, ...]:
-    """Return the index row of every node that is neither healthy nor retired, with its status and live case."""
+    """Return the rows of the registered nodes that are neither healthy nor retired.
+
+    A row contains, for example, the status and the live case of the node.
+    """
     return tuple(shard_rows(table, config, UNHEALTHY))
 
 
@@ -72,7 +75,7 @@ def node_names(table: Table, config: ClusterConfig) -> Iterator[str]:
 
 
 def nodes_in_use(table: Table, config: ClusterConfig) -> Iterator[Item]:
-    """Yield the row in the node list for each registered node of a cluster that is not retired."""
+    """Yield the node-list rows of a cluster's registered nodes, except retired nodes."""
     return (row for row in shard_rows(table, config, keys.NODE_ROW) if not row.get("retired"))
 
 
@@ -138,8 +141,8 @@ def query_all(
 def newest_in_window(table: Table, pk: str, head: Head, window: Span, limit: int) -> tuple[tuple[Item, ...], bool]:
     """Return the newest entry items of a stream in a time window, at most `limit`, oldest first.
 
-    The second value is True if the window contains more entries. `window` is the start and the end; None leaves the
-    window open on that side. Both are located by binary search over the sequence numbers.
+    The second value is True if the window contains more than `limit` entries. `window` is the start and the end; None
+    leaves the window open on that side. Both are located by binary search over the sequence numbers.
     """
     since, until = window
     after = last_before(table, pk, head, since - SKEW) if since else None
@@ -160,10 +163,11 @@ def _within(found: Iterator[Item], window: Span) -> Iterator[Item]:
 
 
 def end_before(table: Table, pk: str, head: Head, until: datetime) -> str | None:
-    """Return the sort key up to which a query must read to get all entries recorded before a time.
+    """Return the sort key up to which a query must read to get the entries recorded before a time.
 
-    If no entry of the current epoch is earlier than the time, the key is the end of the earlier epochs. If there is no
-    earlier epoch, the result is None, because no entry was recorded before the time.
+    A caller adds `SKEW` to the time, because the entries of a stream can be out of time order by so much. If no entry
+    of the current epoch was recorded before the time, the key is the end of the earlier epochs. If there is no earlier
+    epoch, the result is None.
     """
     found = last_before(table, pk, head, until)
     return keys.entry(pk, head.epoch, 0).sk if found is None and head.epoch > 1 else found
@@ -172,8 +176,8 @@ def end_before(table: Table, pk: str, head: Head, until: datetime) -> str | None
 def last_before(table: Table, pk: str, head: Head, since: datetime) -> str | None:
     """Return the sort key of the last entry that was recorded before a time, by binary search.
 
-    Only the current epoch is searched. The result is None if none of its entries is earlier. An expired entry, which is
-    missing in the table, counts as earlier.
+    Only the current epoch, that of `head`, is searched. The result is None if none of its entries was recorded before
+    the time. An expired entry, which is missing in the table, counts as recorded before it.
     """
     low, high, instant = 0, head.sequence, to_text(since)
     while low < high:

@@ -1,8 +1,8 @@
 """Recover: starts a new epoch in every stream after the table was restored from a backup.
 
-Entries that were recorded after the backup are missing in the table, but consumers have received them. In a new epoch,
-new entries do not get the sequence numbers and event ids of missing entries. A recovery claims an epoch number by an
-object in the vault (a locked S3 bucket), because a restored backup does not change the vault.
+Entries that were recorded after the backup are missing in the table, but consumers may have received them. In a new
+epoch, new entries do not get the sequence numbers and event ids of missing entries. A recovery claims an epoch number
+by an object in the vault (a locked S3 bucket), because a restored backup does not change the vault.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class RecoverTable:
 
         With `epoch`, the call finishes an interrupted run that claimed this number. `by` is the operator that the
         entries name. Raises Rejected `unknown_epoch` if the vault (a locked S3 bucket) has no claim of `epoch`, and
-        `no_epoch_left` if every number is used.
+        `no_epoch_left` if the highest number is used. Raises Conflict if another writer is active, or if a listed
+        cluster has no registration.
         """
         clusters = [self._config(str(row["sk"])) for row in query_all(self.table, keys.CLUSTERS)]
         recovered = RecoveredTable(self._claim(clusters) if epoch is None else self._claimed(epoch))

@@ -28,8 +28,8 @@ _UNSEALED = Head(epoch=0)
 class StreamSeal:
     """The last sealed entry of a stream, `head`, and the last position that may expire, `expires_to`.
 
-    When a day is sealed, `expires_to` is stored first. Then the entries of the day get their expiry times, and `head`
-    is stored last. Between the first and the last write, `expires_to` is ahead of `head`.
+    When a day is sealed, `head` moves to the last entry of the day. If entries expire, `expires_to` is stored before
+    the entries of the day get their expiry times, and `head` after that. In between, `expires_to` is ahead of `head`.
     """
 
     head: Head = _UNSEALED
@@ -74,7 +74,7 @@ def seal_item(partition: str, seal: StreamSeal, day: str, now: datetime) -> Item
 
 
 def read_seal(found: Mapping[str, Any] | None) -> StreamSeal:
-    """Return the seal in a table item. Without an item, no entry is sealed, and the position is 0.
+    """Return the seal in a table item. Without an item, no entry is sealed, and the position is (0, 0).
 
     A damaged item raises Rejected `bad_seal`.
     """

@@ -40,7 +40,7 @@ class AnchoredHashes:
     anchors: int = 0
 
     def of(self, stream: str) -> KnownHashes:
-        """Return the hashes of one stream that the vault contains."""
+        """Return the hashes in `known` of the entries of one stream."""
         return self.known.get(stream, {})
 
 
@@ -143,7 +143,7 @@ class StreamVerification:
     def _shard(self) -> int:
         """Return the shard of the stream's node; 0 for a cluster's stream or a state that cannot be read.
 
-        `_check_state` reports a state that cannot be read.
+        `_check_state` reports a state that cannot be read. An unregistered node raises Rejected `unknown_node`.
         """
         if self.stream.node is None:
             return 0

@@ -17,7 +17,7 @@ BATCH_SIZE = 500
 
 
 def streams_of(table: Table, stack: Stack, config: ClusterConfig) -> Iterator[Stream]:
-    """Return the entry streams of a cluster: its own stream, then the stream of every node."""
+    """Return the entry streams of a cluster: its own stream, then that of each registered node."""
     yield stack.stream(config.cluster)
     for name in node_names(table, config):
         yield stack.stream(config.cluster, name)

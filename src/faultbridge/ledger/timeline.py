@@ -1,8 +1,8 @@
 """Timeline: the entries of a cluster, node, case, device or job, in the order of recording.
 
 A page token is the position of the last entry that was read, so no entry is read twice. An entry recorded long after
-it happened is late (`is_late`). The cost of a page depends on its size, and for a job also on the number of entries of
-the affected nodes.
+it happened is late (`is_late`). The cost of a page depends on how many entries are read for it. For a job, the
+entries of the affected nodes are read too.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ class TimelineQuery:
     def _is_of_device(self, item: Mapping[str, Any], device: str) -> bool:
         """Return whether an entry is about the device with this serial number or UUID.
 
+        - An entry that is not indexed under any device is about none.
         - An entry that names a UUID is about the device if its UUID or serial number is `device`.
         - Any other entry of a job or case is about the device if the entry is indexed under `device`.
         - Any other entry of a device's timeline is about the device, because the index selected it.
@@ -121,7 +122,7 @@ class Timeline:
     table: Table
 
     def entries(self, query: TimelineQuery, after: str | None = None) -> Iterator[Line]:
-        """Read all matching entries after a position, oldest first."""
+        """Yield the matching entries after a position, in the order of recording."""
         for item, position in self._find(query, ReadOrder(after)):
             if query.covers(item):
                 yield Line(str(item["body"]), str(item["hash"]), position)
@@ -130,7 +131,8 @@ class Timeline:
         """Read one page of entries and the token of the next page, which is None on the last page.
 
         A token continues after the last entry that was read, even if entries were added since. If few entries match
-        the filters or the entries are large, a page with a token can have fewer entries than `limit`.
+        the filters or the entries are large, a page with a token can have fewer entries than `limit`. An invalid token
+        raises Rejected `bad_token`.
         """
         lines: list[Line] = []
         read = size = 0
@@ -145,7 +147,7 @@ class Timeline:
         return tuple(lines), None
 
     def newest(self, query: TimelineQuery, limit: int) -> tuple[tuple[Line, ...], bool]:
-        """Read the newest matching entries, oldest first; the second value: whether older entries match."""
+        """Return the last `limit` matching entries, in the order of recording, and whether others match."""
         found = self._find(query, ReadOrder(page_size=limit + 1, newest_first=True))
         matching = (
             Line(str(item["body"]), str(item["hash"]), position) for item, position in found if query.covers(item)
@@ -154,13 +156,13 @@ class Timeline:
         return lines[:limit][::-1], len(lines) > limit
 
     def stream(self, cluster: str, node: str | None, after: tuple[int, int], limit: int) -> tuple[Line, ...]:
-        """Read a stream's entries after an epoch and sequence; the cluster's own stream if `node` is None."""
+        """Return up to `limit` stream entries after an epoch and sequence; a cluster's own if `node` is None."""
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
         found = query_all(self.table, pk, prefix=keys.ENTRY, after=keys.entry(pk, *after).sk, page_size=limit)
         return tuple(Line(str(item["body"]), str(item["hash"]), str(item["sk"])) for item in islice(found, limit))
 
     def of_job(self, cluster: str, job_id: str, limit: int) -> tuple[tuple[Line, ...], bool]:
-        """Read the newest entries about a job itself, oldest first; the second value: whether older ones exist."""
+        """Return the last `limit` entries about a job itself, in order, and whether there are others."""
         found = own_entries(self.table, cluster, job_id, ReadOrder(page_size=limit + 1, newest_first=True))
         newest = [Line(str(item["body"]), str(item["hash"]), at) for item, at in islice(found, limit + 1)]
         return tuple(newest[:limit][::-1]), len(newest) > limit
@@ -168,7 +170,7 @@ class Timeline:
     def window(
         self, cluster: str, node: str | None, head: Head, span: tuple[datetime | None, datetime | None], limit: int
     ) -> tuple[tuple[Line, ...], bool]:
-        """Read a stream's newest entries in a time window, oldest first.
+        """Return the last `limit` entries of a stream in a time window, in the order of the stream.
 
         The second value is True if the window has more entries. If `node` is None, the cluster's own stream is read.
         `span` is the start and the end of the window; None means no limit on that side. `head` is the stream's end.
@@ -225,7 +227,7 @@ class Timeline:
                 return
 
     def _rows(self, pk: str, order: ReadOrder, **bounds: Any) -> Iterator[Item]:  # noqa: ANN401 - those of query_all
-        """Read the rows of a partition between two sort keys, in the given order and page size."""
+        """Read the rows of a partition in `order`; `bounds` are further arguments of `query_all`."""
         return query_all(self.table, pk, page_size=order.page_size, newest_first=order.newest_first, **bounds)
 
 

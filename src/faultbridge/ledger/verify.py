@@ -43,7 +43,7 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """Verifies the entry streams of a cluster in the table, and every row that follows from them.
+    """Verifies the entry streams of a cluster in the table, and the rows that follow from them.
 
     `faultbridge.storage.item_kinds` lists which attributes of each kind of item a verification proves.
     """
@@ -107,7 +107,7 @@ class Verify:
         verified.entries += one.entries
 
     def _unexpected_rows(self, config: ClusterConfig) -> Iterator[Break]:
-        """Yield a defect for each row of a shard that contradicts its key or the state of its node.
+        """Yield a defect for each row of the cluster's shards that contradicts its key or its node's state.
 
         The rows of jobs belong to no node and are skipped.
         """
@@ -122,8 +122,8 @@ class Verify:
     def _is_unexpected(self, key: Key, row: Item, node: NodeKey) -> bool:
         """Return whether a row does not follow from the state of its node.
 
-        If the state changes during the check, the check is repeated, so that a concurrent commit is not reported. A
-        state that cannot be read requires no row.
+        If the state changes during the check, the check is repeated, so that a concurrent commit is not reported. The
+        result is False if the row was deleted meanwhile, and True if the state cannot be read.
         """
         while True:
             stored = self.table.get(keys.node_state(node))

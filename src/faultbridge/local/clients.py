@@ -23,7 +23,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def client(service: str, environment: Mapping[str, str]) -> Any:  # noqa: ANN401 - boto3 makes its classes at run time
-    """Return a boto3 client for the embedded stack whose endpoints `environment` contains.
+    """Return a boto3 client that calls an embedded stack at the endpoints in `environment`.
 
     The Region and the credentials also come from `environment`, not from the current process.
     """
@@ -43,12 +43,12 @@ def client(service: str, environment: Mapping[str, str]) -> Any:  # noqa: ANN401
 
 
 def stack_client(service: str, state: StackState) -> Any:  # noqa: ANN401 - as above
-    """Return a boto3 client for the embedded stack whose ports `state` contains."""
+    """Return a boto3 client that calls an embedded stack at the ports in `state`."""
     return client(service, client_environment(state.ports))
 
 
 def outputs(state: StackState) -> dict[str, str]:
-    """Return the outputs of the deployed stack; `ApiUrl` becomes an address that resolves on this machine."""
+    """Return the stack's CloudFormation outputs, with an `ApiUrl` that resolves on this machine."""
     found = stack_client("cloudformation", state).describe_stacks(StackName=state.stack)["Stacks"][0]
     outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
     # The host name of an API resolves only on AWS; the event plane serves its paths at its own address.
@@ -85,7 +85,10 @@ def ensure_topic(state: StackState, name: str) -> str:
 
 
 def json_attribute(text: str) -> dict[str, Any]:
-    """Parse an AWS attribute whose text is a JSON object; any other text gives an empty dictionary."""
+    """Return the JSON object in an AWS attribute; {} for an empty text or other JSON.
+
+    Raises ValueError for a text that is not JSON.
+    """
     parsed = json.loads(text) if text else {}
     return parsed if isinstance(parsed, dict) else {}
 

@@ -41,8 +41,8 @@ def create_fleet(
     - A group that already has instances is not changed. A group without instances gets `size` instances of the type in
       its launch template.
     - A new group gets a tag that permits the stack `stack` to repair its instances, and the given `tags`.
-    - `environment` contains the endpoints of the stack, as in `StackInfo.environment`. By default, it contains those of
-      the running stack with the name `stack`; the call raises `Misconfigured` if that stack is not running.
+    - `environment` contains the endpoints of the stack, as in `StackInfo.environment`. By default, they are those of
+      the stack with the name `stack`. The call raises `Misconfigured` if that stack is not started and deployed.
     """
     aimed = dict(environment) if environment is not None else endpoint_environment(stack=stack)
     if not aimed:
@@ -80,7 +80,7 @@ def _create_group(
 
 
 def _max_size(size: int) -> int:
-    """Return the maximum size of a group: a successor may be launched before the old instance is terminated."""
+    """Return `size` + 1, because a successor may be launched before the old instance is terminated."""
     return size + 1
 
 
@@ -105,8 +105,8 @@ def set_command_output(
 def break_diagnostics(endpoint: str, instance_id: str, *, until: str | None = None) -> None:
     """Make all later diagnostics of an instance fail.
 
-    They pass again after `heal_instance`. If `until` is `reset` or `reboot`, they also pass again after the next such
-    restart of the instance.
+    Diagnostics pass again after `heal_instance`. If `until` is `reset` or `reboot`, diagnostics also pass again after
+    the next such restart of the instance.
     """
     set_command_output(endpoint, instance_id, exit_code=DIAGNOSTICS_FAILED, stdout=failed_diagnostics(), until=until)
 

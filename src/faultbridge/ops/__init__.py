@@ -13,8 +13,8 @@ Read in this order:
 - `postponed_cases`: finds nodes whose postponed case may open now, because their exclusion from repairs ended early.
 - `backlog`: counts the waiting work, and states since when it waits and whether that is too long.
 - `required_orders`: lists the nodes that wait for an operator's command, and faulty nodes that get no case.
-- `metrics`: computes counts and durations from published entries, and the number of nodes by status.
-- `erase`: deletes everything that the table stores about a cluster.
+- `metrics`: computes counts and durations from published entries, and gauges from the number of nodes by status.
+- `erase`: deletes a cluster and its nodes from the table.
 
 The docstrings of `react` and `sweep` list their steps in order. Tests: `tests/ops`.
 """

@@ -1,6 +1,6 @@
 """Backlog: counts the waiting work of an installation, and states whether it has waited too long.
 
-This module reads only the table.
+All counts and times come from the table.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class BacklogItem:
 
     - `what` is the kind. `since` is the time of the oldest waiting item, or None if no item waits.
     - For the kind `sweep`, `since` is the end of the latest sweep. For the kind `canary`, it is the sending time of the
-      latest canary that arrived. It is None if there was no sweep or canary yet.
+      latest canary that arrived. `since` is None if there was no sweep or canary yet.
     - `stuck` is True if `since` is too long ago, or if there was no sweep or canary yet. It is always False for
       rejected records.
-    - `note` states what is missing or failed. It is empty if everything works.
+    - `note` states what is missing or failed for the kinds `sweep` and `canary`. It is empty for all other kinds.
     """
 
     what: str
@@ -117,7 +117,7 @@ class Backlog:
     def _canary(self) -> BacklogItem:
         """Return the sending time of the latest canary (a test record) that arrived at the event bus.
 
-        If the canary is overdue, the note states whether a newer canary reached at least the table.
+        If the canary is overdue, the note states whether a canary sent after it reached at least the table.
         """
         stored, received = last_sent_at(self.table, LAST_RECORDED), last_sent_at(self.table, LAST_RECEIVED)
         stuck = received is None or self.clock.now() - received > CANARY_OVERDUE

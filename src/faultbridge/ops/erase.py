@@ -1,6 +1,7 @@
-"""Erase: deletes everything that the table stores about a cluster.
+"""Erase: deletes a cluster and its nodes from the table.
 
-It does not delete archived objects. An operator deletes these in the archive bucket, by the prefix of the cluster.
+Claims of instances, and records of pages about the cluster itself, remain in the table. Archived objects remain, too:
+an operator deletes these in the archive bucket, by the prefix of the cluster.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Erase:
         return items.read_state(key, self.table.get(keys.node_state(key)))
 
     def _keys(self, config: ClusterConfig, states: list[NodeState]) -> Iterator[Key]:
-        """Yield the key of every item of the cluster; the key of its registration is the last one."""
+        """Yield the keys of the items to delete; the key of the cluster's registration is the last one."""
         cluster = config.cluster
         for state in states:
             yield from self._keys_of_node(state)

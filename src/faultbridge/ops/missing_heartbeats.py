@@ -1,4 +1,4 @@
-"""Reports each node whose heartbeats are overdue, unless no records arrive from any node."""
+"""Reports nodes in service whose heartbeats are overdue, unless no records arrive from any node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_CHECKED_AGAIN = 20
 def report_missing_heartbeats(
     monitor: HeartbeatMonitor, reads: ClusterReads, clusters: Iterable[str], failures: Failures, probe: Probe = unprobed
 ) -> Intake | None:
-    """Record a fault of each node with an overdue heartbeat, and end the fault when heartbeats return.
+    """Record a fault of nodes in service with overdue heartbeats, and end it when heartbeats return.
 
     No fault is recorded if no records arrive at all. `probe` distinguishes a lost instance from a failed agent or
     network path. `probe` is called for at most `MAX_PROBED` nodes of a cluster, and for no node if the silent nodes of

@@ -66,8 +66,8 @@ class React:
         """Run the steps once for each triggered cluster. A failed step does not stop the others.
 
         - A trigger is a cluster and the node that has a new entry. The node is None for an entry of the cluster itself.
-        - `causes` maps each cluster to the event id of the latest node status change among the new entries. The entries
-          that the steps add to the cluster's stream have this event as their cause.
+        - `causes` maps a cluster to the event id of the last node status change among the new entries. This event is
+          the cause of the entries about incidents, breakers and the status of the cluster.
         - If time runs out for isolating nodes or recording job impact, the next delivery or the sweep does the rest.
 
         Raises Transient at the end if any step failed or must continue. Lambda then delivers the same entries again,
@@ -103,11 +103,11 @@ class React:
     def _isolate(
         self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures, limit: timedelta
     ) -> None:
-        """Isolate those of the nodes whose case requires it; start no isolation after the time `limit`.
+        """Isolate those of the nodes whose case requires it; start no isolation after `limit` has passed.
 
-        Raises Transient if the time is over and some nodes were isolated, so that the next delivery isolates the rest.
-        If no node was isolated, the orchestrator probably does not respond. Further deliveries would then only delay
-        other entries, so the rest is left to the sweep.
+        Raises Transient if `limit` has passed and some nodes were isolated, so that the next delivery isolates the
+        rest. If no node was isolated, the orchestrator probably does not respond. Further deliveries would then only
+        delay other entries, so the rest is left to the sweep.
         """
         until, isolated = self.reads.clock.now() + limit, 0
         for names, isolate in self.isolate(cluster, nodes, control).items():
@@ -121,7 +121,7 @@ class React:
                 isolated += sum(result in ANSWERED for result in isolate().values())
 
     def _record_job_impact(self, cluster: str, nodes: Sequence[str], failures: Failures, limit: timedelta) -> None:
-        """Record the faults of nodes on their jobs; after the time `limit`, leave the rest to the sweep."""
+        """Record the faults of nodes on their jobs; after `limit` has passed, leave the rest to the sweep."""
         until = self.reads.clock.now() + limit
         for key in self.job_impact.busy_nodes(cluster, nodes):
             if self.reads.clock.now() >= until:
@@ -137,7 +137,7 @@ def _seconds(time: timedelta) -> str:
 
 
 def status_causes(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the event id of the last node status change among new entries, by cluster."""
+    """Return, by cluster, the event id of the last node status change in the list `entries`."""
     changes = (one for one in entries if one["type"] == EntryType.NODE_STATUS)
     return {str(one["cluster"]): str(one["event_id"]) for one in changes}
 

@@ -57,7 +57,7 @@ class ProbeInstance:
         return replace(probed, orchestrator=self._readiness(state, config))
 
     def _probe_instance(self, state: NodeState, config: ClusterConfig, instance_id: str) -> ProbedInstance:
-        """Return the provider's report on an instance: its presence and, unless it is gone, its checks."""
+        """Return the provider's report on an instance: its presence and, unless it is gone, its status checks."""
         probed = ProbedInstance()
         try:
             provider = self.tools.compute(config).providers.get(config.provider)
@@ -70,7 +70,7 @@ class ProbeInstance:
         return probed
 
     def _readiness(self, state: NodeState, config: ClusterConfig) -> CheckResult:
-        """Return PASSED if the orchestrator reports a node as ready, else FAILED; UNKNOWN without an answer.
+        """Return PASSED if the orchestrator reports a node as ready; UNKNOWN without answer or orchestrator.
 
         A call without an answer lasts up to 40 seconds, and a sweep has no time for a second such call. After a failed
         call, the orchestrator of the cluster is therefore not called again for ten minutes (`PAUSE`).

@@ -82,7 +82,10 @@ class Sweep:
         return result
 
     def _publish(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Publish entries that the table's stream did not publish within two minutes."""
+        """Publish entries that the table's stream did not publish within two minutes.
+
+        One sweep publishes at most `MAX_PUBLISHED` entries of each partition of unpublished entries.
+        """
         horizon = to_text(self.clock.now() - UNPUBLISHED_AFTER)
         for outbox in plan.partitions(Work.UNPUBLISHED):
             page = self.table.query(outbox, up_to=horizon, index=WORK, limit=MAX_PUBLISHED)

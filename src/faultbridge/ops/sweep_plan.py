@@ -68,7 +68,7 @@ def plan_for(clusters: Sequence[str], shards: Mapping[str, int], now: datetime) 
 def numbers_to_read(shards: Mapping[str, int], now: datetime) -> list[int]:
     """Return the partition numbers in use, in a random order for this minute.
 
-    The registered clusters and the records of unknown clusters use them. `shards` maps each cluster to its number of
+    Registered clusters and records of unknown clusters use these numbers. `shards` maps each cluster to its number of
     shards. In the first minute of each hour, all numbers are returned, because an earlier release may have written rows
     to other partitions.
     """

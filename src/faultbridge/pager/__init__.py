@@ -11,11 +11,11 @@ Read in this order:
 - `open_pages`: stores the pages that are triggered and not resolved, and counts pages against the hourly limit
 - `stored_event`: reads the data of an event that was too large for the bus from its entry in the table
 - `deliver`: sends the pages of one event, at least once
-- `remind`: each minute, sends summaries of pages above the hourly limit, and reminders of unresolved pages
+- `remind`: each minute, sends summaries of withheld pages, reminders of urgent pages, and postponed pages
 - `text_formats`: renders a page as subject, SMS, email text, attributes and JSON
 - `service_formats`: renders a page for PagerDuty and Amazon Q Developer
 - `chat_formats`: renders a page for the webhooks of Slack and Microsoft Teams
 
-Each page is delivered at least once, always under the same key. If the table does not answer before a page is sent, the
+A page may be sent more than once, always under the same key. If the table does not answer before a page is sent, the
 event is retried. Tests: tests/pager, tests/scenarios/operators/test_pages.py.
 """

@@ -59,9 +59,10 @@ _COLORS: Mapping[PageState, str] = {PageState.TRIGGERED: "Attention", PageState.
 
 
 def _facts(page: Page) -> Iterator[tuple[str, str]]:
-    """Yield labels and values of a page: the rows without links, the nodes of a summary, and the note.
+    """Yield the label and value of each line of a chat message, without links and empty values.
 
-    A note is a remark of the pager, for example that the page is a reminder.
+    The lines are those of `text_formats.rows`, the nodes of a summary, and the note. A note is a remark of the pager,
+    for example that the page is a reminder.
     """
     links = _links(page).values()
     yield from ((label, value) for label, value in rows(page) if value and value not in links)

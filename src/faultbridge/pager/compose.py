@@ -25,7 +25,7 @@ MAX_NODES_SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class StoredDetails:
-    """The case, node and cluster registration of an event, as the table has them; None if not stored."""
+    """The stored case, node and cluster registration of an event; each is None if it is not stored."""
 
     case: Case | None = None
     node: NodeState | None = None
@@ -75,7 +75,7 @@ def write_page(event: Mapping[str, Any], rule: PageRule, stored: StoredDetails, 
 
 
 def _scalars(data: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the fields of a document as text, without null values and nested objects."""
+    """Return the fields of an event's data as text, without null values and nested objects."""
     return {name: str(value) for name, value in data.items() if value is not None and not isinstance(value, dict)}
 
 
@@ -107,7 +107,10 @@ def _isolation_texts(config: ClusterConfig | None) -> dict[str, str]:
 
 
 def _no_repairs_text(config: ClusterConfig | None) -> str:
-    """Return the sentence that Faultbridge repairs no node of the cluster; empty if it repairs them."""
+    """Return a text that Faultbridge repairs no node of the cluster; empty if it repairs nodes.
+
+    The text is also empty if the registration of the cluster is not stored.
+    """
     if config is None or config.repairs:
         return ""
     text = f" Faultbridge repairs no node of this cluster (mode {config.mode}, repair owner {config.repair_owner})."
@@ -136,10 +139,7 @@ def _cause_of(case: Case | None) -> dict[str, Any]:
 
 
 def _fault_text(cause: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """Return code, component and message of the fault that caused an event.
-
-    If the event has no such cause, return the reason of the event.
-    """
+    """Return code, component and message of the fault `cause`; if `cause` is empty, the reason in `data`."""
     if not cause:
         return str(data.get("reason") or "")
     fault = " ".join(part for part in (cause.get("code"), component_text(cause.get("component"))) if part)

@@ -147,7 +147,8 @@ class Paging:
     def _is_postponed(self, event: Mapping[str, Any], rule: PageRule, config: ClusterConfig | None) -> bool:
         """Return whether a triggered page waits for the end of a maintenance of its cluster.
 
-        A page that replaces an earlier page does not wait if the earlier page was sent.
+        Only a page of a rule with `postponed` waits. A page that replaces an earlier page does not wait if the earlier
+        page was sent.
         """
         if not rule.postponed or config is None or not config.is_maintained(self.clock.now()):
             return False

@@ -35,7 +35,7 @@ class OpenPage:
     - `postponed` is True if the page waits for the end of the maintenance of its cluster.
     - `last_sent_at` and `sent_count` are the last time and the number of times that the page was sent, in a message of
       its own or in a summary.
-    - `failed_at` is the time of the last try to send a reminder, if it failed; None after a reminder that was sent.
+    - `failed_at` is the time at which a wrong setting prevented the last reminder; None after a reminder that was sent.
     """
 
     page: Page
@@ -49,7 +49,7 @@ class OpenPage:
 
 @dataclass(frozen=True, slots=True)
 class OpenPages:
-    """Reads and writes the open pages of a cluster, with consistent reads.
+    """Reads and writes the open pages of clusters, with consistent reads.
 
     The pages of one cluster and one urgency share a partition.
     """

@@ -34,8 +34,8 @@ class PageOutcome(StrEnum):
     - `postponed`: the cluster is under maintenance; the page is sent after its end.
     - `quiet`: the page resolves a page that was never sent, because that page was withheld or postponed.
     - `known`: the page already has this state, or it would resolve a page that was never triggered.
-    - `repeated`: the same event was processed before.
-    - `overtaken`: a later event was processed before.
+    - `repeated`: this event was processed before.
+    - `overtaken`: an event that was recorded after this event has already been processed.
     - `too_old`: the event is too old to send a page.
     """
 
@@ -63,7 +63,7 @@ class SendStart:
 
 @dataclass(frozen=True, slots=True)
 class NotificationLog:
-    """Reads and writes one record for each page key: the last state that was sent."""
+    """Reads and writes one record for each page key: the last processed event and the state of its page."""
 
     table: Table
     clock: Clock
@@ -110,7 +110,7 @@ class NotificationLog:
         self.table.transact([update, *other_writes])
 
     def was_sent(self, page_key: str) -> bool:
-        """Return whether the last event that was recorded for this page key caused a message of its own.
+        """Return whether the last event recorded for this page key was sent as a message of its own.
 
         The result is False if the page was only listed in a summary, was postponed, or already had the state that the
         event requires.

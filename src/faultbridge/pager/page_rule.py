@@ -53,7 +53,7 @@ class PageRule:
     replaces: str | None = None
 
     def applies_to(self, event: Mapping[str, Any]) -> bool:
-        """Return whether an event triggers or resolves this kind of page."""
+        """Return whether the rule applies to an event; False for an event without data."""
         metadata, data = event["metadata"], event.get("data") or {}
         if self.by_operator is not None and self.by_operator is not (metadata.get("recorded_by") == Actor.CLI):
             return False

@@ -35,7 +35,7 @@ MAX_NODE_LENGTH = 63
 
 @dataclass(slots=True)
 class Reminded:
-    """The numbers of one run: sent postponed pages (`sent`), summaries and reminders; open pages (`live`)."""
+    """Counts of one run: postponed pages sent (`sent`), summaries and reminders sent, open pages (`live`)."""
 
     sent: int = 0
     summaries: int = 0
@@ -165,6 +165,8 @@ class Remind:
         - If there are withheld pages that no summary has listed yet, a summary lists them, at most every five minutes.
         - If all withheld pages were listed, the summary is repeated as a reminder at most every `remind_after`.
         - If no withheld page is left, the open summary is resolved.
+
+        A summary lists at most 100 pages, those with the earliest events.
         """
         if not withheld:
             return before is not None and self._resolve(before.page)

@@ -1,4 +1,4 @@
-"""Reads the data that a stub lacks from the table, without evidence and with long texts shortened.
+"""Reads the data of a stub from the table, without evidence and with long texts shortened.
 
 If an event is too large for the bus, the bus receives a stub instead: the event without its data.
 """
@@ -26,7 +26,7 @@ def is_stub(metadata: Mapping[str, Any]) -> bool:
 
 
 def stored_data(table: Table, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data that a stub lacks, from the stored entry with its epoch and sequence number.
+    """Return the data of a stub's event, from the entry in the table that `metadata` identifies.
 
     The data does not contain the evidence, and its texts have at most 1,000 characters. Raises Misconfigured if the
     table has no such entry.

@@ -50,7 +50,7 @@ def incarnation_data(incarnation: Incarnation | None) -> dict[str, Any] | None:
 
 
 def placement_data(placement: Placement) -> dict[str, Any]:
-    """Return the placement of a node (group, instance type, domains) as the JSON data of an event."""
+    """Return the placement of a node (group, instance type, domain) as the JSON data of an event."""
     return {"group": placement.group, "instance_type": placement.instance_type, "domain": placement.domain}
 
 
@@ -167,7 +167,7 @@ def case_change(
 
 
 def _cause_data(case: Case, state: NodeState | None) -> dict[str, Any]:
-    """Return a case's fault as JSON event data; `message` is None without `state` or an active condition."""
+    """Return a case's fault as JSON event data; without `state` or if the fault ended, `message` is None."""
     condition = state.conditions.get(condition_key(case.code, case.component)) if state else None
     return {
         "code": case.code,

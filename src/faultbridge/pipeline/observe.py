@@ -5,7 +5,7 @@
 1. end the conditions that a reboot ends, if the node was rebooted,
 2. record the devices that health snapshots show for the first time,
 3. fold: apply the observations to the node's conditions,
-4. decide: open, change or close the node's case by the rules of the policy,
+4. decide: set the node's status, and open, change or close its case, by the rules of the policy,
 5. shadow: add a note if a second policy, which has no effect, would decide differently.
 
 `tick` ends conditions that were quiet for long enough, decides, and escalates a case whose approval was not answered.
@@ -43,7 +43,7 @@ def observe(
     catalog: Catalog,
     now: datetime,
 ) -> Transition:
-    """Apply new observations to a node. If `rebooted`, the conditions of the previous boot end first."""
+    """Apply new observations to a node. If `rebooted`, first end the conditions that a reboot ends."""
     ended = end_scopes(state, SCOPES_ENDED_BY_REBOOT, at=now, reason="reboot") if rebooted else Folded(state)
     arrivals = tuple(arrivals)
     snapshots = [arrival for arrival in arrivals if isinstance(arrival.observation, Snapshot)]

@@ -38,8 +38,8 @@ class Outlier:
 def rise_per_hour(before: Baseline | None, after: Baseline) -> int | None:
     """Return how much a counter total rises per hour, or None if the two samples cannot be compared.
 
-    This is so without an earlier sample, after a change of instance or boot, after a reset of the counter, and for
-    samples less than 30 minutes apart.
+    The result is None without an earlier sample, after a change of instance or boot, after a reset of the counter, and
+    for samples less than 30 minutes apart.
     """
     if before is None or before.incarnation != after.incarnation or after.total < before.total:
         return None
@@ -61,10 +61,10 @@ def main_part(before: Baseline | None, after: Baseline) -> str | None:
 def find_outliers(detector: Detector, rises: Mapping[str, int]) -> dict[str, Outlier]:
     """Return the nodes of a group whose counters rise much faster than the median of the group.
 
-    `rises` contains the rise per hour of each node. A node is an outlier if its rise exceeds the median by the
-    detector's `score` in robust standard deviations. This deviation comes from the median absolute deviation. It has a
-    lower bound, so that an outlier also exceeds the median by at least the detector's `floor`. The result is empty if
-    a node has fewer than `min_peers` other nodes in its group.
+    `rises` contains the rise per hour of each node. A node is an outlier if its rise exceeds the median by at least
+    the detector's `score` in robust standard deviations. This deviation comes from the median absolute deviation. It
+    has a lower bound, so that an outlier also exceeds the median by at least the detector's `floor`. The result is
+    empty if `rises` contains `min_peers` nodes or fewer.
     """
     if len(rises) <= detector.min_peers:
         return {}

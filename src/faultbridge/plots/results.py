@@ -16,7 +16,7 @@ def comparison_plots(systems: Sequence[Document], marked: str) -> dict[str, str]
     """Return the two charts of a lab comparison as SVG, by file name.
 
     `systems` has the results of each compared repair system. One chart shows the lost GPU-hours by cause. The other
-    chart shows needless evictions against lost GPU-hours. Systems whose name starts with `marked` get another color.
+    chart shows needless evictions against lost GPU-hours, and highlights the systems whose name starts with `marked`.
     """
     bars = [
         Bar(one["system"], _readable(one["lost_by_cause"]), one["margins"].get("lost_gpu_hours")) for one in systems

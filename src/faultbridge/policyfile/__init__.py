@@ -6,7 +6,7 @@ Reading order:
 - `json_schema`: the JSON Schema for editors and for error texts.
 - `expectations`: texts for error messages about what a field must contain.
 - `parser`: `read_policy` and `write_policy`; an invalid file is rejected with all its problems at once.
-- `effective`: every value that applies, its origin, and the differences between two policies.
+- `effective`: every value of a policy, set by its file or by a default, and the differences between two policies.
 - `weakened`: the limits, breakers and approvals that a new policy removes or weakens.
 
 Tests: tests/policyfile.

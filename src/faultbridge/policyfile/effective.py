@@ -1,4 +1,4 @@
-"""Effective values: every value of a policy and its origin, and the differences between two policies."""
+"""Effective values of a policy, set by its file or by a default, and differences of two policies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_GIVEN = object()
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value of a policy, and its origin.
+    """One value of a policy, and whether the policy file or a default sets it.
 
     `rule` is the name of the rule that has the value, or None for a value outside the rules. `field` is the path of the
     value in the rule or the policy. `origin` is `file` if the policy file sets the value, else `default`. A duration is
@@ -68,7 +68,8 @@ def effective_settings(document: Mapping[str, Any]) -> tuple[Setting, ...]:
 def changed_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ChangedSetting, ...]:
     """Return the values that differ between two stored policy documents; rules are compared by name.
 
-    If only one of the policies has a rule or a breaker, the values that its file sets are returned.
+    If only one policy has a rule, a breaker or a maintenance window, only the values that its policy file sets are
+    returned.
     """
     old = {(one.rule, one.field): one for one in effective_settings(before)}
     new = {(one.rule, one.field): one for one in effective_settings(after)}
@@ -89,7 +90,7 @@ def _in_seconds(document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
 
 
 def _leaves(value: Any, given: Any, path: str = "") -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401 - JSON
-    """Yield the path and value of each setting in a part of a policy, and its origin: file or default.
+    """Yield the path, value and origin (`file` or `default`) of each setting in a part of a policy.
 
     `value` is the part with defaults for the values that the policy file does not set. `given` is the same part with
     only the values that the file sets. `path` is the path of the part. A path names a breaker by its scope, and a

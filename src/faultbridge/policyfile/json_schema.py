@@ -55,9 +55,9 @@ def schema_at(location: Iterable[int | str]) -> Mapping[str, Any]:
 
 
 def resolved(field: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the JSON Schema of a field without references.
+    """Return the JSON Schema of a field with its own `$ref` resolved; references inside it remain.
 
-    A `$ref` is replaced by the definition to which it refers. If the field allows null and one other type, the result
+    The `$ref` is replaced by the definition to which it refers. If the field allows null and one other type, the result
     is the schema of that type with the additional member `nullable`.
     """
     if "$ref" in field:

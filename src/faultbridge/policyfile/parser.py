@@ -144,8 +144,8 @@ def _repeated_sources(sources: Sequence[CapacitySource]) -> Iterator[Problem]:
 def _contradictions(rules: Sequence[RulePart], breakers: Sequence[BreakerPart]) -> Iterator[Problem]:
     """Yield the contradictions between valid fields of breakers and rules.
 
-    These are repeated breaker scopes, repeated rule names, unreachable rules, repair actions that are repeated or in
-    the wrong order, and an approval for an action that the rule does not have.
+    These are repeated breaker scopes, repeated rule names, rules after a rule that matches every condition, repair
+    actions that are repeated or in the wrong order, and an approval for an action that the rule does not have.
     """
     if len({breaker.scope for breaker in breakers}) < len(breakers):
         yield Problem(None, "breakers", "at most one breaker of each scope, cluster and domain, is expected")

@@ -1,4 +1,4 @@
-"""Schema: the fields of a policy file with their allowed values, under the names of the domain model."""
+"""Schema: the fields of a policy file and their allowed values, named as in the domain model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def format_duration(seconds: int) -> str:
 
 
 def convert_durations(value: object, convert: Callable[[int], object]) -> Any:  # noqa: ANN401 - JSON
-    """Return a copy of a policy document with each number in a field of `DURATION_FIELDS` converted."""
+    """Return a copy of a policy document, with `convert` applied to the numbers in `DURATION_FIELDS`."""
     if isinstance(value, dict):
         return {
             name: convert(field)
@@ -174,7 +174,7 @@ class RulePart(_Part):
 
 
 class LimitsPart(_Part):
-    """Limits of repairs, deadlines of their steps, and further times and levels for decisions."""
+    """Limits of repairs, deadlines of repair steps, verification levels, and other times and limits."""
 
     concurrent: Annotated[int, Field(ge=0, le=500)] = 2
     per_hour: Annotated[int, Field(ge=0, le=1000)] = 20
@@ -204,7 +204,7 @@ class LimitsPart(_Part):
 
 
 class IncidentsPart(_Part):
-    """The limits from which faults of many nodes become one incident, and how long it delays repairs."""
+    """The limits from which faults of many nodes become an incident, and how long it may delay repairs."""
 
     nodes: Annotated[int, Field(ge=2, le=100_000)] = 3
     percent: Annotated[int, Field(ge=0, le=100)] = 30

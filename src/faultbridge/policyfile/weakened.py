@@ -52,7 +52,7 @@ _UNSAFE = {"dry_run": False, "release_without_capacity": True, "orchestrator_unr
 
 
 def weakened_protection(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return one line of text for each breaker, limit or part of a rule that the new policy removes or weakens.
+    """Return one line of text for each change of a breaker, limit or rule that can weaken protection.
 
     Rules are compared by name. A rule that only the new policy has is not compared, because other rules applied to its
     conditions before.
@@ -95,7 +95,7 @@ class _Rules:
 
 
 def _wider_windows(rule: str, old: _Rules, new: _Rules) -> str:
-    """Return a line if repairs under a rule can start at times at which no maintenance window was open before."""
+    """Return a line if a rule has a new maintenance window, or had windows and has none now; else ""."""
     before, after = old.windows(rule), new.windows(rule)
     if not before or (after and after <= before):
         return ""
@@ -105,9 +105,9 @@ def _wider_windows(rule: str, old: _Rules, new: _Rules) -> str:
 
 
 def _lower_level(rule: str, old: _Rules, new: _Rules) -> str:
-    """Return a line if the verification level of a rule that both policies have is lower than before.
+    """Return a line if the verification level of a rule in both policies is lower than before; else "".
 
-    A rule whose level only follows the general level of the policy is not named; the general level is.
+    The result is "" if the rule has the general level in both policies: the general level has a line of its own.
     """
     before, after = old.level_of(rule), new.level_of(rule)
     is_general = (before, after) == (old.level, new.level)

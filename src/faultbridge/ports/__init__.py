@@ -1,8 +1,8 @@
 """Ports: interfaces (protocols) to the systems outside the process.
 
 `adapters/` implements them on AWS, Kubernetes and Slurm, `simulation/fakes` implements them in memory, and
-`tests/contracts` runs the same tests against both. Every call may raise `Transient` (retry later) or `Misconfigured`
-(an operator must fix it). A docstring names any other error.
+`tests/contracts` tests the adapters and the fakes with the same tests. Every call may raise `Transient` (retry later)
+or `Misconfigured` (an operator must fix it). A docstring names any other error.
 
 Read in this order:
 

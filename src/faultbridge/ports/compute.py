@@ -150,13 +150,13 @@ class LaunchedInstance:
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """Return the host names of the instance: its DNS name with and without the domain."""
+        """Return the short and the full host name of the instance; empty if it has no valid DNS name."""
         dns = self.private_dns or ""
         return tuple(dict.fromkeys(name for name in (short_name(dns), dns) if NODE_NAME.fullmatch(name)))
 
 
 class Provider(Protocol):
-    """Replaces instances. Callers pass the instance id of the decision, because host names can be reused."""
+    """Replaces instances. Callers identify an instance by its id, because host names can be reused."""
 
     def replace(self, instance_id: str, token: str) -> CallResult:
         """Terminate the instance. Its group or a `Launcher` launches a successor. A call may be repeated."""
@@ -168,10 +168,10 @@ class Provider(Protocol):
         """Return the status checks of an instance. A check that cannot be read is UNKNOWN."""
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
-        """Return the capacity of one source for the instance's successor; `ABSENT` without such a source."""
+        """Return the capacity of a source for the instance's successor; ABSENT if there is no such source."""
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return the running instances of the group that were launched since a time, oldest first."""
+        """Return possible successors: running instances of the group launched since a time, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +207,8 @@ class Launcher(Protocol):
     def launch(self, launch_request: LaunchRequest) -> CallResult:
         """Launch an instance tagged with its case. A repeated call with the same token is harmless.
 
-        After `AMBIGUOUS` or `TIMEOUT` an instance may have been launched. After `THROTTLED` the token is unused. Any
-        other failure means that no instance was launched and that the token always returns this failure.
+        After `AMBIGUOUS` or `TIMEOUT` an instance may have been launched. After `THROTTLED` the token is unused. After
+        any other failure, no instance of this token runs, and a repeated call may return this failure again.
         """
 
     def assign(self, instance_id: str, case: str) -> CallResult:
@@ -239,7 +239,7 @@ class Restart:
 
 
 class Restarter(Protocol):
-    """Resets the GPUs of an instance or reboots it. The token of an intent starts at most one restart."""
+    """Resets the GPUs of an instance or reboots the instance. A token starts at most one restart."""
 
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
         """Start a restart. Returns NOT_FOUND if the instance cannot be reached."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Verdict(StrEnum):
-    """The result of a verification. `unknown` means that there is no usable report; it is not `failed`."""
+    """The result of a verification. `unknown` means that there is no usable report."""
 
     PENDING = "pending"
     PASSED = "passed"

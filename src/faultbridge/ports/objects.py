@@ -28,7 +28,7 @@ class Archive(Protocol):
         """Return the bytes under a key of the archive, or None if the key does not exist."""
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Return every key of the archive with this prefix, in order."""
+        """Return every key of the archive with this prefix, sorted."""
 
 
 class Vault(Protocol):
@@ -41,7 +41,7 @@ class Vault(Protocol):
         """Return the first version of the bytes under a key, or None if the key never existed."""
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Return every key of the vault with this prefix, in order."""
+        """Return every key of the vault with this prefix, sorted."""
 
 
 class ArchiveSink(Protocol):

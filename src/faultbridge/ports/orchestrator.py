@@ -15,7 +15,7 @@ from faultbridge.ports.compute import CallResult, CheckResult, LaunchedInstance
 class ClusterNode:
     """Identifies a node for its orchestrator by cluster, node name, instance id and other names.
 
-    Another instance may reuse a name, so an orchestrator that has instance ids matches by instance id.
+    Another instance may reuse a host name, so an orchestrator that has instance ids matches by instance id.
 
     - `host_names` are the names of the current instance. A successor has other host names.
     - `aliases` are permanent names of the node. They stay when a successor replaces the instance.

@@ -55,7 +55,7 @@ class PageMessage:
 
 
 class Pager(Protocol):
-    """Sends pages (alerts) to operators."""
+    """Sends pages (notifications) to operators."""
 
     def send(self, page: PageMessage) -> str:
         """Send a page and return the id of the sent message."""

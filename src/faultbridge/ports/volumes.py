@@ -51,7 +51,7 @@ class Volumes(Protocol):
     """
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
-        """Return the volumes on an instance whose volume tag has one of these values, sorted by id."""
+        """Return volumes on an instance with one of `names` in the tag `faultbridge:volume`, sorted by id."""
 
     def read(self, volume_ids: Iterable[str]) -> tuple[Volume, ...]:
         """Return the volumes with these ids. Volumes that do not exist are not included."""

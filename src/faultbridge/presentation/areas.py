@@ -44,7 +44,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A stacked area chart over one span of time; `highest`, the top of the scale, is the largest total of nodes."""
+    """A stacked area chart over one span of time; `highest` (top of the scale) is the largest node total."""
 
     start: datetime
     end: datetime

@@ -42,7 +42,10 @@ class CaseRow:
 
 @dataclass(frozen=True, slots=True)
 class ControlRow:
-    """A setting or condition that permits or blocks repairs; `note` states what ends a block."""
+    """A setting, condition or number that shows whether repairs are permitted.
+
+    `note` is an explanation, such as what ends a block.
+    """
 
     name: str
     mark: Mark
@@ -93,8 +96,8 @@ class ClusterPage:
 class ClusterFacts:
     """The documents of a cluster page; `now` is the time at which they were read.
 
-    - `live_cases`: the newest live cases. `live` is the number of all live cases. If it is None, `live_cases` counts as
-      the list of all live cases.
+    - `live_cases`: the most recently opened live cases. `live` is the number of all live cases; None means that
+      `live_cases` has all of them.
     - `jobs`: the first followed jobs, sorted by id. `followed` is the number of all followed jobs.
     - `older`: whether the shown time window has entries before those in `entries`.
     - `policy`: the policy of the cluster; None if it cannot be read.
@@ -177,7 +180,7 @@ def _incident(incident: Document) -> tuple[str, Mark, str, datetime]:
 
 
 def _controls(cluster: Document, facts: ClusterFacts) -> tuple[ControlRow, ...]:
-    """Return the settings and conditions that permit or block repairs, such as a pause or an open breaker."""
+    """Return the rows about what permits or blocks repairs, such as a pause or an open breaker."""
     acts = cluster["mode"] == "act" and cluster["repair_owner"] == "faultbridge"
     mode = f"{str(cluster['mode']).replace('_', ' ')}, repair owner {cluster['repair_owner']}"
     waiting = Counter(str(one["waiting_for"]) for one in facts.live_cases if one["waiting_for"])
@@ -212,7 +215,7 @@ def _budget(cluster: Document, policy: Policy | None) -> ControlRow:
 
 
 def _breaker(breaker: Document, facts: ClusterFacts) -> ControlRow:
-    """Return a row for a breaker with a note about what ends it; a closed breaker has no note."""
+    """Return a row for a breaker, with a note about what ends its open or half-open state."""
     row = ControlRow(f"Breaker {breaker['name']}", mark(breaker["state"], BREAKER))
     if breaker["state"] == "closed":
         return row

@@ -44,9 +44,9 @@ class EntryRow:
 
 
 def entry_rows(entries: Iterable[Document]) -> tuple[EntryRow, ...]:
-    """Return a row for each entry document, oldest first.
+    """Return a row for each entry document, by the time at which its event happened, earliest first.
 
-    Entries of the same time keep the order of recording.
+    Entries of the same time keep their order in `entries`.
     """
     return tuple(sorted(map(_row, entries), key=lambda row: row.at))
 
@@ -81,7 +81,7 @@ def _row(entry: Document) -> EntryRow:
 def tone_of(entry: Document) -> Tone:
     """Return the tone of an entry, from its new status, its severity or the outcome of its repair step.
 
-    A cleared fault has the tone GOOD. An entry without a status, severity and outcome has the tone OFF (no longer
+    A cleared fault has the tone GOOD. An entry of a type that has none of these values has the tone OFF (no longer
     relevant).
     """
     kind, data = str(entry["metadata"]["event_type"]), entry.get("data") or {}

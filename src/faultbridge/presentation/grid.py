@@ -91,7 +91,11 @@ class GpuShare:
 
 
 def gpu_share(nodes: Iterable[GridNode], gpus_by_type: dict[str, int]) -> GpuShare:
-    """Count the GPUs of nodes; `gpus_by_type` maps an instance type to its number of GPUs."""
+    """Count the GPUs of nodes, and those of nodes in service.
+
+    `gpus_by_type` maps an instance type to its number of GPUs. A node of an unknown instance type counts as a node
+    without GPUs.
+    """
     total = serving = 0
     for node in nodes:
         gpus = gpus_by_type.get((node.instance_type or "").removeprefix("ml."), 0)

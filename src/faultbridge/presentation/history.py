@@ -76,7 +76,8 @@ def condition_lanes(entries: Iterable[Document], active: Iterable[Document], spa
     """Return one lane for each condition, with a bar from its detection until it is cleared.
 
     Each bar shows the reporters of the condition. `active` are the node's conditions now. They add lanes for conditions
-    that began before the first entry.
+    that began before the first entry. If the span reaches the present, a condition that was not cleared is shown only
+    if it is in `active`.
     """
     open_bars: dict[str, tuple[datetime, Mapping[str, Any], str]] = {}
     for condition in active:

@@ -96,8 +96,8 @@ def incident_page(
 ) -> IncidentPage:
     """Return the page of an incident; `nodes` are the registered nodes of its failure domain.
 
-    `meaning` is the name of the incident's fault code in the catalog. `older` states that the incident has earlier
-    entries, which are not shown.
+    `meaning` is the name of the incident's fault code in the catalog. `older` states that the incident has entries
+    before those in `entries`.
     """
     rows, status, domain = entry_rows(entries), str(incident["status"]), incident["domain"]
     closed = from_text(str(incident["closed_at"])) if incident["closed_at"] else None
@@ -130,7 +130,8 @@ def incident_page(
 def _parts(incident: Document, nodes: Sequence[GridNode]) -> tuple[DomainPart, ...]:
     """Return the parts of the failure domain in the order of their names.
 
-    A large domain lists only nodes that are affected or have a waiting case. A part without such nodes is left out.
+    A domain of more than 1,000 registered nodes lists only nodes that are affected or have a waiting case. A part
+    without such nodes is left out.
     """
     affected, held = set(incident["nodes"]), incident["held_cases"]
     whole, of = str(incident["domain"]["name"]), {one.node: one.domain for one in nodes}

@@ -18,11 +18,11 @@ class NodeFault(Protocol):
 
     @property
     def node(self) -> str:
-        """The name of the node."""
+        """The name of the node that has the fault."""
 
     @property
     def fault(self) -> str:
-        """The fault code and its component as text."""
+        """The fault code and the faulty component as text."""
 
 
 HARDWARE = {

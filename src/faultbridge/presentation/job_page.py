@@ -83,7 +83,7 @@ class JobPage:
 
 
 def job_page(job: Document, entries: Sequence[Document], now: datetime, *, older: bool) -> JobPage:
-    """Return the page of a job; `older` states that the job has earlier entries, which are not shown."""
+    """Return the page of a job; `older` states that the job has entries before those in `entries`."""
     started = from_text(str(job["started_at"]))
     ended = from_text(str(job["ended_at"])) if job["ended_at"] else None
     run = [one for one in entries if occurred_at(one) >= started or one["metadata"]["event_type"] == EXPLAINED]

@@ -29,7 +29,7 @@ class JobRow:
 
 
 def job_rows(jobs: Iterable[Document]) -> tuple[JobRow, ...]:
-    """Return a row for each job document."""
+    """Return the rows of a list of jobs, one for each job document."""
     return tuple(
         JobRow(
             job_id=str(one["job_id"]),
@@ -62,7 +62,11 @@ _STATES = {"waiting": "waits for its nodes", "resumable": "may resume"}
 
 
 def job_lanes(jobs: Iterable[Document], node: str, span: Span) -> tuple[Lane, ...]:
-    """Return one lane for each job of a node, with a bar from the job's start to its end."""
+    """Return one lane for each job, with a bar from the job's start to its end.
+
+    The bar of a job that still runs ends with the span. If a fault of `node` affected the job, the text of the bar
+    states this.
+    """
     return tuple(Lane(f"job {one['job_id']}", (_job_bar(one, node, span),)) for one in jobs)
 
 

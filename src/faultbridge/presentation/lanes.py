@@ -22,9 +22,9 @@ MIN_SPAN = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A span of time with a text; `running` states that it has not ended.
+    """A span of time with a text; `running` is True if the span has not ended.
 
-    `target` is a link to the entry from which the bar was made.
+    `target` is a link to the entry from which the bar was made, or empty.
     """
 
     start: datetime
@@ -72,7 +72,10 @@ class Chart:
     lanes: tuple[Lane, ...]
 
     def share(self, at: datetime) -> float:
-        """Return the position of a time on the axis, from 0 to 1; times outside the axis are at its ends."""
+        """Return the position of a time on the axis, from 0 (`start`) to 1 (`end`).
+
+        A time before `start` has the position 0, and a time after `end` has the position 1.
+        """
         return min(max((at - self.start) / (self.end - self.start), 0.0), 1.0)
 
     @property
@@ -87,9 +90,9 @@ class Chart:
 
 
 def make_chart(start: datetime, end: datetime, lanes: Iterable[Lane]) -> Chart:
-    """Return a chart of lanes; bars are clipped to its span.
+    """Return a chart of lanes from `start` to `end`; bars are clipped to this span of time.
 
-    Bars outside the span, and lanes without bars, are omitted.
+    Bars outside the span, and lanes without bars, are omitted. The span is at least one second long.
     """
     end = max(end, start + MIN_SPAN)
     clipped = (replace(lane, bars=tuple(_clip(lane.bars, start, end))) for lane in lanes)
@@ -103,7 +106,7 @@ def _clip(bars: Sequence[Bar], start: datetime, end: datetime) -> Iterable[Bar]:
 
 
 def ticks(start: datetime, end: datetime) -> tuple[Tick, ...]:
-    """Return at most seven labeled times between two times: round values, such as full hours, at equal distances."""
+    """Return at most seven labeled times between two times: round values at equal distances."""
     span = (end - start).total_seconds()
     step = next((one for one in _STEPS if span / one <= MAX_TICKS), _STEPS[-1])
     first = -(-start.timestamp() // step) * step

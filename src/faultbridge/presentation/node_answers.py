@@ -42,7 +42,10 @@ def node_answers(node: Document, case: CaseFacts | None) -> Iterator[Answer]:
 
 
 def _what_happened(node: Document) -> Iterator[str]:
-    """Yield sentences about the worst active fault of a node, and about how many others are active."""
+    """Yield sentences about a node's worst active fault and the number of its other active faults.
+
+    If no fault is active, the sentences state this and the status of the node.
+    """
     order = list(SEVERITY)
     faults = sorted(node["conditions"], key=lambda one: order.index(str(one["severity"])) if one["severity"] in order
                     else len(order), reverse=True)  # fmt: skip
@@ -60,7 +63,7 @@ def _what_happened(node: Document) -> Iterator[str]:
 
 
 def _last_case(last: CaseFacts | None) -> str:
-    """Return a sentence about how the last case of a node ended, or that no case is recorded."""
+    """Return a sentence that states how the last case of a node ended, or that no case is recorded."""
     if last is None:
         return "No case of this node is recorded."
     case = last.case

@@ -70,7 +70,7 @@ def node_page(
     followed: int = 0,
     case: CaseFacts | None = None,
 ) -> NodePage:
-    """Return the page of a node; `older` states that the span has earlier entries, which are not shown.
+    """Return the page of a node; `older` states that the span has entries before those in `entries`.
 
     `followed` is the number of the node's followed jobs. `jobs` are the first of these, sorted by id. `case` has the
     facts of the node's live case, or of its last case if none is live.

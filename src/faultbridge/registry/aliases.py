@@ -1,7 +1,8 @@
 """Aliases: the names that lead from a record to a node, and how they change with the node's instance.
 
-An open alias leads to a node, but does not prove which instance backs that node now. A closed alias belongs to a past
-instance, so a late record under that name is never applied to the current instance.
+An open node name leads to a node, but does not prove which instance a record is about. A closed alias is a former name
+of the node. If the instance of the node changed, the alias stores the id of the former instance, so that a late record
+under this name is not applied to the current instance.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ MAX_NAMES = 20
 
 
 def aliases_of(key: NodeKey, node_names: Iterable[str], instance_id: str | None) -> tuple[Alias, ...]:
-    """Return the aliases of a node: its names, unique in their cluster, and its instance id, if any."""
+    """Return a node's aliases: each name in the form `cluster/name`, and the instance id if there is one."""
     named = [Alias("name", f"{key.cluster}/{name}") for name in node_names]
     instances = [Alias("instance", instance_id)] if instance_id else []
     return tuple(dict.fromkeys([*named, *instances]))
@@ -32,7 +33,7 @@ def aliases_of(key: NodeKey, node_names: Iterable[str], instance_id: str | None)
 def new_alias_writes(table: Table, rows: Iterable[tuple[Alias, AliasRow]], now: datetime) -> Iterator[Put]:
     """Yield the writes of a new node's aliases: its names and its instance id.
 
-    An alias that leads to another node raises Rejected `alias_taken`.
+    An open alias that leads to another node raises Rejected `alias_taken`.
     """
     wanted = {keys.alias(*alias): (alias, row) for alias, row in rows}
     found = table.get_many(wanted)
@@ -126,7 +127,7 @@ def _opening_writes(
 
 
 def _other_owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapping[NodeKey, NodeState]:
-    """Return the states of the other nodes to which one of the stored aliases still leads."""
+    """Return the states of the nodes, except `key`, to which an open alias in `found` leads."""
     rows = [items.read_alias(stored) for stored in found.values()]
     others = {row.key for row in rows if row.key != key and row.valid_to is None}
     state_keys = {keys.node_state(other): other for other in others}
@@ -137,8 +138,8 @@ def _other_owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapp
 def _may_take(row: AliasRow, key: NodeKey, owners: Mapping[NodeKey, NodeState]) -> bool:
     """Return whether the node `key` may take the alias that is stored in `row`.
 
-    The result is True if the alias already leads to this node, if the alias is closed, or if the alias belongs to an
-    instance that no longer backs the other node.
+    The result is True if the alias already leads to this node, if the alias is closed, or if the instance that
+    `row` names does not back the node to which the alias leads.
     """
     if row.key == key or row.valid_to is not None:
         return True

@@ -86,7 +86,7 @@ def _ignored(ignored: Ignored | None) -> Document | None:
 
 
 def _probation(probation: Probation) -> Document:
-    """Return the probation of a repaired fault as a JSON document; it is over after `until`."""
+    """Return the probation of a repaired fault as a JSON document; the probation ends at `until`."""
     return {
         "case_id": probation.case_id,
         "code": probation.code,
@@ -190,7 +190,7 @@ def incident_document(view: IncidentView) -> Document:
 
 
 def entry_document(line: Line) -> Document:
-    """Return a timeline entry as JSON: its event without evidence, its hash, and whether it was late."""
+    """Return a timeline entry as JSON: its event without evidence, its hash, and whether it is late."""
     event = line.event
     return {**event, "hash": line.hash, "late": is_late(event)}
 

@@ -13,14 +13,14 @@ ARN = "arn:"
 
 @dataclass(frozen=True, slots=True)
 class EventOrigin:
-    """The AWS account and the HyperPod cluster that a provider's event names; None for a value that is not named."""
+    """The AWS account and the HyperPod cluster that a provider's event names; None for a missing value."""
 
     account: str | None = None
     hyperpod_cluster: str | None = None
     hyperpod_arn: str | None = None
 
     def names(self, config: ClusterConfig) -> bool:
-        """Return whether the event names the HyperPod cluster of this registered cluster, and no other AWS account."""
+        """Return whether the event names this cluster's HyperPod cluster, and no other AWS account."""
         registered = config.hyperpod_cluster
         named = registered is not None and registered in {self.hyperpod_cluster, self.hyperpod_arn}
         return named and self.may_be(config)

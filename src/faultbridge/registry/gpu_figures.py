@@ -15,8 +15,8 @@ from faultbridge.pipeline.decide.phase_durations import gpu_time_lost
 class GpuFigure:
     """The number of GPUs of a cluster and of its GPUs in service, and the GPU time that repairs cost.
 
-    `lost_ms` is this time, in milliseconds of one GPU. `unknown_nodes` counts the nodes whose number of GPUs is
-    unknown. These nodes are not part of the other numbers.
+    `lost_ms` is the GPU time that repairs cost, in milliseconds of one GPU. `unknown_nodes` counts the nodes whose
+    number of GPUs is unknown. The GPUs of these nodes are not counted in `gpus` and `in_service`.
     """
 
     gpus: int

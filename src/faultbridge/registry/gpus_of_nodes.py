@@ -29,7 +29,7 @@ def gpus_of(append: Append, cluster: str, nodes: Iterable[str], until: datetime)
 
 
 def _had_devices(table: Table, state: NodeState, until: datetime) -> bool:
-    """Return whether a node's current instance had the node's current devices at a time."""
+    """Return whether a node's current instance had the node's current devices at the time `until`."""
     incarnation = state.incarnation
     if incarnation is None or incarnation.since <= until:
         return incarnation is not None
@@ -40,7 +40,7 @@ def _had_devices(table: Table, state: NodeState, until: datetime) -> bool:
 
 
 def _was_seen(table: Table, place: tuple[str, str, str | None], device: Component, until: datetime) -> bool:
-    """Return whether a device was seen by a time in a place, which is a cluster, a node and an instance id."""
+    """Return whether a device was seen in a place (cluster, node, instance id) at or before `until`."""
     names = [name for name in (device.serial, device.uuid) if name]
     rows = (row for name in names for row in query_all(table, keys.device(name), up_to=LAST_SIGHTING))
     return any(

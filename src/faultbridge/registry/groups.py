@@ -42,9 +42,9 @@ class KnownGroups:
         return {wanted[key]: from_text(str(found["known_since"])) for key, found in stored.items()}
 
     def clusters_with(self, groups: Collection[str]) -> Mapping[str, set[str]]:
-        """Return for each of these groups the names of the registered clusters that have a group of this name.
+        """Return, for each group name, the registered clusters in which a sync has read a group of this name.
 
-        If `groups` is empty, nothing is read from the table.
+        If `groups` is empty, the result is empty and nothing is read from the table.
         """
         clusters = [str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)] if groups else []
         wanted = {_known_group(cluster, group): (cluster, group) for group in groups for cluster in clusters}
@@ -65,7 +65,7 @@ class Group:
     """One group of a provider: the roster rows of its nodes, and its members (instances).
 
     The roster has one row per node. `unassigned` are the serving members without a node. `known_since` is when an
-    inventory sync first read the group, or None if this sync is the first one.
+    inventory sync first read the group, or None if the current sync reads it for the first time.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Group:
     def is_joined_by(self, instance: Instance) -> bool:
         """Return whether an instance was launched after the group was first read.
 
-        Such an instance joined the group as a new instance, and has never run jobs.
+        Such an instance counts as new: it has run no jobs. The result is False if one of the times is unknown.
         """
         launched, known_since = instance.launched_at, self.known_since
         # Launch times are whole seconds.

@@ -80,7 +80,7 @@ class NodeListing(Protocol):
     def list_instances(self, config: ClusterConfig) -> Mapping[str, Instance]:
         """Return the instances that back the cluster's nodes, by instance id.
 
-        Each has only its names, its failure domains and its opt-out of repairs. The result is empty for a cluster
+        Each instance has only its names, failure domains and opt-out of repairs. The result is empty for a cluster
         without an orchestrator.
         """
         ...
@@ -114,7 +114,7 @@ class SyncResult:
 
     @property
     def unchanged(self) -> bool:
-        """Return whether the sync found no change and no error. Waiting instances do not count."""
+        """Return whether the sync made no change and found no error. `gone` and `waiting` do not count."""
         changes = (
             self.added,
             self.replaced_externally,

@@ -4,7 +4,7 @@ For each group of a cluster, a sync
 
 1. reads the group's members and the cluster's roster,
 2. attaches instances that another controller launched to the nodes whose instance is gone,
-3. registers every other new instance as a node,
+3. registers the other new instances as nodes, except those that are reserved for repairs,
 4. takes out of service each node whose instance is gone without a successor, or retires the node if an update of its
    group put a new node in its place,
 5. updates names, failure domains and opt-outs of unchanged nodes,
@@ -47,7 +47,7 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item, Key
 
 MAX_DESCRIBED = 500
-"""How many instances of one group a sync describes; the next sync describes the others."""
+"""How many instances of one group a sync describes at most; later syncs describe the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class SyncInventory:
         """Return the orchestrator's description of each instance, by instance id.
 
         An instance whose tag excludes it from repairs is included and marked as opted out, even if the orchestrator
-        does not list it.
+        does not list it. Without an EKS cluster, only these instances are included.
         """
         listed = dict(self.node_listing.list_instances(config)) if self.node_listing and config.eks_cluster else {}
         for instance in self.inventories[config.provider].opted_out(config):
@@ -131,7 +131,7 @@ class SyncInventory:
     def _groups(
         self, config: ClusterConfig, rows: Mapping[str, Sequence[Item]], only: Collection[str] | None
     ) -> list[Group]:
-        """Return the groups in the roster with their members; if `only` is given, only the groups in `only`."""
+        """Return the groups in the roster that exist at the provider, restricted to `only` if it is given."""
         assigned = {str(row.get("instance")) for of_group in rows.values() for row in of_group}
         names = {group for group in rows if group and (only is None or group in only)}
         known_since = KnownGroups(self.table, self.registration.clock).known_since(config.cluster, names)
@@ -151,7 +151,8 @@ class SyncInventory:
     ) -> None:
         """Attach unassigned instances to nodes without an instance, or register them as new nodes.
 
-        A node whose instance is gone, and that gets no other instance, is taken out of service.
+        A node whose instance is gone, and that gets no other instance, is taken out of service, unless a repair
+        controls the node.
         """
         missing = group.missing
         gone = sorted(str(row["node"]) for row in missing if row.get("instance"))
@@ -180,7 +181,7 @@ class SyncInventory:
         instances: Mapping[str, Instance],
         result: SyncResult,
     ) -> None:
-        """Attach the instances that `pairing` assigns to nodes; register its added instances as new nodes."""
+        """Attach instances to nodes as `pairing` assigns them; register those in `pairing.added` as new nodes."""
         for node, instance_id in pairing.assigned:
             try:
                 if self.replacement_detection.attach_replacement(config, node, instances[instance_id]):
@@ -198,7 +199,7 @@ class SyncInventory:
                 result.added.append(new.name)
 
     def _rules_of_verification(self, config: ClusterConfig, group: Group, instance: Instance) -> Rules | None:
-        """Return the rules for the verification of a new instance; None if it serves at once, without verification."""
+        """Return the rules for the verification of a new instance; None if no verification is necessary."""
         if config.mode is not Mode.ACT or not config.opens_cases or instance.opted_out:
             return None
         return self.replacement_detection.rulebook.rules(config) if group.is_joined_by(instance) else None
@@ -233,7 +234,7 @@ class SyncInventory:
     def _describe(self, config: ClusterConfig, group: Group, wanted: Mapping[str, GroupMember]) -> Sequence[Instance]:
         """Return descriptions of the first MAX_DESCRIBED group members, and add their IAM roles to `node_roles`.
 
-        Later syncs describe the other members.
+        Later syncs describe the other members, after the first ones have complete metadata.
         """
         some = dict(list(wanted.items())[:MAX_DESCRIBED])
         described = self.inventories[config.provider].describe(config, group.name, some) if some else ()

@@ -56,7 +56,7 @@ class JobViews:
     def page(self, cluster: str, after: str | None, limit: int) -> tuple[tuple[Job, ...], str | None]:
         """Return at most `limit` followed jobs of a cluster after an id, and the id for the next page.
 
-        That id is the last one of the result, or None if no more jobs follow.
+        The id for the next page is that of the last job in the result, or None if no more jobs follow.
         """
         rows = list(islice(self._rows(cluster, after, limit + 1), limit + 1))
         return self._read(cluster, rows[:limit]), rows[limit - 1].id if len(rows) > limit else None
@@ -74,7 +74,7 @@ class JobViews:
 
 
 def job_document(job: Job) -> dict[str, Any]:
-    """Return a job as JSON: its nodes, those whose faults affected it, its state and recorded verdict."""
+    """Return a job as JSON: nodes, nodes whose faults affected the job, state, and recorded verdict."""
     return {
         "cluster": job.cluster,
         "job_id": job.id,

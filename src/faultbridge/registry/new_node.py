@@ -23,7 +23,8 @@ class NewNode:
     """A node to register, with or without an instance that backs it.
 
     `aliases` are permanent names of the node. `host_names` are names of the current instance, and are dropped when the
-    instance is replaced. `is_described` is True if the provider has reported all failure domains of the instance.
+    instance is replaced. `is_described` is True if the provider has reported the names and all failure domains of the
+    instance.
     """
 
     name: str
@@ -40,7 +41,7 @@ class NewNode:
 
     @classmethod
     def of_instance(cls, instance: Instance) -> NewNode:
-        """Return the node to register for an instance; it gets the instance's preferred name."""
+        """Return the node to register for an instance; the node gets the preferred name of the instance."""
         return cls(
             name=instance.name,
             instance_id=instance.instance_id,

@@ -64,7 +64,8 @@ class Registration:
     def add_cluster(self, config: ClusterConfig) -> ClusterConfig:
         """Register a cluster, by default in mode `observe`.
 
-        A name that is already in use raises Rejected `cluster_exists`.
+        A name that is already in use raises Rejected `cluster_exists`. An invalid configuration, or one whose repair
+        owner contradicts the provider's setting, raises Rejected too.
         """
         names.cluster_name(config.cluster)
         now, config = self.clock.now(), replace(config.validated(), version=1)
@@ -90,7 +91,7 @@ class Registration:
         return items.read_config(found) if found else None
 
     def cluster(self, cluster: str) -> ClusterConfig:
-        """Return a cluster's configuration; an unregistered one raises Rejected `unknown_cluster`."""
+        """Return a cluster's configuration; an unregistered cluster raises Rejected `unknown_cluster`."""
         return cluster_config(self.table, cluster)
 
     def set_cluster(self, cluster: str, changes: Mapping[str, Any]) -> ClusterConfig:
@@ -114,7 +115,8 @@ class Registration:
     def pin_roles(self, config: ClusterConfig, instances: Iterable[Instance]) -> None:
         """Add (pin) the IAM roles of instances to the cluster's node roles.
 
-        From then on, only a record that one of the node roles signed can prove that an instance sent it.
+        If a cluster has node roles, a record proves that an instance sent it only if one of these roles signed the
+        record.
         """
         self._pin(config, {one.role_id for one in instances if one.role_id})
 
@@ -153,8 +155,8 @@ class Registration:
         """Register a node.
 
         A node without an instance gets the status provisioning. A node with an instance gets the status healthy and is
-        marked as never verified. With `verify`, it gets the status validating instead, and a case verifies the instance
-        before the node serves.
+        marked as never verified. With `verify`, the node gets the status validating instead, and a case verifies the
+        instance before the node serves.
 
         A second registration of the same node and instance adds a missing group, instance type or domain, and changes
         nothing else. If another instance backs the node, Rejected `node_exists` is raised. If the node is retired,

@@ -1,6 +1,6 @@
 """The repair owner of a cluster: whether Faultbridge or the provider repairs its nodes.
 
-A registration is rejected if both would repair, or neither.
+A registration is rejected if both or neither of them would repair the nodes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def check_repair_owner(
 ) -> None:
     """Check that the repair owner of a registration does not contradict the provider's own setting.
 
-    `before` is the earlier configuration, or None for a new cluster. Nothing is checked if no relevant field changed,
-    or if the cluster only observes.
+    `before` is the configuration before the change, or None for a new cluster. Nothing is checked if no field in
+    `RELEVANT` changed, or if the mode or the repair owner is `observe`.
 
     - Raises Rejected `rival_repair` if Faultbridge is the owner, but the provider repairs nodes too.
     - Raises Rejected `no_provider_repair` if the provider is the owner, but repairs no nodes.
@@ -40,7 +40,8 @@ def check_repair_owner(
 def owner_conflict(config: ClusterConfig, setting: RepairSetting | None) -> ProviderCondition | None:
     """Return the conflict between a registration's repair owner and the provider's own setting.
 
-    The result is None if there is no conflict, if the setting is unknown, or if the cluster only observes.
+    The result is None if there is no conflict, if the setting is unknown, or if the mode or the repair owner is
+    `observe`.
     """
     if setting is None or not _names_owner(config):
         return None

@@ -55,7 +55,7 @@ class ReplacementDetection:
     def update_instance(self, config: ClusterConfig, node: str, instance: Instance) -> bool:
         """Update the metadata of a node's instance.
 
-        Returns False, without a change, if another instance now backs the node, or if the node is retired.
+        Returns False, without a change, if the instance does not back the node, or if the node is retired.
         """
         key = NodeKey(config.cluster, node)
 
@@ -73,11 +73,11 @@ class ReplacementDetection:
         return _is_backed_by(after, instance.instance_id) and after.status is not NodeStatus.RETIRED
 
     def vacate(self, config: ClusterConfig, node: str, instance_id: str) -> bool:
-        """Take a node out of service because its instance is gone and Faultbridge did not release it.
+        """Take a node out of service because its instance is gone without a release by Faultbridge.
 
-        Returns True if the node then has the status provisioning. The node is not changed if another instance backs it,
-        if it is retired, or if a live case controls it. A case that only waits for the provider's repair does not
-        control the node.
+        Returns True if the node then has the status provisioning. The node is not changed if another instance backs the
+        node, if the node is retired, or if a live case controls the node. A case that only waits for the provider's
+        repair does not control the node.
         """
         reason = f"{EXTERNAL}: {instance_id} is gone"
 
@@ -155,7 +155,7 @@ def _with_instance(state: NodeState, instance: Instance, now: datetime) -> NodeS
 
 
 def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: Rules, now: datetime) -> Transition:
-    """Return the transition of a node that got another instance; it ends the former instance's conditions.
+    """Return the transition of a node to a new instance, which ends the former instance's conditions.
 
     The transition requires a verification of the new instance. In a cluster in which faults open no cases
     (`opens_cases`), a node that serves keeps its status and needs no verification.
@@ -202,9 +202,9 @@ def _placement(state: NodeState, instance: Instance, known_domains: Mapping[str,
 
 
 def _apply_opt_out(state: NodeState, instance: Instance, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Start or stop ignoring a node, according to the tag or label that excludes its instance from repair.
+    """Return the node's state after its opt-out (tag or label) is applied, and the entries about a change.
 
-    If an operator ordered that the node is ignored, the function changes nothing.
+    A node that opts out is ignored by repairs. If an operator ordered that the node is ignored, nothing changes.
     """
     ignored = state.ignored
     by_label = ignored is not None and ignored.by == LABEL
@@ -222,7 +222,8 @@ def _apply_opt_out(state: NodeState, instance: Instance, now: datetime) -> tuple
 def _alias_change(state: NodeState, instance: Instance, since: datetime, former: str | None) -> AliasChange:
     """Return the alias changes when an instance starts to back the node, or when its names change.
 
-    The new aliases are valid from `since`. `former` is the id of the former instance, or None if the instance stays.
+    The new aliases are valid from `since`. `former` is the id of the former instance, or None if the instance stays the
+    same.
     """
     added = usable_names(instance.names, state.key.node)
     return AliasChange(state.key, instance.instance_id, since, added, state.placement.host_names, former)

@@ -104,7 +104,7 @@ class Retirement:
 
 
 def _retired(state: NodeState, rules: Rules, note: Draft, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Return the state of a retired node and the entries about it.
+    """Return the state of a node after its retirement, and the entries about the retirement.
 
     All conditions have ended and the live case is resolved. A repair that has passed its intent raises Rejected
     `past_intent`.

@@ -1,8 +1,8 @@
 """Roster: one row per node, from which the inventory reads which instance backs the node.
 
 A row repeats a few values of the node's state, so that a sync reads a whole cluster with few calls. Its attribute
-`described` is the id of the node's instance once the provider has returned all names and failure domains of the
-instance. Until then, each sync requests them from the provider again.
+`described` is the id of the node's instance if the provider has returned the complete metadata of this instance, which
+includes all failure domains. Until then, syncs request the metadata again.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def new_row(state: NodeState, now: datetime, *, described: bool) -> Put:
 
 
 def placement_update(state: NodeState) -> Update:
-    """Return the write that adds a node's placement to its roster row.
+    """Return the write that stores a node's group, instance type and failure domain in its roster row.
 
     The row no longer counts as complete, so the next sync of the inventory reads the instance's metadata again.
     """
@@ -111,9 +111,9 @@ def retired_row(key: Key, *, keeps_instance: bool) -> Update:
 
 
 def rows_by_group(rows: Iterable[Item]) -> dict[str, list[Item]]:
-    """Return the roster rows by group, without retired nodes whose instance has left its group.
+    """Return the roster rows by group, without the rows of retired nodes that store no instance id.
 
-    The key is empty for nodes without a group.
+    The instance of such a node has left its group. The key is empty for nodes without a group.
     """
     by_group: dict[str, list[Item]] = {}
     for row in rows:
@@ -123,7 +123,9 @@ def rows_by_group(rows: Iterable[Item]) -> dict[str, list[Item]]:
 
 
 def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:
-    """Return the instance of a roster row if the orchestrator reports a new name or opt-out, else None.
+    """Return the instance of a roster row with new metadata of the orchestrator; None if nothing is new.
+
+    New is a name that the row does not contain, or another opt-out than in the row.
 
     The result has the names in the row and the names of `orchestrator`, and the opt-out of `orchestrator`. If
     `orchestrator` is None, only the end of an opt-out is new.

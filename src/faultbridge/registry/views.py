@@ -72,10 +72,7 @@ class IncidentView:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """Reads clusters, nodes, cases and incidents by key and index.
-
-    It writes nothing.
-    """
+    """Reads clusters, nodes, cases and incidents by key and index; writes nothing."""
 
     table: Table
 
@@ -88,7 +85,7 @@ class Views:
         return tuple(map(self.cluster, self.cluster_names()))
 
     def cluster(self, cluster: str) -> ClusterView:
-        """Return a cluster; an unregistered one raises Rejected `unknown_cluster`."""
+        """Return a cluster; an unregistered cluster raises Rejected `unknown_cluster`."""
         item_keys = (keys.cluster_config(cluster), keys.cluster_state(cluster), keys.cluster_control(cluster))
         found = self.table.get_many(item_keys)
         config, state, control = (found.get(key) for key in item_keys)
@@ -132,7 +129,7 @@ class Views:
         return registered(state)
 
     def cases(self, cluster: str, statuses: Sequence[CaseStatus] = ()) -> tuple[CaseView, ...]:
-        """Return a cluster's cases with these statuses, by default all live cases, oldest first."""
+        """Return a cluster's cases with these statuses, by default all live cases, in the order of opening."""
         wanted = statuses or tuple(status for status in CaseStatus if status.live)
         config = self.cluster(cluster).config
         ids = [
@@ -149,7 +146,7 @@ class Views:
     def recent_cases(
         self, config: ClusterConfig, statuses: Sequence[CaseStatus], limit: int, opened_since: datetime | None = None
     ) -> tuple[CaseView, ...]:
-        """Return a cluster's `limit` most recently opened cases with these statuses, oldest first.
+        """Return at most `limit` cases with these statuses: the most recently opened, in the order of opening.
 
         With `opened_since`, cases opened before that time are not included.
         """
@@ -177,7 +174,7 @@ class Views:
         )
 
     def pages(self, case_id: str) -> tuple[PageView, ...]:
-        """Return the pages (operator alerts) about a case in the last 30 days, by kind."""
+        """Return the pages (operator alerts) sent about a case in the last 30 days, sorted by kind."""
         rows = query_all(self.table, keys.case(case_id).pk, prefix=keys.PAGE)
         return tuple(
             PageView(
@@ -194,7 +191,7 @@ class Views:
         return tuple(read_node(row) for row in shard_rows(self.table, config, keys.NODE_ROW))
 
     def cases_by_id(self, ids: Sequence[str]) -> tuple[CaseView, ...]:
-        """Return the live cases with these ids, oldest first; unknown ids are ignored."""
+        """Return the live cases with these ids, in the order of opening; other ids are ignored."""
         found = (view for view in self._read(ids) if view.case.status.live)
         return tuple(sorted(found, key=lambda view: (view.case.opened_at, view.case.id)))
 
@@ -206,7 +203,7 @@ class Views:
         return view
 
     def incidents(self, cluster: str, *, closed: bool = False) -> tuple[IncidentView, ...]:
-        """Return a cluster's incidents that are not closed, oldest first; with `closed`, return all of them."""
+        """Return a cluster's incidents in the order of opening; closed incidents only if `closed` is True."""
         config = self.cluster(cluster).config
         rows = query_all(self.table, keys.cluster_partition(cluster), prefix=stored_incidents.INCIDENT)
         found = [stored_incidents.read_incident(row) for row in rows]
@@ -237,9 +234,9 @@ class Views:
 
 
 def status_ranges(wanted: Collection[CaseStatus]) -> Iterator[tuple[str, str]]:
-    """Yield the first and last status of each range of adjacent statuses that are all wanted.
+    """Yield the first and last status of each range of wanted statuses that are adjacent in the alphabet.
 
-    The index sorts cases by status, so one query reads a whole range. Two queries read all live cases.
+    The index sorts cases by status, so one query for each shard reads a whole range. All live cases are in two ranges.
     """
     ordered = groupby(sorted(CaseStatus, key=lambda status: status.value), key=lambda status: status in wanted)
     for is_wanted, statuses in ordered:

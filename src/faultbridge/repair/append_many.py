@@ -26,7 +26,7 @@ def append_many(
     - If a transaction of several nodes fails, for example because one of these nodes was changed by another writer,
       each of its nodes is committed alone: by `alone`, or by `append` if `alone` is None.
     - An error with one node does not stop the other nodes. The first error is raised after all nodes are done.
-    - Transient is raised at once if the table is not available for the first read or for such a transaction.
+    - Transient is raised at once if the table is unavailable for the first read or for a transaction of several nodes.
     """
     drafts, errors = _draft_each(append, changes, actor)
     commit_alone = alone or (lambda node: append(node, changes[node], actor=actor))

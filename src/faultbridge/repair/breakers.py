@@ -69,7 +69,7 @@ class Breakers:
         return self.controls.change(cluster, revise, Actor.DISPATCH)
 
     def _node_counts(self, rules: Rules, failing: Sequence[FailingNode], control: Control) -> dict[str | None, int]:
-        """Return the number of nodes in the cluster (key None) and in each failure domain.
+        """Return the number of nodes in the cluster (key None) and, if needed, in each failure domain.
 
         The domains are counted only if a breaker of a domain could change, because counting them reads all nodes.
         """

@@ -203,7 +203,8 @@ def _already_answered(case: Case, attempt: int | None, action: RepairAction | No
 def _is_about(approval: Approval, attempt: int | None, action: RepairAction | None) -> bool:
     """Return whether an order for an attempt and a repair action answers this request for approval.
 
-    An order that names no attempt answers a request for any attempt. The same is true for the repair action.
+    An order that names no attempt answers a request for any attempt. An order that names no action answers a request
+    for any action.
     """
     return attempt in {None, approval.attempt} and action in {None, approval.repair_action}
 

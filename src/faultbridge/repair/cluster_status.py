@@ -98,7 +98,7 @@ class ClusterRollup:
     def _first_registration(self, config: ClusterConfig) -> str | None:
         """Return the event id of the last status change of one node, or None if the cluster has no nodes.
 
-        It is the cause of the first entry of a cluster.
+        This event is the cause of the first entry of the cluster.
         """
         row = next(shard_rows(self.table, config, keys.NODE_ROW), None)
         key = NodeKey(config.cluster, str(row["node"])) if row else None
@@ -131,7 +131,7 @@ def _next_state(
     config: ClusterConfig,
     now: datetime,
 ) -> tuple[ClusterState, tuple[Draft, ...]]:
-    """Return the next state of a cluster, and the entry of the change; no entry if nothing changed."""
+    """Return the next state of a cluster, and an entry if anything changed that a status entry states."""
     expected = max(config.expected, reported.target)
     unhealthy = Counter(NodeStatus(row["status"]) for row in rows)
     # A node that its group still lacks has no registration yet.
@@ -169,8 +169,8 @@ def _numbers(counts: Mapping[str, int], serving: int, expected: int, occupied: i
     """List numbers of nodes as phrases, such as `3 healthy`, for the reason of a cluster's status entry.
 
     `counts` has the number of nodes by status. If fewer nodes are in service (`serving`) than the cluster should have
-    (`expected`), the first phrase says so. `occupied` is the number of nodes in service that the provider currently
-    starts, updates or tests. If it is not 0, the last phrase states it.
+    (`expected`), the first phrase states both numbers. `occupied` is the number of nodes in service that the provider
+    currently starts, updates or tests. If it is not 0, the last phrase states it.
     """
     numbers = [f"{number} {name}" for name, number in counts.items()] or ["no nodes"]
     numbers += [f"{occupied} of them started, updated or tested by the provider"] if occupied else []

@@ -1,4 +1,4 @@
-"""Controls of a cluster's repairs: pause, circuit breakers, hourly budget, repair slots and holds.
+"""Controls of a cluster's repairs: reads them, and changes pause, breakers, hourly budget and holds.
 
 Each change is committed in one transaction with the entry that records it.
 """
@@ -190,7 +190,7 @@ def _with_cause(draft: Draft, before: Control, cause: str | None) -> Draft:
 
     If a breaker opened, the budget was used up or a hold started, and no operator ordered this, the entry's cause is
     `cause`, the id of the triggering event. For every other change, the cause is the previous entry about the same
-    breaker, budget, pause or hold. If the entry has no such cause, it gets the other of these two causes.
+    breaker, budget, pause or hold. If one of these two causes does not exist, the other is used.
     """
     last = before.events.get(str(draft.subject))
     tripped = draft.data["to"] in _TRIPPED and not draft.data["operator"]

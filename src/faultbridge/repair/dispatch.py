@@ -66,7 +66,7 @@ class Dispatch:
     def __call__(self, cluster: str, limit: timedelta = MAX_ADMITTING) -> DispatchResult:
         """Admit the cases that may start, for at most the time `limit`, and start their executions.
 
-        Raises Misconfigured if the cluster is unknown or has no slots.
+        Raises Misconfigured if the cluster is unknown, or if it has queued cases but no stored controls.
         """
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.opens_cases or not (queued := self._queued(rules)):
@@ -203,7 +203,7 @@ class Dispatch:
     ) -> list[ReadyCase]:
         """Apply the limits of admission to the current state of the nodes, and return the cases that pass.
 
-        The queue may be older than the nodes. For example, an operator may have ordered another repair action since.
+        The nodes may have changed since the queue was read. For example, an operator may have ordered a replacement.
         """
         rows = [(one.repair_action, row) for one in ready if (row := queue_row(one.state, now)) is not None]
         # The approval of this very repair action was checked when the case was made ready.

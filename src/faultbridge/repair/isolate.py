@@ -1,8 +1,8 @@
 """Isolation: keeps new work off a faulty node at once, before its repair starts.
 
 The isolation is stored as `requested` before the orchestrator is called, so that the sweep repeats the call after a
-crash. A node becomes `quarantined` when its isolation is confirmed. A node that recovers before that is uncordoned. The
-policy may permit that a node with a dead instance becomes `quarantined` without a confirmation.
+crash. A node becomes `quarantined` when its isolation is confirmed. A node that recovers before that is uncordoned. A
+node whose instance is proven dead can become `quarantined` without a confirmation.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Isolate:
 
         Breakers are checked only in a cluster that Faultbridge repairs, and only for a node in service. If a breaker in
         `control` keeps the node in service, the result is `held`. Otherwise the breakers are read from the table and
-        checked again before the node is isolated, because one may have opened since.
+        checked again before the node is isolated, because a breaker may have opened since `control` was read.
         """
         config = rules.config
         permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None
@@ -107,7 +107,7 @@ class Isolate:
         return self._isolate_waiting(state, rules, orchestrator) if waits else IsolationResult.NOTHING
 
     def _isolate_waiting(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> IsolationResult:
-        """Cordon a node that waits out of service without a confirmed isolation, for example a new instance."""
+        """Cordon a node that waits out of service, for example for the verification of its new instance."""
         if self._is_postponed(state):
             return IsolationResult.POSTPONED
         answer = orchestrator.cordon(ClusterNode.of(state, rules.config))

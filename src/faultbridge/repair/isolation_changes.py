@@ -21,7 +21,7 @@ def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
     """Return the change that quarantines a node, if it still needs isolation.
 
     `how` is the isolation to store: `confirmed`, `not_applicable` if no orchestrator of Faultbridge cordons the node,
-    or `requested` for a dead instance without a confirmation. `ordered` states that the node's repair starts.
+    or `requested` for a dead instance without a confirmation. `ordered` is True if the node's repair starts.
     """
 
     def revise(now: NodeState, at: datetime) -> Transition:
@@ -35,12 +35,12 @@ def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
 
 
 def confirm_cordon(state: NodeState, at: datetime) -> Transition:
-    """Return the node as isolated after the orchestrator confirmed its cordon; its status does not change."""
+    """Return the transition that records that the orchestrator confirmed the cordon of a node."""
     return Transition(*end_backoff(replace(state, isolation=Isolation.CONFIRMED), at))
 
 
 def request_again(state: NodeState, _at: datetime) -> Transition:
-    """Return the node with a confirmed isolation changed to requested, because its cordon may be gone."""
+    """Return the transition from a confirmed to a requested isolation, because the cordon may be gone."""
     confirmed_before = state.isolation is Isolation.CONFIRMED
     return Transition(replace(state, isolation=Isolation.REQUESTED) if confirmed_before else state)
 

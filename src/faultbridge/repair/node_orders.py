@@ -39,7 +39,8 @@ WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING, Nod
 class NodeOrders:
     """Accepts operator orders about nodes.
 
-    An order raises Rejected `not_acting` if Faultbridge does not act in the cluster (`ClusterConfig.acts`).
+    An order raises Rejected `unknown_node` if the node is not registered, and `not_acting` if Faultbridge does not
+    decide on repairs in the cluster (`ClusterConfig.acts`).
     """
 
     append: Append
@@ -87,8 +88,8 @@ class NodeOrders:
     def return_node(self, key: NodeKey, order: OperatorOrder) -> NodeState:
         """Return a node to service after an operator fixed it. If it is out of service, it is verified first.
 
-        Raises Rejected `not_with_a_person` if the node has no escalated case. This order is accepted even if the
-        provider, and not Faultbridge, repairs the nodes of the cluster.
+        Raises Rejected `not_with_a_person` if the node has no escalated case. This order is also accepted in
+        mode `act` if the provider, and not Faultbridge, repairs the nodes of the cluster.
         """
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:
@@ -140,14 +141,14 @@ class NodeOrders:
 def _resumed(state: NodeState) -> NodeState:
     """Return the node with the cancellation of its case revoked.
 
-    The newer order to replace the instance requires that the case continues.
+    An operator canceled the case and then ordered the replacement of the instance, so the case continues.
     """
     case = state.live_case
     return state if case is None or not case.cancelled else replace(state, case=replace(case, cancelled=False))
 
 
 def _without_case(state: NodeState, rules: Rules, now: datetime) -> Rejected:
-    """Return the refusal of an order to quarantine a node that would stay in service, because no case opens."""
+    """Return the error for an order to quarantine a node in service for which no case opens."""
     node, reason = state.key.node, exclusion_reason(state, rules.config, now)
     if reason is None:
         text = f"{node} would stay in service: a rule of the policy requires no repair for {ORDERED_QUARANTINE}"
@@ -158,7 +159,7 @@ def _without_case(state: NodeState, rules: Rules, now: datetime) -> Rejected:
 def _keep_out(transition: Transition, reason: str, now: datetime) -> Transition:
     """Escalate the case of a node that an operator takes out of service.
 
-    No repair and no incident then changes the case.
+    Until an operator returns or replaces the node, the case starts no repair and waits for no incident.
     """
     case = transition.state.live_case
     if case is None:

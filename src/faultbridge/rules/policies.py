@@ -1,4 +1,4 @@
-"""Stores immutable policy documents. The version of a policy is the hash of its document."""
+"""Stores immutable policy documents. The version of a policy is a part of the hash of its document."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class PolicyStore:
         return str(found) if found else None
 
     def stored(self) -> tuple[StoredPolicy, ...]:
-        """Return every stored policy version, with its time and operator, the latest first."""
+        """Return every stored policy version, with the time and operator of its storage, latest first."""
         return tuple(sorted(map(read_listed_policy, self._listed()), key=lambda one: one.put_at, reverse=True))
 
     def _listed(self) -> Iterator[Item]:

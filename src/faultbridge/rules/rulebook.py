@@ -31,8 +31,8 @@ class ItemReader(Protocol):
 class Rulebook:
     """Returns the rules for decisions about a cluster: its registration, its policy and further data.
 
-    The registration of a cluster is read on every call, but parsed again only if its table item has changed. A policy
-    version never changes, so each `Rulebook` reads it only once.
+    The registration of a cluster is read on every call of `config`, but parsed again only if its table item has
+    changed. A policy version never changes, so each `Rulebook` reads it only once.
     """
 
     table: ItemReader
@@ -68,8 +68,8 @@ class Rulebook:
     def policy(self, config: ClusterConfig) -> Policy:
         """Return the policy version that a cluster's registration names, or else the current policy.
 
-        If there is no current policy, the default policy is returned. It is part of the package, so the table need not
-        store it. Raises Misconfigured if the table does not store any other policy that applies.
+        If there is no current policy, the default policy is returned. The default policy is part of the package, so the
+        table need not store it. Raises Misconfigured if another policy applies and the table does not store it.
         """
         return self._named(config.policy or _version(self.table.get(keys.CURRENT_POLICY), "version"))
 

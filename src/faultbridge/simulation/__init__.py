@@ -3,7 +3,7 @@
 Reading order:
 
 - A run: `history` (one run of a seed), `rest` (the end of a run), `simulated_system` (the installation that runs),
-  `policies`, `journal` (the timeline of a run).
+  `policies` (other than the default policy), `journal` (the timeline of a run).
 - Influences on the installation: `environment/` (sources, operators and cloud), `instance_health`, `group_owner`,
   `node_clocks`, `fault_injection`.
 - Time and AWS: `schedule` (simulated time), `sweep_schedule`, `deliveries` (how AWS delivers messages), `workers` (the

@@ -115,8 +115,8 @@ class StreamMapping:
     """Delivers new entries of the table stream to one Lambda function.
 
     Records of one transaction may be delivered at different times. A failed batch is retried in two halves. A record is
-    dropped after the profile's `max_retries` retries. `types` are the entry types that are delivered; None means all
-    types.
+    dropped after the fault profile's `max_retries` retries. `types` are the entry types that are delivered; None means
+    all types.
     """
 
     context: DeliveryContext

@@ -3,7 +3,7 @@
 A side effect is a call of a Lambda function that changes something, such as a table write or the replacement of an
 instance. A scenario first runs without a fault. It then runs once for each kind of fault at each side effect. Each of
 these runs is repeated with a second fault at each later side effect, and so on. The second fault therefore occurs in
-the state that results from the first fault.
+the state that results from the first fault. Two limits of `explore` bound the numbers of side effects and of faults.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class ScriptedInjector(FaultInjector):
     def before(self, call: Call) -> FaultKind | None:
         """Count the call if it has a side effect, and carry out the event that is scripted for its number.
 
-        A fault that occurs before the call is raised. A fault that occurs after the call has taken effect is returned,
-        so that the caller raises it after the call. In all other cases, the result is None.
+        A fault that prevents the effect of the call is raised. A fault that must occur after the effect is returned, so
+        that the caller raises this fault after the call. In all other cases, the result is None.
         """
         if not self.enabled or not self.workers or call.name not in EFFECTS:
             return None
@@ -173,8 +173,8 @@ SCENARIOS = {
 class Exploration:
     """The result of an exploration: the number of runs by number of faults, and the violations.
 
-    `points` is the highest number of numbered side effects in one run. `broken` has, for each violation, the faults of
-    the run and a line of text.
+    `points` is the largest number of side effects that one run has numbered. `broken` has, for each violation, the
+    faults of the run and a line of text.
     """
 
     runs: Counter[int] = field(default_factory=Counter)

@@ -32,7 +32,7 @@ class FaultProfile:
     - Probabilities: `fault_rates` for each kind of fault in a call, `duplicate_rate` for a second delivery, and
       `race_rate` for other handlers that run during a call, for at most `max_race_seconds` of simulated time.
     - Seconds: `mean_delay` of a delivery, `index_lag` of the table's indexes, the `visibility` timeout of the queue,
-      and `mean_gap` between two external actions.
+      and `mean_gap` between two external actions that do not start at the same time.
     - `max_batch` is the largest size of a batch. `max_retries` limits the retries of a stream record.
     """
 

@@ -44,10 +44,10 @@ class ObservedUpdate:
 
     @property
     def end_seen_too_late(self) -> bool:
-        """Return whether the end of the update was read too late to retire the nodes that it replaced.
+        """Return whether the end of the update was read too late, or never, to retire replaced nodes.
 
-        It is too late 6 hours after the grace period of the update. Then such a node stays without an instance until an
-        operator retires it. The result is False while the update runs.
+        It is too late 6 hours after the grace period of the update. Then a node whose instance the update replaced
+        stays without an instance until an operator retires the node. The result is False while the update runs.
         """
         if self.ended is None:
             return False
@@ -82,7 +82,7 @@ class GroupOwner:
 
         If `since` is None, and inventory runs have read the previous update but not its end, Faultbridge cannot
         distinguish the two updates. The new update then starts, for the invariants, when the previous update started.
-        An interrupted inventory run may also have read the previous update.
+        A reading by an interrupted inventory run counts, too.
         """
         self.inventory.updates[self.group] = GroupUpdate(text, since)
         last = self.updates[-1] if self.updates and since is None else None
@@ -119,7 +119,7 @@ class GroupOwner:
         return self.is_updating, overdue, tuple(sorted(self.inventory.standby)), self.inventory.provider_repairs
 
     def quiet_until(self) -> datetime | None:
-        """Return the time from which the last update delays no repairs, 15 minutes after its end.
+        """Return when the last update stops delaying repairs: 15 minutes after the end of the update.
 
         Returns None if the last update still runs, or if there was no update. A simulated run is not idle before this
         time.

@@ -1,6 +1,6 @@
 """The true health of the simulated instances, which Faultbridge cannot read directly.
 
-Faultbridge receives records, and starts verifications, which depend on the true health.
+Faultbridge observes the true health only through records of sources and results of verifications.
 """
 
 from __future__ import annotations

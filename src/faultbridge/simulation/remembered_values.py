@@ -1,4 +1,4 @@
-"""Caches decoded and encoded values, so that a simulation decodes and encodes large values once.
+"""Caches decoded and encoded values, so that a simulation rarely decodes or encodes a value again.
 
 Neither the stored values nor the domain values change. The results of a run are therefore the same with and without the
 caches, and even if another run empties the caches.
@@ -90,7 +90,7 @@ class PackedValues:
         self._packed: dict[int, tuple[StoredMapping, Packed]] = {}
 
     def pack_once(self, pack: Callable[[object], Packed]) -> Callable[[object], Packed]:
-        """Return a function that calls `pack` once for each stored mapping, and caches the result."""
+        """Return a function like `pack` that caches the packed value of each stored mapping."""
 
         def once(value: object) -> Packed:
             if type(value) is not StoredMapping:
@@ -101,7 +101,7 @@ class PackedValues:
         return once
 
     def unpack_once(self, unpack: Callable[[Value], dict[str, Any]]) -> Callable[[Value], dict[str, Any]]:
-        """Return a function that calls `unpack` once for each packed value, and caches the mapping."""
+        """Return a function like `unpack` that caches the mapping of each packed value."""
 
         def once(packed: Value) -> dict[str, Any]:
             if not isinstance(packed, Packed):  # of an earlier version; packed again, it becomes bytes

@@ -97,7 +97,7 @@ def _resume(system: SimulatedSystem) -> None:
 
 
 def _close_latched_breakers(system: SimulatedSystem) -> None:
-    """Close the circuit breakers of the cluster if one opened so often that only an operator can close it."""
+    """Close the breakers of the `REPAIRED` cluster if one of them stays open until an operator closes it."""
     control = items.read_control(REPAIRED, system.ports.table.get(keys.cluster_control(REPAIRED)))
     if any(breaker.stays_open for breaker in control.breakers.values()):
         system.journal.add(Kind.ACTION, "an operator closes the breakers that stay open")

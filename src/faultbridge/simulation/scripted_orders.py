@@ -50,9 +50,10 @@ _NODE_ORDERS: Mapping[Order, Callable[[Installation], object]] = {
 
 
 def give(order: Order, system: SimulatedSystem) -> None:
-    """Give an order to the system, about its node or its live case.
+    """Give an order about the node of the system, its live case or its cluster.
 
-    A refusal is added to the journal. A pause of the repairs ends after an hour.
+    An order about a case has no effect without a live case. A refusal is added to the journal. A pause of the repairs
+    ends after an hour.
     """
     app = system.workers.application()
     cases = [state.live_case.id for state in SystemView(system).nodes if state.live_case is not None]

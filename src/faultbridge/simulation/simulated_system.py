@@ -65,7 +65,7 @@ MakeInjector = Callable[[FaultProfile, Random, Schedule, Journal], FaultInjector
 class SimulatedSystem:
     """All parts of one run. Faultbridge is built by its real composition code, on fake ports.
 
-    `node_names` maps each instance to its node name. `stopped_agents` contains the instances whose node agent was
+    `node_names` maps instances to their node names. `stopped_agents` contains the instances whose node agent was
     stopped. `externally_terminated` contains the instances that were terminated, but not by Faultbridge. `racks` maps
     each rack to the names of its nodes.
     """
@@ -198,7 +198,7 @@ class SimulatedSystem:
         return self.checks.activity != before
 
     def _reported(self) -> tuple[object, ...]:
-        """Return the inputs of the inventory sync: the expected size of `REPAIRED`, and data of its group."""
+        """Return inputs of the inventory sync: the expected size of `REPAIRED`, and `GroupOwner.reported`."""
         stored = next(iter(self.ports.table.items_at(*keys.cluster_config(REPAIRED))), None)
         return items.read_config(stored).expected if stored else 0, *self.owner.reported(self.clock.now())
 

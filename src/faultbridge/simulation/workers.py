@@ -105,7 +105,7 @@ class Workers:
             raise RuntimeError(f"the function ended: {crash}") from None
 
     def sweep(self) -> None:
-        """Run the sweep function once, and check its failures."""
+        """Run the sweep function once, and record unexpected failures as violations."""
         with self._process("sweep") as application:
             swept = application.ops.sweep()
             self.leaked_slots += swept.released_slots

@@ -3,7 +3,7 @@
 Nothing here calls AWS: `adapters/dynamodb` executes the writes; in tests, a fake table does. Reading order:
 
 - `writes`: puts, updates, deletes, checks and their conditions, and the indexes with the partitions of waiting work.
-- `keys`: the key of every kind of item.
+- `keys`: the keys of most kinds of items.
 - `codec`: converts domain values to item attributes and back.
 - `items`: the items of nodes, entries, cases, clusters, aliases and spares, and items of earlier releases.
 - `projections`: rows derived from a node's state (unhealthy nodes, repair queue, case index), and rows that lead from a

@@ -1,8 +1,8 @@
 """Codec: converts domain values to item attributes and back, by the type annotations of their fields.
 
-Supported are frozen dataclasses, named tuples, enums, times, durations, tuples and mappings. None, empty tuples and
-empty mappings are not stored, to keep items small. Unknown attributes are ignored and missing ones get their defaults,
-so that items of older and newer releases stay readable.
+Supported are plain values, frozen dataclasses, named tuples, enums, times, durations, tuples and mappings. Fields with
+None, an empty tuple or an empty mapping are not stored, to keep items small. Unknown attributes are ignored. A missing
+attribute gets its field's default or an empty value, so that items of older and newer releases stay readable.
 
 Large values are packed: compressed to bytes, because DynamoDB charges for reads and writes by size. Compression uses a
 dictionary of texts that most items contain, so that a node with two faults fits into one write unit. The first byte is
@@ -96,7 +96,7 @@ def _fields_dumper(names: tuple[str, ...]) -> _Dump:
 
 
 def load(kind: type[T], value: Mapping[str, Any]) -> T:
-    """Convert an attribute to a value; raises KeyError, TypeError, ValueError, AttributeError if invalid."""
+    """Convert an item attribute to a `kind`; if invalid: KeyError, TypeError, ValueError, AttributeError."""
     loaded: T = _loader(kind)(value)
     return loaded
 
@@ -208,7 +208,7 @@ def unpack(packed: Value) -> dict[str, Any]:
 
 
 def compress(value: object) -> Packed:
-    """Return a JSON object as compressed bytes; equal values give equal bytes."""
+    """Return a JSON object as compressed bytes; the same JSON text gives the same bytes."""
     packer = zlib.compressobj(level=9, zdict=_dictionary(PACKED_WITH))
     compressed = packer.compress(json.dumps(value, separators=(",", ":")).encode()) + packer.flush()
     return Packed(bytes((PACKED_WITH,)) + compressed)

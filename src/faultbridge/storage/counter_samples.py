@@ -1,7 +1,7 @@
 """Counter samples in the table: the last counters of each component of a node, compressed.
 
-The counters of a node have long, equal names. Compression reduces an item to about a sixth of its size, and DynamoDB
-charges for reads and writes by size.
+The counters of all ports of a node have the same long names. Compression reduces an item to about a sixth of its size,
+and DynamoDB charges for reads and writes by size.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def sighting(device: str, position: str) -> Key:
 
 
 def faulty_partition(cluster: str, shard: int) -> str:
-    """Return one of the 16 partitions that list the devices of a cluster that had a fault."""
+    """Return one of the 16 partitions that list a cluster's devices with faults; `shard` is 0 to 15."""
     return f"DEVICES#{cluster}#{shard}"
 
 
@@ -48,7 +48,7 @@ def faulty_device(cluster: str, device: str) -> Key:
 
 
 def component_of(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the component of a fault from the `data` of an entry; empty if it names no component.
+    """Return the component of a fault from the `data` of an entry; empty if the entry names none.
 
     The component is that of the fault that the entry reports, or else of the fault that caused the entry's case.
     """

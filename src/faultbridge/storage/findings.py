@@ -59,7 +59,7 @@ def read_finding(row: Mapping[str, Any]) -> Finding:
 
 
 def baselines_put(cluster: str, part: int, baselines: Baselines, now: datetime) -> Put:
-    """Return the write of one item of counter baselines; it fails if the stored item is not older."""
+    """Return the write of one item of baselines; it fails if the stored item has the same or a later `at`."""
     at = to_text(baselines.at)
     row = items.item(baselines_key(cluster, part), now, {"at": at, "baselines": dump(baselines)})
     return Put(row, when=AnyOf((Absent(), Below("at", at))))

@@ -32,7 +32,7 @@ NONE: Mapping[str, SnapshotTimes] = {}
 
 @dataclass(frozen=True, slots=True)
 class LastHeartbeats:
-    """The last heartbeat of each node of one shard, from all batches written before `read_to`.
+    """The last heartbeats of the nodes of one shard, from all batches written before `read_to`.
 
     `silent` are the nodes whose missing heartbeats were reported or need no report. `version` is 0 before the first
     write.
@@ -88,7 +88,7 @@ def read_batch(row: Mapping[str, Any]) -> dict[str, datetime]:
 def read_snapshots(row: Mapping[str, Any]) -> dict[str, dict[str, datetime]]:
     """Return the health snapshot times of one batch by node and reporter.
 
-    Batches of earlier versions have none.
+    The result is empty if the batch contains no such times.
     """
     received = read_batch(row)
     stored = unpack(row["snapshots"]) if "snapshots" in row else {}

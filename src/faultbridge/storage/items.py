@@ -1,9 +1,9 @@
 """Items: create and read the items of nodes, entries, cases, clusters, aliases and spares.
 
-An item has a schema version, and one function converts each version to the next one. A release reads every earlier
-version and writes only the latest. A new version is written only one release after every reader supports it, so that
-old and new code can run at the same time during a deployment. There is one exception before the first release: the
-state of a node is already written compressed in version 1, so an earlier commit cannot read it.
+An item has a schema version. For each earlier version, one function converts an item to the next version. A release
+reads every earlier version and writes only the latest. A new version is written only one release after every reader
+supports it, so that old and new code can run at the same time during a deployment. There is one exception before the
+first release: the state of a node is already written compressed in version 1, so an earlier commit cannot read it.
 """
 
 from __future__ import annotations

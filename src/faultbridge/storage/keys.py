@@ -1,4 +1,7 @@
-"""Keys: the key of every kind of item in the table, and the names of index partitions."""
+"""Keys: the keys of items in the table, and the names of index partitions.
+
+Keys of jobs, devices, findings, heartbeats, incidents and listed policies are in the modules of these items.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ def cluster_listed(cluster: str) -> Key:
 def shard_partition(cluster: str, shard: int) -> str:
     """Return the partition of one shard of a cluster.
 
-    The partition stores the rows of unhealthy nodes, the node list and the repair queue for the shard's nodes.
+    The partition stores the node list and the rows of waiting work, such as the repair queue, for the shard's nodes.
     """
     return f"CLUSTER#{cluster}#{shard}"
 
@@ -106,7 +109,7 @@ def page_notification(case_id: str, page: str) -> Key:
     """Return the key of the item about one page (an operator alert), which prevents repeated messages.
 
     `case_id` is the part of the page's key before the last colon: the id of a case, or another subject such as a
-    cluster. `page` is the part after the last colon. The item is written before the page is sent.
+    cluster. `page` is the part after the last colon.
     """
     return Key(f"CASE#{case_id}", f"{PAGE}{page}")
 
@@ -228,7 +231,7 @@ def stream_anchor(partition: str) -> Key:
 
 
 def cluster_anchored(cluster: str) -> Key:
-    """Return the key of the item that names a cluster's last recorded archive anchor.
+    """Return the key of the item that names a cluster's last recorded anchor.
 
     An anchor is a locked record of where every stream ends.
     """

@@ -227,7 +227,7 @@ def _control_writes(before: NodeState, after: NodeState) -> list[Write]:
 
 
 def _is_unverified(state: NodeState) -> bool:
-    """Return whether a node that is registered and not retired has an instance that was never verified."""
+    """Return whether a registered node has an instance that was never verified; False if it is retired."""
     return state.unverified and state.status not in {None, NodeStatus.RETIRED}
 
 

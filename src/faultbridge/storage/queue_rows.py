@@ -15,7 +15,7 @@ from faultbridge.domain.times import from_text
 
 
 def read_queued(config: ClusterConfig, row: Mapping[str, Any]) -> QueuedCase:
-    """Return a queued case from its row. The sort key of the row contains the priority and the time."""
+    """Return a queued case from its row, whose sort key contains the priority and the time `since`."""
     _, priority_text, since, _ = str(row["sk"]).split("#", 3)
     waiting_for, not_before = row.get("waiting_for"), row.get("not_before")
     return QueuedCase(

@@ -48,7 +48,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Equals:
-    """Condition: the item's attribute has exactly this value; false if there is no item."""
+    """Condition: the item's attribute has exactly this value; false if the item or attribute is missing."""
 
     attribute: str
     value: str | int
@@ -157,7 +157,8 @@ class Work(Enum):
     """The kinds of waiting work in the index `WORK`; each value is the prefix of its partition names.
 
     The partitions are numbered. A small cluster uses few of them, so that a sweep reads few. A large cluster uses all
-    of them, so that no partition exceeds DynamoDB's limit of writes. Different clusters start at different numbers.
+    of them, so that no partition exceeds DynamoDB's limit of writes. The first number that a cluster uses depends
+    on its name, so that clusters are spread over the partitions.
     """
 
     UNPUBLISHED = "OUT"

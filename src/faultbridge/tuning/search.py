@@ -35,9 +35,10 @@ def search(
 ) -> tuple[Tried, ...]:
     """Run the scenarios under `trials` policies, and return these policies with their results, in order.
 
-    The first policy is close to the packaged policy. The same seed tries the same policies. With `may_keep_in_service`,
-    the search also tries policies under which nodes stay in service while their repairs wait. After each policy,
-    `progress` is called with the share of policies tried so far, from 0 to 1. Raises Misconfigured without Optuna.
+    The first policy is close to the packaged policy. With the same `seed`, the search tries the same policies. With
+    `may_keep_in_service`, the search also tries policies under which nodes stay in service while their repairs wait.
+    After each policy, `progress` is called with the share of policies tried so far, from 0 to 1. Raises Misconfigured
+    without Optuna.
     """
     optuna = _optuna()
     tried: list[Tried] = []
@@ -60,9 +61,9 @@ def search(
 
 
 def chosen(tried: Sequence[Tried]) -> Tried:
-    """Return the policy with the fewest lost GPU-hours and no more needless evictions than the first.
+    """Return the policy that loses the fewest GPU-hours without more needless evictions than the first.
 
-    The first policy tried is close to the packaged policy.
+    The first policy in `tried` is close to the packaged policy.
     """
     limit = tried[0].needless_evictions
     return min((one for one in tried if one.needless_evictions <= limit), key=lambda one: one.lost_gpu_hours)

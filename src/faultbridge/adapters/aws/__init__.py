@@ -2,10 +2,10 @@
 
 Read in this order:
 
-- `clients`: boto3 clients with time-outs, retries and endpoints
+- `clients`: clients of AWS services with time-outs, retries and endpoints
 - `credentials`: roles in other accounts, and the ARN of the caller
 - `errors`: AWS errors converted to `FaultbridgeError`
-- `newest_operations`: operations that an older boto3 may lack
+- `newest_operations`: checks for operations that the installed boto3 may lack
 - `stack`: outputs and secrets of the deployed stack
 - `compute_ports`: builds the adapters that reach the instances of a cluster
 - `ports`: `AwsPorts`, which builds every adapter on first use

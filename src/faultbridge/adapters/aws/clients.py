@@ -120,8 +120,8 @@ class Clients:
 
     - The endpoint of a service is the environment variable `AWS_ENDPOINT_URL_<SERVICE>`, else the parameter
       `endpoint_url`, else the environment variable `AWS_ENDPOINT_URL`, else the public endpoint of AWS.
-    - A client whose name ends in `_no_retry` sends each call once. It is used to change instances and volumes, and to
-      send commands to instances, because a retry could repeat the change.
+    - A client whose name ends in `_no_retry` sends each call once. It is for calls that must not be repeated, such as
+      the termination of an instance.
     - `observe`, if it is not None, receives the names of the service and of the operation before each call.
     """
 
@@ -164,7 +164,7 @@ class Clients:
         self._role_clients: dict[ProviderRole, Clients] = {}
 
     def __getattr__(self, name: str) -> BaseClient:
-        """Create the client of this name on its first use, and store it as an attribute for later uses."""
+        """Create and store the client for the attribute `name`; raises AttributeError for an unknown name."""
         if name not in SERVICES:
             raise AttributeError(name)
         service, variable, attempts = SERVICES[name]

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class ComputePorts:
-    """The adapters that reach instances, with one AWS role and in at most one HyperPod cluster.
+    """The adapters that reach the instances of clusters with the same AWS role and HyperPod cluster.
 
-    Each adapter is built on first use.
+    These clusters may also have no role or no HyperPod cluster. Each adapter is built on first use.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ComputePorts:
         """Return the AWS clients for calls on instances.
 
         They use the credentials of the role that is registered for the cluster. Without such a role, they use the
-        credentials of this account.
+        credentials of Faultbridge's own account.
         """
         return self.clients.for_role(self._role)
 
@@ -125,7 +125,7 @@ class ComputePorts:
 
     @cached_property
     def restarters(self) -> Mapping[str, Restarter]:
-        """Return the adapters that reset GPUs and reboot nodes, by the restarter name in a cluster's registration."""
+        """Return the adapters that reset GPUs and reboot nodes, by the restarter name of a registered cluster."""
         from faultbridge.adapters.compute.hyperpod_restart import HyperPodRestarter
         from faultbridge.adapters.compute.ssm_restart import SsmRestarter
 
@@ -162,7 +162,7 @@ class ComputePorts:
 
     @cached_property
     def verifiers(self) -> Mapping[str, Verifier]:
-        """Return the adapters that run diagnostics on instances, by the verifier name in a cluster's registration."""
+        """Return the adapters that run diagnostics on instances, by the verifier name of a registered cluster."""
         from faultbridge.adapters.compute.dcgm_verifier import OutputBucket, SsmDcgmVerifier
         from faultbridge.adapters.compute.hyperpod_verifier import HyperPodVerifier
         from faultbridge.adapters.verification.ec2_peers import Ec2Peers

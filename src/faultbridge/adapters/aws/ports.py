@@ -125,7 +125,7 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def orchestrators(self) -> Mapping[str, Orchestrator]:
-        """Return the adapters that cordon and drain nodes, by the orchestrator name in a cluster's registration."""
+        """Return the adapters that cordon and drain nodes, by the orchestrator name of a registered cluster."""
         from faultbridge.adapters.aws.stack import StackSecret
         from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator, NoOrchestrator
         from faultbridge.adapters.slurm.access import connections

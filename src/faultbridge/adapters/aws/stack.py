@@ -30,7 +30,7 @@ def stack_outputs(clients: Clients, stack: str) -> dict[str, str]:
 class StackSecret:
     """A secret of the stack in AWS Secrets Manager.
 
-    Each object of this class reads the secret at most once. It returns this value even if the secret changes later.
+    An object of this class keeps the first value that it reads, even if the secret changes later.
     """
 
     def __init__(self, clients: Clients, name: str) -> None:

@@ -29,7 +29,11 @@ class JobTopic:
         return True
 
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Publish the event to the topic; message attributes contain the event id, the cluster and the job id."""
+        """Publish the event to the topic; message attributes contain the event id, the cluster and the job id.
+
+        The result is TIMEOUT after a temporary error. It is PERMISSION_DENIED if no topic is configured, or if SNS
+        refuses the event.
+        """
         return result_of(lambda: self._publish(notice))
 
     def _publish(self, notice: JobNotice) -> CallResult:

@@ -30,14 +30,15 @@ class JobWebhook:
 
     @property
     def ordered(self) -> bool:
-        """Return True: the webhook receives the events of a cluster in their order."""
+        """Return True: a webhook receives events in order, so a failed delivery delays those of later jobs."""
         return True
 
     def deliver(self, notice: JobNotice) -> CallResult:
         """Post the event to the webhook.
 
-        After HTTP 429, HTTP 5xx or a missing response, the result is TIMEOUT, and the caller may try again. After any
-        other status of 300 or more, the result is PERMISSION_DENIED, which is final.
+        After HTTP 429, HTTP 5xx, a missing response or another temporary error, the result is TIMEOUT, and the caller
+        may try again. After any other status of 300 or more, or if no valid webhook is configured for the cluster, the
+        result is PERMISSION_DENIED, which is final.
         """
         return result_of(lambda: self._post(notice))
 

@@ -1,4 +1,4 @@
-"""Requeue a Slurm job that may resume, or release it if Slurm holds it after its failure."""
+"""Requeue a Slurm job that may resume, or release a job that Slurm holds after its failure."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ class SlurmRequeue:
         return False
 
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Requeue the job if it failed, or release it if Slurm holds it after its failure.
+        """Requeue a job that failed, timed out or was preempted; release a job held after its failure.
 
-        - Returns TIMEOUT while the job is ending or suspended, so that the caller tries again.
+        - Returns TIMEOUT while the job is ending or suspended, or if Slurm gives no usable answer, so that the caller
+          tries again.
         - Returns NOT_FOUND if the job id is not valid, or if Slurm no longer has the job.
         - Returns PERMISSION_DENIED if Slurm does not requeue the job, or if a permission or a setting is missing.
         - Returns success, and changes nothing, if the job has any other state.

@@ -126,8 +126,8 @@ class Ec2Capacity:
     def _open(self, instance: Mapping[str, Any]) -> Capacity:
         """Return the free capacity of the open reservations that fit the instance.
 
-        The reservation in which the instance runs is not counted. The evidence is `ABSENT` if no reservation fits, or
-        if the instance was launched without a reservation or into a certain one. It is `NONE` if EC2 refuses the call.
+        The reservation in which the instance runs is not counted. The evidence is `ABSENT` if no other reservation
+        fits, or if the launch settings of the instance exclude open reservations. It is `NONE` if EC2 refuses the call.
         """
         chosen = instance.get("CapacityReservationSpecification") or {}
         if chosen.get("CapacityReservationPreference") == "none" or chosen.get("CapacityReservationTarget"):

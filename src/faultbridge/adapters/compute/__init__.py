@@ -14,6 +14,6 @@ Read in this order:
 - `ec2_inventory`, `hyperpod_inventory`: list the instances of a group
 - `hyperpod_cluster`: the calls to SageMaker about one HyperPod cluster
 - `hyperpod_status`: the conditions of a whole HyperPod cluster and its groups
-- `request_log`: requests that take no client token, each sent at most once
+- `request_log`: records requests that take no client token, so that no accepted request is sent again
 - `hyperpod_provider`, `hyperpod_restart`, `hyperpod_verifier`, `hyperpod_logs`: the same interfaces for HyperPod nodes
 """

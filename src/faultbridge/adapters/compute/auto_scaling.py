@@ -74,11 +74,12 @@ class AutoScalingProvider:
         return checks_of(self._clients, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return possible successors: running instances that the group launched since a time, oldest first.
+        """Return possible successors: the group's running instances launched since `launched_after`.
 
-        Times are compared in whole seconds, because EC2 rounds launch times to seconds. For an instance from a warm
-        pool, which started before it joined the group, the start of its launch activity in the group is used. Raises
-        Misconfigured when the group does not exist.
+        They are sorted by EC2's launch time, oldest first. Times are compared in whole seconds, because EC2 rounds
+        launch times to seconds. If the group has a warm pool, an instance from the pool may have started before
+        `launched_after`; it is included if its launch activity in the group started since then. Raises Misconfigured
+        when the group does not exist.
         """
         earliest = launched_after.replace(microsecond=0)
         with translated(f"listing the instances of {group}"):
@@ -107,9 +108,9 @@ class AutoScalingProvider:
         return described
 
     def _launched_by_activity(self, group: str, earliest: datetime) -> frozenset[str]:
-        """Return the instances whose launch activity in the group started at or after a time.
+        """Return the ids of instances whose launch activity in the group started at or after `earliest`.
 
-        EC2 Auto Scaling lists the newest activities first, so the read stops at the first older activity.
+        EC2 Auto Scaling lists the newest activities first, so the read stops at the first activity before `earliest`.
         """
         launched: set[str] = set()
         for page in self._clients.autoscaling.get_paginator("describe_scaling_activities").paginate(

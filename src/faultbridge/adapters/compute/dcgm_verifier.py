@@ -51,7 +51,7 @@ class DiagTest(Protocol):
 
     @property
     def hardware(self) -> bool:
-        """Return whether the result is about hardware; False if all errors are about settings."""
+        """Return False if the test has errors and all of them are about settings, else True."""
 
     @property
     def line(self) -> str:
@@ -74,10 +74,10 @@ class DeepTests(Protocol):
     """Further tests, which run after the DCGM diagnostics at high verification levels."""
 
     def script(self, level: int) -> Sequence[str]:
-        """Return the shell script lines that run the further tests of a level; empty if it has none."""
+        """Return the shell script lines that run the further tests of a level; empty without such tests."""
 
     def seconds(self, level: int) -> int:
-        """Return the time limit of a level for all tests after the DCGM diagnostics, in seconds."""
+        """Return the time limit, in seconds, for all further tests of a level together."""
 
     def refusal(self, instance_type: str) -> str:
         """Return why an instance of this type can never pass the further tests; empty if it can pass."""
@@ -87,13 +87,13 @@ class DeepTests(Protocol):
     ) -> tuple[bytes, Sequence[DeepResult]]:
         """Split the output of the command into the DCGM report and the result of each further test.
 
-        `instance_type` and `efa_interfaces` select the expected results; None if EC2 does not list the instance.
+        `instance_type` and `efa_interfaces` select the expected results. They are None if EC2 does not report them.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class OutputBucket:
-    """The S3 bucket and key prefix under which SSM stores complete outputs, and a store to read them."""
+    """The S3 bucket and key prefix under which SSM stores complete outputs, and the store that reads them."""
 
     bucket: str
     prefix: str
@@ -103,8 +103,8 @@ class OutputBucket:
 class SsmDcgmVerifier:
     """A Verifier that runs `dcgmi diag -r LEVEL -j` on the instance through SSM.
 
-    `read_report` parses the DCGM report and raises Rejected if the output contains no report. `deep` adds further tests
-    after the diagnostics.
+    Above level 4, the DCGM diagnostics run at level 4. `read_report` parses the DCGM report and raises Rejected if the
+    output contains no report. `deep` adds further tests after the diagnostics.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class SsmDcgmVerifier:
         return self._judge(level or self._level, report, instance_id)
 
     def _refuse(self, instance_id: str, level: int) -> None:
-        """Raise Unverifiable if an instance of this type can never pass, which saves hours of diagnostics."""
+        """Raise Unverifiable if an instance of this type can never pass the further tests of the level."""
         if self._deep is None or not self._deep.script(level):
             return
         instance_type = hardware_of(self._clients, instance_id).instance_type
@@ -180,7 +180,7 @@ class SsmDcgmVerifier:
             raise
 
     def _report(self, answer: Mapping[str, Any], instance_id: str, operation: str) -> bytes:
-        """Return the output of the command: the text in `answer`, or the S3 object if SSM cut the text."""
+        """Return the command's output: the S3 object if SSM cut the text and the object exists, else the text."""
         text = str(answer.get("StandardOutputContent", ""))
         if self._output is None or len(text) < OUTPUT_CHARACTERS:
             return text.encode()
@@ -206,9 +206,9 @@ class SsmDcgmVerifier:
 def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
     """Return the verdict for the tests of a DCGM report.
 
-    Any hardware failure means FAILED. PASSED requires that every device passed a test. Any other report is UNKNOWN.
-    Above level 1, a passed deployment check (libraries, permissions, modes) does not count, because it shows nothing
-    about the hardware. Level 1 has only deployment checks.
+    Any hardware failure means FAILED. PASSED requires at least one device, and that every device passed a test. Any
+    other report is UNKNOWN. Above level 1, deployment checks (libraries, permissions, modes) do not count for PASSED,
+    because they show nothing about the hardware. Level 1 has only deployment checks.
     """
     if any(test.outcome == "fail" and test.hardware for test in tests):
         return Verdict.FAILED
@@ -219,7 +219,7 @@ def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
 
 
 def worst_of(verdict: Verdict, results: Sequence[DeepResult]) -> Verdict:
-    """Return FAILED if `verdict` or a test failed, UNKNOWN if a test has no result, else `verdict`."""
+    """Return FAILED if `verdict` or a test is failed, UNKNOWN if a test has no result, else `verdict`."""
     if verdict is Verdict.FAILED or any(one.passed is False for one in results):
         return Verdict.FAILED
     return verdict if all(one.passed for one in results) else Verdict.UNKNOWN

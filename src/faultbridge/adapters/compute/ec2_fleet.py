@@ -97,7 +97,7 @@ class FleetLauncher:
     def _unless_gone(self, instance_id: str, answer: Mapping[str, Any]) -> CallResult:
         """Return success for a launch, or CONFLICT if the launched instance is terminating or terminated.
 
-        A repeated request gets the first response again, and the instance in it may have been terminated since then.
+        A repeated request gets the first response again. The instance that this response names may be gone by then.
         `answer` is EC2's response to the fleet request. An instance that EC2 does not list yet counts as launched.
         """
         operation = str(answer["FleetId"])

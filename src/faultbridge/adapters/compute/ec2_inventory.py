@@ -84,7 +84,7 @@ class Ec2Inventory:
     def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the ids of the IAM roles in the instance profiles of the given instances.
 
-        Instances that EC2 does not list are ignored.
+        Instances that EC2 does not list, and profiles that cannot be read, are left out.
         """
         clients = self._clients.for_role(config.provider_role)
         return frozenset(self._roles.role_ids(clients, _instances(clients, "instance-id", instances)).values())
@@ -99,15 +99,18 @@ class Ec2Inventory:
         return frozenset(instances) - present
 
     def opted_out(self, config: ClusterConfig) -> frozenset[str]:
-        """Return the instances whose opt-out tag is `true`, which excludes them from repairs."""
+        """Return the ids of all instances of the account and Region that an opt-out tag excludes from repairs.
+
+        The value of the tag is `true`.
+        """
         tagged = _instances(self._clients.for_role(config.provider_role), f"tag:{OPT_OUT_TAG}", ["true"])
         return frozenset(one["InstanceId"] for one in tagged)
 
     def repairs_nodes(self, config: ClusterConfig) -> RepairSetting | None:
-        """Return the setting by which EKS repairs nodes of the cluster; None if EKS repairs none of them.
+        """Return the setting by which EKS repairs accelerated nodes of the cluster; None if it repairs none.
 
-        EKS repairs the nodes of a managed node group if its node auto repair is on. Auto Scaling also replaces
-        instances that fail its health checks; this is no setting of EKS, so it is not reported here.
+        EKS repairs the nodes of a managed node group if its node auto repair is on. Node groups that have only instance
+        types without accelerators are ignored. The health checks of Auto Scaling are not reported here.
         """
         if not config.eks_cluster:
             return None
@@ -116,7 +119,7 @@ class Ec2Inventory:
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
         """Return the desired size and the running update of each group, and the repair setting of EKS.
 
-        The repair setting shows whether EKS itself repairs nodes of one of the groups.
+        Groups that do not exist are left out. The repair setting is None if EKS itself repairs no nodes of the groups.
         """
         names, clients = sorted(groups), self._clients.for_role(config.provider_role)
         found = (
@@ -147,7 +150,10 @@ def _groups(clients: Clients, names: Sequence[str]) -> Iterator[Any]:
 
 
 def running_refreshes(clients: Clients, groups: Iterable[str]) -> dict[str, GroupUpdate]:
-    """Return the running instance refresh of each group that has one; one call reads one group."""
+    """Return the instance refresh that replaces instances now, for each group that has one.
+
+    A refresh with the status `Baking` has replaced all instances, so it is left out. One call reads one group.
+    """
     found: dict[str, GroupUpdate] = {}
     for group in sorted(groups):
         with translated(f"reading the instance refreshes of {group}"):

@@ -52,8 +52,8 @@ VALIDATION_MESSAGES: Sequence[tuple[str, ProviderFailure]] = (
 def failure_of(error: BaseException | None) -> ProviderFailure:
     """Return the failure code for the error of an AWS call that changes something.
 
-    TIMEOUT means that no connection was established. AMBIGUOUS means that the change may have been made. An error that
-    is not known, or None, becomes PROVIDER_ERROR.
+    TIMEOUT means that no connection was established. AMBIGUOUS means that the change may have been made. An unknown
+    error, or None, becomes PROVIDER_ERROR.
     """
     if isinstance(error, ClientError):
         return _client_failure(error)

@@ -99,7 +99,7 @@ class HyperPodCluster:
             raise translate(error, f"reading node {instance_id} of {self.name}") from error
 
     def events(self, instance_id: str, since: datetime) -> tuple[Mapping[str, Any], ...]:
-        """Return the events of one instance since a time.
+        """Return the events of one instance after the time `since`.
 
         The result is empty for a cluster without continuous provisioning, because SageMaker keeps no events for it.
         """
@@ -115,7 +115,7 @@ class HyperPodCluster:
             raise
 
     def recovers_nodes(self) -> bool:
-        """Return whether HyperPod reboots and replaces faulty nodes of the cluster on its own."""
+        """Return whether the cluster is set so that HyperPod itself reboots and replaces faulty nodes."""
         return recovers_nodes(self.describe())
 
     def instance_group(self, group: str) -> Mapping[str, Any]:
@@ -154,7 +154,10 @@ class HyperPodCluster:
         return self._request(call, "rebooting", instance_id)
 
     def start_health_check(self, instance_id: str, group: str, checks: Sequence[str]) -> None:
-        """Start deep health checks on one node; the client sends the call once, without retries."""
+        """Start deep health checks on one node; the client sends the call once, without retries.
+
+        Errors of botocore are raised unchanged, because the caller reads their text.
+        """
         configuration: Any = {
             "InstanceGroupName": group,
             "InstanceIds": [instance_id],
@@ -214,8 +217,8 @@ def message_of(node: Mapping[str, Any]) -> str:
 
 
 def recovers_nodes(cluster: Mapping[str, Any]) -> bool:
-    """Return whether HyperPod reboots and replaces faulty nodes on its own.
+    """Return whether a cluster is set so that HyperPod itself reboots and replaces faulty nodes.
 
-    `cluster` is the description that DescribeCluster returned. If it contains no such setting, the result is True.
+    `cluster` is the description that DescribeCluster returned. If it does not contain the setting, the result is True.
     """
     return str(cluster.get("NodeRecovery", "")) != "None"

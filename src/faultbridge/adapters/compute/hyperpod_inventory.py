@@ -1,7 +1,8 @@
 """List the instances of SageMaker HyperPod clusters.
 
 The instances run in an account that AWS owns, so EC2 does not list them, and all data comes from SageMaker. The logical
-id of a node stays the same when its instance is replaced, so node names are derived from it.
+id of a node stays the same when its instance is replaced, so the node is named after this id. A node without a logical
+id is named after its host or instance.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class HyperPodInventory:
         self._listed: dict[str, tuple[Mapping[str, Any], ...]] = {}
 
     def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
-        """Return the running instances of an instance group, at most 100.
+        """Return the running instances of an instance group, at most the first 100 by instance id.
 
         Raises Rejected with reason `unknown_group` when the group does not exist or is empty.
         """
@@ -104,13 +105,13 @@ class HyperPodInventory:
         return frozenset()
 
     def repairs_nodes(self, config: ClusterConfig) -> RepairSetting:
-        """Return the repair setting: whether HyperPod repairs faulty nodes of the cluster on its own."""
+        """Return the setting that decides whether HyperPod itself repairs faulty nodes of the cluster."""
         return repair_setting(_name(config), self._cluster(config).describe())
 
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
-        """Return the conditions of a HyperPod cluster, the status of its groups, and its repair setting.
+        """Return the conditions of a HyperPod cluster, the status of all its groups, and its repair setting.
 
-        The call lists the nodes of the cluster, and stores the list for the other methods.
+        The call lists the nodes of the cluster, and stores the list for the other methods. `groups` is ignored.
         """
         del groups
         report_old_version()
@@ -120,7 +121,7 @@ class HyperPodInventory:
         return status_of_cluster(_name(config), described, self._listed[config.cluster])
 
     def _nodes(self, config: ClusterConfig) -> Sequence[Mapping[str, Any]]:
-        """Return the summary of every node, from the last call of `provider_status` or else from a new call."""
+        """Return the summary of every node: the list that `provider_status` stored, or a new list without it."""
         listed = self._listed.get(config.cluster)
         return listed if listed is not None else tuple(self._cluster(config).nodes())
 

@@ -34,7 +34,7 @@ class HyperPodProvider:
         self._cluster = cluster
 
     def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
-        """Request the replacement of a node; returns CONFLICT while HyperPod recovers nodes on its own.
+        """Request the replacement of a node; returns CONFLICT if HyperPod is set to recover nodes itself.
 
         If HyperPod does not find the instance, `probe` decides: the call succeeds if the instance is gone, else it
         returns AMBIGUOUS.
@@ -81,6 +81,7 @@ class HyperPodProvider:
         """Return the capacity of the training plan of an instance group.
 
         - If the group has no plan, the evidence is `ABSENT`.
+        - If the plan is active, the evidence is `OWN_RESERVATION`, with the number of free instances.
         - If the plan is not active, the evidence is `OWN_RESERVATION`, but a launch cannot use the capacity.
         - If the description of the group shows an active plan, but the permission to read the plan is missing, the
           plan counts as available, with an unknown number of free instances.
@@ -104,10 +105,10 @@ class HyperPodProvider:
         return Capacity(evidence, reason=f"{arn}{counted}", count=free, ends_at=plan.get("EndTime"))
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return possible successors: running instances that the group launched since a time, oldest first.
+        """Return possible successors: the group's running instances launched since `launched_after`.
 
-        Times are compared in whole seconds. An instance is running only if its node has the status `Running`. Raises
-        Misconfigured if the group does not exist.
+        They are sorted by launch time, oldest first. Times are compared in whole seconds. An instance is running only
+        if its node has the status `Running`. Raises Misconfigured if the group does not exist.
         """
         earliest = launched_after.replace(microsecond=0)
         members = [one for one in self._cluster.nodes() if one.get("InstanceGroupName") == group]

@@ -23,7 +23,7 @@ MAYBE_SENT = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
 
 
 class HyperPodRestarter:
-    """A Restarter for nodes of a HyperPod cluster; it sends at most one request per token."""
+    """A Restarter for nodes of a HyperPod cluster; each token starts at most one reboot."""
 
     def __init__(self, cluster: HyperPodCluster, requests: RequestLog) -> None:
         self._cluster, self._requests = cluster, requests
@@ -31,8 +31,8 @@ class HyperPodRestarter:
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
         """Request a reboot of the node, unless one was already requested with this token.
 
-        Returns CONFLICT while HyperPod recovers nodes on its own, and PROVIDER_ERROR for any other repair action than a
-        reboot.
+        Returns CONFLICT if HyperPod is set to recover nodes itself, and PROVIDER_ERROR for any other repair action than
+        a reboot.
         """
         if repair_action is not RepairAction.REBOOT_NODE:
             return CallResult(ProviderFailure.PROVIDER_ERROR, f"HyperPod has no call for {repair_action.value}")
@@ -57,8 +57,8 @@ class HyperPodRestarter:
 
         - `absent`: no reboot was requested with this token.
         - `running`: the node does not run now, or it is not proven yet that it rebooted.
-        - `done`: the node runs, and an earlier call found it in another status after the request. It is also `done` if
-          the node runs and the accepted request is older than `SETTLE`.
+        - `done`: the node runs, and an earlier call found it in a status other than `Running` and `Failure`. It is also
+          `done` if the node runs and the accepted request is older than `SETTLE`.
         - `failed`: HyperPod reports the status `Failure` for the node.
         - `unknown`: SageMaker did not describe the node, or the node is shutting down or gone.
         """

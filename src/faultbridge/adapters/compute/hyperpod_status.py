@@ -1,10 +1,12 @@
 """Derive the status of a HyperPod cluster and its groups from DescribeCluster and the list of nodes.
 
-Each condition of the status has a text:
+Each condition in the status of a cluster has a text:
 
 - For a node that could not start (status `Failure`), the text is SageMaker's message about the node.
-- For a cluster that failed or is rolled back, the text is SageMaker's message about the cluster, if there is one.
-- For a group with the status `Failed` or `Degraded`, the text is only the status, because SageMaker gives no message.
+- For a cluster that failed or is rolled back, the text is SageMaker's message about the cluster.
+- For a group with the status `Failed` or `Degraded`, the text is the status; SageMaker gives no message about a group.
+
+If SageMaker gives no message, the text states this.
 """
 
 from __future__ import annotations
@@ -88,7 +90,10 @@ def _group_status(
 
 
 def _update(cluster: Mapping[str, Any], group: Mapping[str, Any]) -> GroupUpdate | None:
-    """Return the software update that runs on a group, or None; SageMaker does not report its start time."""
+    """Return the software update that runs on a group or on the whole cluster; None if none runs.
+
+    SageMaker does not report when the update started.
+    """
     if SYSTEM_UPDATING in {cluster.get("ClusterStatus"), group.get("Status")}:
         return GroupUpdate(f"HyperPod updates the software ({SYSTEM_UPDATING})")
     status = group.get("SoftwareUpdateStatus")

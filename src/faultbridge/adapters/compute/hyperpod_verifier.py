@@ -132,8 +132,9 @@ class HyperPodVerifier:
     def _findings(self, node: Mapping[str, Any], instance_id: str, request: Request, level: int) -> tuple[str, ...]:
         """Return the reasons why the node fails, from its status, labels and events; empty if there are none.
 
-        Only events since the request of the check count. From level 2, the label with the result of the deep health
-        check counts only after the requested check has ended, because it may be the result of an earlier check.
+        Events count only if the node runs now, and only since the request of the check. From level 2, the label with
+        the result of the deep health check counts only after the requested check has ended, because it may be the
+        result of an earlier check.
         """
         found = [f"HyperPod reports {FAILURE}: {message_of(node)}"] if status_of(node) == FAILURE else []
         is_of_this_check = level < DEEP or (request.progress in LEFT_CHECK and status_of(node) != CHECKING)

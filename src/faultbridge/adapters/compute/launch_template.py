@@ -67,10 +67,10 @@ class LaunchTemplateProvider:
         return self._capacity.ask(source, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:  # noqa: ARG002 - a template launches nothing by itself
-        """Return no instances, because each instance from a template was launched for one case or as a spare.
+        """Return no instances: an instance from the template `group` is not necessarily a successor.
 
-        `FleetLauncher.launched` returns the instances of a case. An instance that only has the same template may belong
-        to another case, another cluster or another stack.
+        The instance may belong to any case, cluster or stack. `FleetLauncher.launched` returns the instances that were
+        launched for one case.
         """
         return ()
 

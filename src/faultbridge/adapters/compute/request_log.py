@@ -1,4 +1,4 @@
-"""Record requests to services that take no client token, so that each token sends at most one request.
+"""Record requests to services without client tokens, so that no accepted request is sent again.
 
 A request is recorded before it is sent. The record is deleted only if the service did not accept the request. After a
 crash or a lost response, the record remains for 30 days, so the request is not sent again in this time.

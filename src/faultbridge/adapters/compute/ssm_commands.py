@@ -80,6 +80,7 @@ def send(
 
     - `ssm` should be a client that never retries, because SSM runs the script of each call that it accepts. Only a
       throttled call is repeated, as `retry` defines.
+    - `token` becomes the comment of the command, by which `find` finds the command again.
     - `script` contains the lines of the script.
     - If the script has not started after `delivery_seconds`, SSM does not start it. SSM accepts values of at least 30.
     - `output` contains the parameters of `SendCommand` that name an S3 bucket and prefix for the complete output; None

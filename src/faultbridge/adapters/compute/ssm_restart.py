@@ -52,7 +52,10 @@ class SsmRestarter:
         return CallResult(operation=sent)
 
     def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
-        """Return the status of the restart; `absent` if its command was never sent."""
+        """Return the status of the restart; `absent` if its command was never sent.
+
+        The status is `unknown` after a temporary error, or if SSM does not list the command yet.
+        """
         try:
             with translated(f"reading the {repair_action.value} of {instance_id}"):
                 sent = ssm_commands.find(self._clients.ssm, instance_id, _command_token(repair_action, token))

@@ -106,7 +106,7 @@ class DynamoTable:
         return Page(items, to_token(answer.get("LastEvaluatedKey")))
 
     def write(self, write: Write) -> None:
-        """Make one write; raises Conflict if the condition of the write is not met."""
+        """Make one write; raises Conflict if its condition is not met or a transaction changes the item now."""
         client = self._clients.dynamodb
         arguments = write_arguments(write)
         with translated(f"writing {write.key.pk} {write.key.sk}"):
@@ -124,7 +124,8 @@ class DynamoTable:
         """Make up to 100 writes in one transaction: either all of them or none.
 
         A repeated call with the same `token` and writes changes nothing within ten minutes. Raises Conflict if the
-        condition of a write is not met, and ValueError for more than 100 writes, or for two writes to the same item.
+        condition of a write is not met, or if another write changes one of the items at the same time. Raises
+        ValueError for more than 100 writes, or for two writes to the same item.
         """
         if not writes:
             return

@@ -117,7 +117,7 @@ class Kubernetes:
     def attached_volumes(self, node: str) -> Iterator[str]:
         """Yield the names of the persistent volumes that have a VolumeAttachment to a node.
 
-        One call lists 500 attachments.
+        One call lists 500 attachments. For an attachment without a persistent volume, its own name is yielded.
         """
         for one in self.call(
             "listing volume attachments", lambda client: tuple(client.list(VolumeAttachment, chunk_size=PAGE))

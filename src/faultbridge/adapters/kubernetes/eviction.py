@@ -57,8 +57,8 @@ class _Evictions:
     """Starts the evictions of one call of `evict_all`; a failed eviction does not stop the others.
 
     `until` is the monotonic time, in seconds, after which no further eviction starts. `answered` is True if the API
-    accepted or refused the eviction of at least one pod. `failure` is the last error that shows neither, such as a
-    missing permission.
+    accepted or refused the eviction of at least one pod. `failure` is the last error that is not a decision
+    about a pod, such as a missing permission.
     """
 
     kubernetes: Kubernetes
@@ -83,7 +83,7 @@ class _Evictions:
         return "eviction started"
 
     def raise_if_unanswered(self) -> None:
-        """Raise the last error if the API accepted or refused no eviction: the call then had no effect."""
+        """Raise the last error if the API neither accepted nor refused any of the evictions."""
         if self.failure is not None and not self.answered:
             raise self.failure
 
@@ -116,7 +116,8 @@ def evict_all(kubernetes: Kubernetes, node: str, now: datetime, deadline: dateti
     - If `now` is not before `deadline`, no pod is evicted.
     - A call starts no eviction after 20 seconds. The order of the evictions depends on `now`, so that slow evictions do
       not delay the same pods in each call.
-    - Raises the error of an eviction only if the API accepted or refused no eviction, or did not accept the token.
+    - Raises the last error of an eviction if the API neither accepted nor refused an eviction, and raises Unauthorized
+      if the API does not accept the token. Any other error of an eviction is only a reason in the result.
     """
 
     def read(client: Client) -> tuple[Pod, ...]:
@@ -148,7 +149,8 @@ def _position(name: str, now: datetime) -> bytes:
 def _reason_to_remain(evictions: _Evictions, metadata: ObjectMeta, *, late: bool) -> str:
     """Evict a pod that must leave the node; returns the reason why it still runs, or "" if it is gone.
 
-    If `late` is True, the deadline of the drain has passed, and the pod is not evicted.
+    A pod that already terminates is not evicted again. If `late` is True, the deadline of the drain has passed, and no
+    pod is evicted.
     """
     if metadata.deletionTimestamp is not None:
         return "terminating"

@@ -107,7 +107,7 @@ NOT_APPLICABLE = CallResult(reason="not applicable: the cluster has no orchestra
 
 
 class NoOrchestrator:
-    """The Orchestrator of a cluster that has no orchestrator: every call succeeds and does nothing."""
+    """The Orchestrator of a cluster that has no orchestrator: its calls do nothing, and no call fails."""
 
     @property
     def applicable(self) -> bool:

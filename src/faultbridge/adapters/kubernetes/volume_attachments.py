@@ -21,7 +21,7 @@ class EksVolumeAttachments:
         self._connect = connections(clients)
 
     def remaining(self, node: ClusterNode) -> tuple[str, ...]:
-        """Return the persistent volumes that are still attached to the node.
+        """Return the names of the volumes that are still attached to the node.
 
         The result is empty if the Kubernetes cluster does not have the node.
         """

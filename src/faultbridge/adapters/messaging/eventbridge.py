@@ -46,9 +46,9 @@ class EventBridgeBus:
     def put(self, events: Sequence[BusEvent]) -> tuple[FailedEvent, ...]:
         """Publish the events, at most ten and 1 MB per call; returns the events that were not accepted.
 
-        - `permanent` is True for events that EventBridge can never accept. Events with a defect that `defect_of` finds
-          are not sent.
-        - `permanent` is False for events that EventBridge refused temporarily, and for all events of a call that failed
+        - A returned event has `permanent` True if EventBridge can never accept it. Events with a defect that
+          `defect_of` finds are not sent.
+        - A returned event has `permanent` False if EventBridge refused it temporarily, or if the whole call failed
           temporarily.
         - If EventBridge rejects events because of the deployment, such as a missing permission, Misconfigured is
           raised, even if other events were accepted before.

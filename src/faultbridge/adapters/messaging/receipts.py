@@ -79,7 +79,7 @@ class LogReceipts:
             raise Misconfigured(f"{self._group} rejects a line with time {self._now()}; correct the system clock")
 
     def read(self, since: datetime) -> Iterator[Mapping[str, Any]]:
-        """Yield every receipt that was written at or after a time, one log group after another.
+        """Yield every receipt that was written at or after `since`, one log group after another.
 
         A log group that does not exist contains no receipts.
         """

@@ -60,7 +60,10 @@ class SqsQueue:
         return tuple(unsent)
 
     def depth(self) -> RecordQueueDepth:
-        """Return the approximate number of messages that wait, are in flight, or are dead letters."""
+        """Return the approximate numbers of messages that wait, are in flight, and are dead letters.
+
+        The number of dead letters is 0 if no dead-letter queue is configured.
+        """
         waiting, in_flight = self._count(self._url)
         dead = sum(self._count(self._dead_letter_url)) if self._dead_letter_url else 0
         return RecordQueueDepth(waiting, in_flight, dead)

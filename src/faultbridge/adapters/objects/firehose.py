@@ -33,7 +33,7 @@ class FirehoseArchiveSink:
         self._retry = retry
 
     def put(self, lines: Sequence[ArchiveLine]) -> None:
-        """Deliver the lines; raises Transient if Firehose has not accepted all lines after four attempts."""
+        """Deliver the lines; raises Transient if Firehose does not respond, or does not accept all lines."""
         for batch in batches(map(render, lines), size_of=len, count=RECORDS_AT_ONCE, size=BYTES_AT_ONCE):
             self._put(batch)
 

@@ -11,8 +11,8 @@ from faultbridge.errors import Conflict, Misconfigured
 class Folder:
     """An Archive and a Vault in a local folder; keys are paths relative to the folder.
 
-    The archive contains copies of entries. The vault contains sealed manifests and anchors, which prove that no entry
-    is missing. An anchor records where each stream of entries ends.
+    The archive contains copies of entries. The vault contains sealed manifests and anchors, by which an auditor finds
+    missing entries. An anchor records where each stream of entries ends.
     """
 
     def __init__(self, root: Path) -> None:
@@ -39,7 +39,7 @@ class Folder:
         return path.read_bytes() if path.is_file() else None
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Yield every key with this prefix, in order."""
+        """Yield every key that starts with `prefix`, in alphabetical order."""
         parent = self._path(prefix.rpartition("/")[0]) if "/" in prefix else self._root
         files = (path.relative_to(self._root).as_posix() for path in parent.rglob("*") if path.is_file())
         yield from sorted(key for key in files if key.startswith(prefix))

@@ -48,7 +48,7 @@ class S3Objects:
             return answer["Body"].read()
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Yield every key with this prefix, in order."""
+        """Yield, in alphabetical order, every key that starts with `prefix` and was ever stored."""
         pages = self._clients.s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
         with translated(f"listing s3://{self._bucket}/{prefix}"):
             for page in pages:
@@ -94,7 +94,7 @@ class LockedObjects:
             return answer["Body"].read()
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Yield every key with this prefix that was ever stored, in order."""
+        """Yield, in alphabetical order, every key that starts with `prefix` and was ever stored."""
         seen = ""
         pages = self._clients.s3.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=prefix)
         with translated(f"listing s3://{self._bucket}/{prefix}"):

@@ -1,8 +1,8 @@
 """Send pages to the webhooks of Slack and Microsoft Teams.
 
-The pager puts one event per chat service on the bus. A rule starts the pager function, which posts the event. A chat
-service that does not respond therefore delays no other page. Only its own event is retried, and finally becomes a dead
-letter.
+The pager puts one event per page and chat service on the bus. A rule of the bus starts the pager function, which posts
+the event. A chat service that does not respond therefore delays no other page. Only the event for this service is
+retried, and finally becomes a dead letter.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SERVICES: Mapping[str, PageFormat] = {"slack": PageFormat.SLACK, "teams": PageFo
 
 
 class BusChats:
-    """A Pager that publishes one event per chat service on the bus."""
+    """A Pager that publishes each page on the bus, as one event for each chat service."""
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus

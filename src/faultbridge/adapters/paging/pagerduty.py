@@ -13,7 +13,10 @@ DETAIL_TYPE = "Page"
 
 
 class BusPagerDuty:
-    """A Pager that publishes the PagerDuty event on the bus; a rule forwards it to an API destination."""
+    """A Pager that publishes each page as a PagerDuty event on the bus.
+
+    A rule of the bus forwards the event to PagerDuty through an EventBridge API destination.
+    """
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus

@@ -68,6 +68,7 @@ def subject_line(text: str) -> str:
     """Return a subject that SNS accepts: one line of 1 to 100 printable ASCII characters.
 
     A character that is not ASCII becomes a question mark, because a page with a changed subject is better than no page.
+    A longer subject is cut, and an empty subject becomes `(no subject)`.
     """
     plain = "".join(letter if letter.isascii() else "?" for letter in " ".join(text.split()))
     shown = "".join(letter for letter in plain if letter.isprintable()).strip() or "(no subject)"

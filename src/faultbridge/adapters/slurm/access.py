@@ -25,7 +25,8 @@ _TOKEN = re.compile(r"[A-Za-z0-9_.~+/=-]{1,8192}")
 def connections(clients: Clients, read_tokens: Callable[[], bytes]) -> Callable[[ClusterConfig], SlurmOperations]:
     """Return a function that returns the Slurm operations of a registered cluster.
 
-    `read_tokens` reads the secret with the tokens of slurmrestd.
+    `read_tokens` reads the secret with the tokens of slurmrestd. The returned function raises Misconfigured if neither
+    slurmrestd nor a head node is registered.
     """
     head_node = connect(clients)
     known: dict[str, RestClient] = {}

@@ -38,7 +38,8 @@ class SsmHeadNode:
     def __call__(self, command: Sequence[str]) -> Output:
         """Run one command on the head node, with each argument quoted, and return its result.
 
-        Raises Transient, and cancels the command, if there is no result after about 20 seconds.
+        Raises Transient if the command does not run to completion. If there is no result after about 20 seconds, the
+        command is canceled first.
         """
         found = None
         with translated(f"running {command[0]} on {self._instance_id}"):

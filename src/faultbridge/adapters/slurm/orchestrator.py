@@ -1,11 +1,14 @@
 """Drain and resume the nodes of a Slurm cluster, and wait for their jobs.
 
-The reason of a drain names Faultbridge, the instance and the case. Faultbridge resumes a node only if the reason names
-the instance that backs the node now. A drain by an operator or a health check stays.
+When Faultbridge drains a node, the reason names Faultbridge, the instance and the case. Faultbridge resumes a node only
+if the reason names the instance that backs the node now. A drain by an operator or a health check stays.
 
 Slurm's record of a node may keep its name when another instance backs the node, and may remain after its instance is
-gone. A record is therefore used only if it belongs to the instance that backs the node, if its name is an alias of the
-node, or if the node is registered to keep its name.
+gone. A record is therefore used only in one of these cases:
+
+- The record belongs to the instance that backs the node.
+- The name of the record is an alias of the node.
+- The name of the record is the name of the node, and the node is registered to keep this name.
 """
 
 from __future__ import annotations
@@ -37,8 +40,8 @@ _ADDRESS = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)")
 class SlurmOrchestrator:
     """An Orchestrator for Slurm clusters; `connect` returns the Slurm operations of a cluster.
 
-    If Slurm gives no answer about the node, `cordon`, `uncordon` and `drain` return TIMEOUT and change nothing, and
-    `readiness` raises Transient.
+    If Slurm gives no usable answer, `cordon`, `uncordon` and `drain` return TIMEOUT, and `readiness` raises Transient.
+    `cordon` and `uncordon` return NOT_FOUND if Slurm has no usable record of the node.
     """
 
     def __init__(self, connect: Callable[[ClusterConfig], SlurmOperations], clock: Clock) -> None:
@@ -175,8 +178,8 @@ def _is_drained(found: SlurmNode) -> bool:
 def _drained_for(found: SlurmNode, node: ClusterNode) -> bool:
     """Return whether the reason of a drain names Faultbridge and the instance that backs the node.
 
-    For a node without an instance, the reason must contain `no-instance` in place of the instance id.
-    FORMER_REASON, which earlier versions of Faultbridge wrote, also counts.
+    For a node without an instance, the reason must contain `no-instance` in place of the instance id, or be
+    FORMER_REASON, which earlier versions of Faultbridge wrote.
     """
     if node.instance_id is None and found.reason == FORMER_REASON:
         return True

@@ -169,7 +169,8 @@ def usable_version(ask: Ask) -> int:
 
     - If slurmrestd offers usable versions up to NEWEST_RUN, the newest of these is used.
     - If it offers only newer usable versions, the newest of those is used.
-    - If it offers no usable version, Misconfigured is raised. If the versions cannot be read, Transient is raised.
+    - If it offers no usable version, or does not accept the token, Misconfigured is raised.
+    - If the versions cannot be read for another reason, Transient is raised.
     """
     answer = ask("GET", DESCRIPTION)
     if rest_answers.is_unauthenticated(answer):

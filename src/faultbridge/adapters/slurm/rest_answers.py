@@ -85,7 +85,7 @@ def failure(answer: Answer, document: Document, action: str) -> FaultbridgeError
 
 
 def nodes_of(document: Document, answer: Answer) -> dict[str, SlurmNode]:
-    """Return the nodes in a response, by name; raises Transient if an element is no node with a state."""
+    """Return the nodes in a response, by name; raises Transient if one of them cannot be read."""
     rows = document.get("nodes")
     found = {one.name: one for one in slurm_nodes(answer.body.decode(errors="replace"))}
     names = [row.get("name") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else [None]

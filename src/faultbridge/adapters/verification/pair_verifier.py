@@ -1,6 +1,7 @@
-"""Verify an instance deeply, and then together with a healthy peer by one SSM command to both.
+"""Verify an instance with the deep verification, and then together with a healthy peer.
 
-SSM keeps commands for 30 days, so its list of commands records which peers a verification has used.
+One SSM command runs the tests on the instance and the peer. SSM lists commands for 30 days, and this list shows which
+peers a verification has used.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class PeerTests(Protocol):
         """Return one result for all tests, from the command output of the instance that acts as the client.
 
         A test that is optional at `level` is left out if its tools are not installed. `instance_type` and
-        `efa_interfaces` select the expected results; None if EC2 does not list the instance.
+        `efa_interfaces` select the expected results. They are None if EC2 does not report them.
         """
 
     def unanswered(self, reason: str) -> DeepResult:
@@ -76,7 +77,8 @@ class PeerTests(Protocol):
     def decide(self, results: Sequence[tuple[str, bool | None, str]]) -> PeerDecision:
         """Return the decision about the instance from the results with all peers so far.
 
-        Each result contains the peer's instance id, whether the tests passed, and a line of text.
+        Each result contains the peer's instance id, whether the tests passed (None: no usable result), and a line of
+        text.
         """
 
 
@@ -101,7 +103,7 @@ class SsmPairVerifier:
         self._tests, self._peers, self._leases = tests, peers, leases
 
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
-        """Start the deep verification, unless it was already started with this token; returns its id.
+        """Start the deep verification, unless this token already started it; returns the operation id.
 
         The level applies to the deep verification; if `level` is None, that verification uses its own level. Raises
         Transient while another verification uses this instance as a peer.

@@ -39,7 +39,7 @@ class Ec2Volumes:
         self._clients, self._of_groups = clients, of_groups
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
-        """Return the volumes of an instance whose tag `faultbridge:volume` has one of the given values."""
+        """Return an instance's volumes on which the tag `faultbridge:volume` has one of the values `names`."""
         values = {"attachment.instance-id": [instance_id], f"tag:{VOLUME_TAG}": list(names)}
         found = self._described(f"listing the volumes of {instance_id}", values) if names else ()
         return tuple(one for one in found if one.on(instance_id))
@@ -63,7 +63,8 @@ class Ec2Volumes:
     def successor_zones(self, group: str) -> frozenset[str]:
         """Return the zones in which a group may launch a successor.
 
-        The result is empty for a launch template, whose zone is known only after a launch.
+        The result is empty for a launch template, whose zone is known only after a launch. It is also empty for an Auto
+        Scaling group that does not exist.
         """
         if not self._of_groups:
             return UNKNOWN_ZONES
@@ -72,7 +73,7 @@ class Ec2Volumes:
         return frozenset(zone for one in answer["AutoScalingGroups"] for zone in one["AvailabilityZones"])
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
-        """Start to detach a volume from an instance; the result is successful if it is already detached.
+        """Start to detach a volume from an instance; succeeds also if the volume is already detached.
 
         The client sends the call once, without retries, and does not force the detachment.
         """

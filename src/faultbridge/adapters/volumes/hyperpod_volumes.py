@@ -24,7 +24,7 @@ class HyperPodVolumes:
         self._arn: str | None = None
 
     def attached(self, instance_id: str, names: Sequence[str]) -> tuple[Volume, ...]:
-        """Return the volumes of a node whose tag `faultbridge:volume` has one of the given values.
+        """Return a node's volumes on which the tag `faultbridge:volume` has one of the values `names`.
 
         The volumes have no device names, because SageMaker selects the device.
         """

@@ -5,7 +5,7 @@ Read in this order:
 - `records`: the stored form of a record
 - `spool`: records on disk
 - `outbox`: passes records from the main loop to the sender thread
-- `sender`: waiting, backoff, quarantine
+- `sender`: when records are sent, sent again or put into quarantine
 - `postponed`: records that are sent again later
 - `final_send`: sends what is stored before a process ends
 - `messages`: several records in one queue message

@@ -1,4 +1,4 @@
-"""The final send: sends the stored records before a process ends, and reports why some of them are left."""
+"""The final send: sends the stored records before a process ends; reports why a record was not sent."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from faultbridge.storage.wire.message import (
 
 
 def to_messages(records: Sequence[OutgoingRecord]) -> list[list[OutgoingRecord]]:
-    """Divide records into queue messages, in which the records of a message group keep their order.
+    """Divide records into queue messages; the records of one message group keep their order.
 
     All records of a message have the same SQS message group. Each message is within the size limits of the queue.
     """

@@ -54,7 +54,7 @@ class Outbox:
 
     @property
     def waiting_bytes(self) -> int:
-        """Return the size of the records that wait to be sent, in bytes: on disk in whole blocks, and in memory."""
+        """Return the bytes that the records waiting to be sent use: on disk in whole blocks, and in memory."""
         with self._lock:
             held = sum(record.size + len(record.object_body) for record, _ in self._in_memory.values())
         return self.spool.waiting_bytes + held
@@ -65,7 +65,7 @@ class Outbox:
         return self.spool.has_room(REPEATABLE_SHARE)
 
     def store(self, record: OutgoingRecord, on_safe: Callable[[], object] = _nothing) -> bool:
-        """Store a record on disk. Returns False when the disk has no room.
+        """Store a record on disk. Returns False if the record could not be written.
 
         Calls `on_safe` when the record is on disk, before the record can be sent.
         """
@@ -93,8 +93,7 @@ class Outbox:
     def is_safe(self, record: OutgoingRecord) -> bool:
         """Return whether a record that was kept in memory has been sent, refused or stored on disk.
 
-        Stores the record on disk if the disk has room and the sender does not send the record now. The record stays in
-        memory until the result is True.
+        Stores the record on disk if the disk has room and the sender does not send the record now.
         """
         with self._lock:
             if record.record_id in self._sent_from_memory:

@@ -20,9 +20,8 @@ class QuarantineNotice:
     """Stores at most one notice of each kind per hour.
 
     A notice reports that a record was kept in quarantine, was lost, or could not be sent for minutes; each of these is
-    a kind. AWS may refuse a notice too. Without a limit, each refused notice would cause another notice. Heartbeats
-    contain the number of all records in quarantine. A notice that the disk has no room for is counted as dropped, and
-    does not delay the next notice.
+    a kind. AWS may refuse a notice too. Without a limit, each refused notice would cause another notice. If a notice
+    cannot be stored, it is counted as dropped, and the next notice is not delayed.
     """
 
     packer: RecordPacker

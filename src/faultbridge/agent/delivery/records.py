@@ -110,7 +110,7 @@ class RecordPacker:
 
         - `at` is the time by the clock of the host; it is corrected in the record by the measured offset of the clock.
         - `cursor`, if it is not None, is the read position in the log after the body.
-        - `values` states when the counter values in the body were last sent; None if ingest does not store them.
+        - `values` states when current and previous counter values were last sent; None if ingest stores none.
         """
         offset = self.clock_offset()
         if values is not None and offset:

@@ -6,7 +6,7 @@ of the heartbeat interval, a call with new records also sends a heartbeat, so th
 A record that cannot be sent does not stop other records: it is sent again later. It is put into quarantine when the
 queue refuses its content, or after three refusals while other records are accepted. A bucket that refuses access counts
 as a refusal of a record only while the waiting records use too much of the disk. New records are sent before postponed
-records. A retry never causes an early call with new records, because a record may be refused for weeks.
+records. While a postponed record is sent again, new records that are not due keep waiting.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NamedRecord = tuple[str, OutgoingRecord]
 
 @dataclass(slots=True)
 class Sender:
-    """Sends the records of an outbox, and a new heartbeat every `heartbeat_seconds`.
+    """Sends the records of an outbox, and a new heartbeat at least every `heartbeat_seconds`.
 
     - A record that is not urgent waits up to `hold_seconds`.
     - If `new_heartbeat` is None, no heartbeat is sent. Heartbeats are never stored, because ingest would treat a late

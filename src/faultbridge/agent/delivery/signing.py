@@ -37,7 +37,7 @@ _CONTAINER_HOSTS = frozenset({"169.254.170.2", "169.254.170.23", "fd00:ec2::23",
 
 
 class NoCredentials(Exception):  # noqa: N818 - names the situation, which may end without a change
-    """No credentials were found in the environment, the container or the instance profile."""
+    """No credentials could be loaded from the environment, the container or the instance profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,10 @@ class RoleCredentials:
     _reported: str = ""
 
     def __call__(self) -> Credentials:
-        """Return valid credentials; raises NoCredentials if no source has credentials.
+        """Return valid credentials from the environment, the container or the instance profile.
 
-        The sources are the environment, the container and the instance profile, in this order.
+        The first of these three that has credentials is used. Raises NoCredentials if none has credentials and the
+        credentials loaded before are not valid now.
         """
         current = self._current
         if current is None:
@@ -184,9 +185,9 @@ def _get(url: str, headers: Mapping[str, str]) -> str:
 
 
 def region_of(queue_url: str, configured: str | None) -> str:
-    """Return the configured region, else the region in the queue URL, else the region of the environment.
+    """Return the configured AWS Region, else the Region in the queue URL, else that of the environment.
 
-    If none of them names a region, the result is `us-east-1`.
+    The environment variables are AWS_REGION and AWS_DEFAULT_REGION. Without any Region, the result is `us-east-1`.
     """
     in_url = re.match(r"https://sqs[.]([a-z0-9-]+)[.]", queue_url)
     return configured or (

@@ -21,7 +21,7 @@ _READY, _UNFINISHED, _QUARANTINED = ".rec", ".tmp", ".refused"
 
 
 class SpoolFull(Exception):  # noqa: N818 - names the situation: the record itself is valid
-    """The disk is full, or the agent has used its disk limit."""
+    """A record could not be written: the disk is full or fails, or the disk limit of the agent is used up."""
 
 
 def _nothing() -> None:
@@ -34,7 +34,7 @@ def every_name(_name: str) -> bool:
 
 
 class Spool:
-    """A folder with one file per record. Records are sent in the order of the file names.
+    """A folder with one file per record. The file names are numbers in the order of storing.
 
     - The main loop and the sender thread may use the spool at the same time.
     - A record file is written under a temporary name and then renamed, so a crash leaves a complete record or none.
@@ -84,7 +84,7 @@ class Spool:
         return self._used_bytes < self._max_bytes * share
 
     def store(self, record: OutgoingRecord, on_stored: Callable[[], object] = _nothing) -> None:
-        """Write a record to disk; raises SpoolFull and leaves no file behind when there is no room.
+        """Write a record to disk; raises SpoolFull if this fails.
 
         Calls `on_stored` when the record is on disk, before the sender can read it.
         """
@@ -152,10 +152,10 @@ class Spool:
         return sum(size for _, size in self._quarantined)
 
     def _take(self, name: str) -> list[tuple[str, int]]:
-        """Remove a record from the list of files to send, and return its name and size.
+        """Remove a record from the list of files to send.
 
-        Returns a list with one pair of name and size in bytes, or an empty list if the record is not in the list of
-        files.
+        Returns a list with the name of the record and its size in bytes as a pair. The returned list is empty if the
+        record was not in the list of files.
         """
         taken = [file for file in self._files if file[0] == name]
         for file in taken:
@@ -187,7 +187,7 @@ class Spool:
             return None
 
     def _recover(self) -> None:
-        """Load the complete records that an earlier process stored, and the latest cursor of each log."""
+        """Find the record files that an earlier process stored, and load the latest cursor of each log."""
         with suppress(OSError):
             for path in sorted(self._folder.iterdir()):
                 self._recover_file(path)

@@ -30,14 +30,14 @@ NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the n
 
 
 def checked_reason(reason: str, limit: int) -> str:
-    """Return a reason unchanged. Raises BadParameter if it has more characters than `limit` or is not printable."""
+    """Return a reason unchanged. Raises BadParameter if it is longer than `limit` or not printable."""
     if len(reason) > limit or not reason.isprintable():
         raise typer.BadParameter(f"invalid --reason: {reason[:80]!r}; allowed: {limit} printable characters")
     return reason
 
 
 def _operator_reason(reason: str) -> str:
-    """Return an operator's reason unchanged. Raises BadParameter if it is longer than the HTTP API permits."""
+    """Return an operator's reason unchanged. Raises BadParameter if the HTTP API would not accept it."""
     from faultbridge.api.requests import MAX_LENGTH
 
     return checked_reason(reason, MAX_LENGTH)

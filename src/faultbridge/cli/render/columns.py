@@ -203,7 +203,7 @@ def _action_text(case: Mapping[str, Any]) -> str:
 
 
 def _continues_later(case: Mapping[str, Any]) -> bool:
-    """Return whether a case waits until a certain time, and not for an operator or a free repair slot."""
+    """Return whether an open or queued case waits until a time (`not_before`) after its opening."""
     return bool(case["not_before"]) and case["not_before"] > case["opened_at"] and case["status"] in {"open", "queued"}
 
 

@@ -67,7 +67,7 @@ def _is_registration(entry: Document) -> bool:
 
 
 def _kind(entry: Document) -> tuple[str, str, str]:
-    """Return the text, reason and cluster of a registration; equal registrations share a row."""
+    """Return the text, reason and cluster of a registration; registrations equal in all three share a row."""
     return (str(ENTRIES["WHAT"](entry)), str(ENTRIES["WHY"](entry)), entry["metadata"]["cluster"])
 
 

@@ -106,7 +106,7 @@ def _sum(widths: Sequence[int]) -> int:
 def _folds(cells: Iterable[str]) -> bool:
     """Return whether the cells of a column may continue on more lines: one of them has several words.
 
-    An id is one word, so ids are never split.
+    An id is one word, so a column of ids never continues on more lines.
     """
     return any(" " in cell for cell in cells)
 

@@ -45,7 +45,7 @@ def parse_event_time(text: str | None, now: datetime) -> datetime | None:
 def parse_future_time(text: str | None, now: datetime) -> datetime | None:
     """Return the time for an RFC 3339 text or a duration from now, such as `4h`; None stays None.
 
-    A time in the past is a usage error.
+    A time that is not in the future is a usage error.
     """
     if text is None:
         return None
@@ -88,7 +88,7 @@ def _absolute_time(text: str, allowed: str) -> datetime:
 
 
 def parse_age(text: str, now: datetime) -> datetime | None:
-    """Return the time that an age such as `2h` denotes, or None if the text is not an age.
+    """Return the time that is an age such as `2h` before `now`, or None if the text is not an age.
 
     An age that starts before the year 1 is a usage error.
     """

@@ -85,7 +85,8 @@ def read_rule(path: Path) -> RuleFile:
 def matcher(pattern: Mapping[str, Any]) -> Matcher:
     """Return a function that tests whether an event matches a pattern.
 
-    The function uses moto, which the `local` extra installs.
+    The function uses moto, which the `local` extra installs. Raises Misconfigured if moto is not installed, and
+    Rejected if the pattern is invalid.
     """
     try:
         from moto.events.exceptions import InvalidEventPatternException

@@ -40,7 +40,8 @@ def proposes_names(command: Callable[..., Made]) -> Callable[..., Made]:
 def with_closest(error: UnknownName, session: Session) -> Rejected:
     """Return the error about an unknown name, with the closest existing names.
 
-    If the cluster in the error does not exist, return an error about the cluster.
+    If the cluster in the error does not exist, return an error about the cluster. If the existing names cannot be read,
+    the error proposes none.
     """
     read = KNOWN_NAMES.get(error.kind)
     try:

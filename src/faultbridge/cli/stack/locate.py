@@ -134,7 +134,7 @@ def require_embedded_stack(stack: str) -> StackInfo:
 
 
 def _no_embedded_stack(stack: str) -> str:
-    """Return the error message for an embedded stack that is not running. It names the running stacks."""
+    """Return the error message for an embedded stack that is not running, with the running stacks."""
     from faultbridge.local import stack_names
 
     running = stack_names()

@@ -28,7 +28,7 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:
 
 
 def month_name(text: str) -> str | None:
-    """Return the English abbreviation of a month's name in one of several languages, or None."""
+    """Return the English abbreviation of an abbreviated month name in any known language, or None."""
     word = text.lower().rstrip(".")
     number = _OTHER_NAMES.get(word) or MONTHS.get(word.capitalize())
     return _NAMES[number - 1] if number else None

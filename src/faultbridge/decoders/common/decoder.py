@@ -27,7 +27,7 @@ READ_WITH_MAPPINGS = frozenset(
 """The sources whose terms a mapping translates into fault codes."""
 
 LINE_SOURCES = frozenset({"kernel-log", "fabric-manager-log", "hyperpod-agent-log", "training-log"})
-"""Sources whose lines can be read separately. A record of another source is one document and is never split."""
+"""Sources whose lines can be read separately. A record of any other source is one document and is never split."""
 
 
 @dataclass(frozen=True, slots=True)

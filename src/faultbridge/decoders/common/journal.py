@@ -105,7 +105,7 @@ class _Buffer:
         return length >= size
 
     def read_more(self) -> bool:
-        """Drop the bytes that were yielded, and read another piece. Returns False at the end of the input."""
+        """Drop the bytes before `at`, and read the next piece. Returns False at the end of the input."""
         self.data, self.at = self.data[self.at :], 0
         return self.fill(len(self.data) + 1)
 

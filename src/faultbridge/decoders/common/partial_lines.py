@@ -34,7 +34,7 @@ def is_of_container(body: bytes) -> bool:
 
 
 def joined_text(text: bytes) -> bytes:
-    """Return the text of a log with the parts of each line joined. Other text is unchanged."""
+    """Return the text of a container log with the parts of split lines joined. Other text is unchanged."""
     return b"".join(joined_parts([text]))
 
 
@@ -84,7 +84,7 @@ class _Cri:
         return _CRI_PART in text
 
     def read(self, line: bytes) -> _Part | None:
-        """Parse one line of a log file, which contains a complete log line or a part of one.
+        """Parse one line of a log file: a complete log line, or a part of a split log line.
 
         Returns None if the line does not have the CRI format.
         """
@@ -109,7 +109,7 @@ class _Docker:
         return self._has_line_ends and whole < sum(map(text.count, _DOCKER_ENDS))
 
     def read(self, line: bytes) -> _Part | None:
-        """Parse one line of a log file, which contains a complete log line or a part of one.
+        """Parse one line of a log file: a complete log line, or a part of a split log line.
 
         Returns None if the line does not have the `json-file` format.
         """
@@ -124,7 +124,7 @@ class _Docker:
 
 @dataclass(slots=True)
 class _Lines:
-    """Joins the parts of lines. Parts are kept by stream (stdout, stderr) until the line is complete."""
+    """Joins the parts of split log lines. Incomplete lines are kept by stream (stdout, stderr)."""
 
     form: _Cri | _Docker
     _open: dict[bytes, tuple[_Part, bytearray]] = field(default_factory=dict)

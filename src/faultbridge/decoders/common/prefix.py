@@ -152,7 +152,7 @@ def _facility(priority: int) -> str:
 
 
 def _of_kernel(message: KernelMessage) -> None:
-    """Replace a facility other than `kern` by `user`, which means any program; keep None (unknown)."""
+    """Set the facility of a message to `user` (any program), unless it is `kern` or None (unknown)."""
     if message.facility not in {None, _KERNEL}:
         message.facility = USER
 

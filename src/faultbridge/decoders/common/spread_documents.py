@@ -58,8 +58,8 @@ def joined_documents(lines: Iterable[str]) -> Iterator[str]:
     """Yield log lines, with each multi-line JSON document replaced by one line per log record in it.
 
     Each new line also has the time and the node that the collector wrote for the first line of the document. A document
-    that is never completed, or is not JSON, is yielded as its original lines. If the lines of incomplete documents
-    exceed 16 MiB, the lines of the oldest document are yielded unchanged too.
+    that is never completed, is not JSON or has no log record is yielded as its original lines. If the lines of
+    incomplete documents exceed 16 MiB, the lines of the oldest document are yielded unchanged too.
     """
     found: OrderedDict[str | None, _Document] = OrderedDict()
     size = 0

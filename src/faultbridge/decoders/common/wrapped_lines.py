@@ -56,7 +56,7 @@ def unpacked(body: bytes, limit: int = MAX_JSON_BYTES) -> bytes:
     """Return the JSON of a packed CloudWatch Logs record; any other body is returned unchanged.
 
     Raises Rejected if a record cannot be unpacked, is packed twice, or unpacks to more than `limit` bytes. Ingest
-    unpacks a body before it masks secrets. No later step unpacks text, because that text would not be masked.
+    unpacks a body before it masks secrets. Ingest would not mask the text of a record that is packed twice.
     """
     if body[:64].lstrip()[:1] != b"{" or b'"awslogs"' not in body[:256]:
         return body
@@ -106,7 +106,7 @@ def wrapped_lines(body: bytes) -> bytes | None:
     """Return the log lines of a JSON document or a table, as one JSON object per line.
 
     `dmesg -J` and `journalctl -o json-pretty` write such documents, and a collector may wrap each of their lines. The
-    result is None for any other body, and also for a body that already has one JSON object per line.
+    result is None for any other body, for a body of more than 16 MiB, and for one JSON object per line.
     """
     if len(body) > MAX_JSON_BYTES:
         return None
@@ -198,9 +198,9 @@ def wrapped_events(body: bytes) -> Iterator[tuple[LogEvent, ...]]:
 
 
 def _all_wrapped(lines: Iterable[str], depth: int = MAX_DEPTH) -> list[tuple[LogEvent, ...]]:
-    """Return a list with one tuple: the log event of each line without up to `depth` wrappers.
+    """Return a list with one tuple: the log event of each line, with at most `depth` wrappers removed.
 
-    The list is empty if a line has no wrapper, or if all lines are blank.
+    Blank lines are skipped. The list is empty if a line has no wrapper, or if all lines are blank.
     """
     events = []
     for line in filter(str.strip, lines):

@@ -66,7 +66,7 @@ def unwrap(text: str) -> WrappedLine | None:
 def line_of(record: Mapping[str, Any], depth: int = 0) -> WrappedLine | None:
     """Return the log line in a collector's JSON object, or None if the object has no log line.
 
-    An object within the object can contain the line. `depth` is the number of objects around `record`.
+    The line can be in an object within `record`. `depth` is the number of objects around `record`.
     """
     for name in _TEXTS:
         value = record.get(name)

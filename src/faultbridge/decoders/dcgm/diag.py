@@ -36,7 +36,7 @@ def read_report(body: bytes) -> tuple[TestResult, ...]:
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault for each error of a failed or warned test, and for each device with that error."""
+    """Return the faults of failed and warned tests: one for each affected device of each error."""
     table = report_of_table(text_of(body))
     results = read_report(body) if table is None else report_of(table).results
     return tuple(fault for result in results for fault in _faults(result))

@@ -64,7 +64,7 @@ _STATES: Mapping[str, _State] = {
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return, for each scrape, a health snapshot and a counter sample of each GPU that has counters.
+    """Return, for each scrape, one health snapshot, and one counter sample for each GPU with counters.
 
     The health snapshot is left out if the scrape has no state that can be checked.
     """

@@ -10,7 +10,7 @@ _SPACE = re.compile(r"\s{1,64}")
 
 
 def code_of_text(text: str) -> str | None:
-    """Return the fault code of a DCGM message, or None if its text names no specific fault."""
+    """Return the fault code of a DCGM message, or None if its text contains no known phrase."""
     words = _SPACE.sub(" ", text)
     return next((code for phrase, code in dcgm_texts().items() if phrase in words), None)
 

@@ -22,7 +22,7 @@ _MAX_REPORTS = 100_000
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of the Neuron devices in the last report that lists hardware counters.
 
-    A report in which a device lacks a counter, and that has no errors, ends no earlier fault.
+    A snapshot without errors ends an earlier fault only if the report has both counters of every device.
     """
     devices = None
     for _, report in bounded(objects(text_of(body)), _MAX_REPORTS):

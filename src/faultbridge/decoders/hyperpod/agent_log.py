@@ -56,7 +56,7 @@ _FAULTY = "Encountered FaultyInstance"
 
 @dataclass(frozen=True, slots=True)
 class HealthDetails:
-    """The details of a health event. `number` is its Xid, `status` the status of its condition."""
+    """The details of a health event of the HyperPod agent. `number` is the Xid, or None without an Xid."""
 
     text: str
     condition: str | None = None
@@ -169,7 +169,7 @@ def fault_of(details: HealthDetails) -> Fault:
 
 
 def _quoted(text: str) -> Fault | Clear | None:
-    """Return the fault or clear of the kernel log line that a message quotes, or None if it quotes no line."""
+    """Return the fault or clear of the kernel log line that a message quotes, or None without such a line."""
     start = text.find("NVRM: Xid (")
     if start >= 0:
         return read_xid(KernelMessage(text[start:].strip().rstrip('"')))

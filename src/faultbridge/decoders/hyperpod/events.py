@@ -43,7 +43,7 @@ _COVERED = (*CODES_BY_CONDITION.values(), *CODES_BY_ACTION.values(), "agent.node
 class NodeHealth:
     """The health of one instance, as one HyperPod event reports it.
 
-    `repair_action` is the repair that HyperPod names, such as `Replace`, and `recommendation` is its advice as text.
+    `repair_action` is the repair that HyperPod names, such as `Replace`. `recommendation` is HyperPod's advice as text.
     """
 
     instance_id: str | None

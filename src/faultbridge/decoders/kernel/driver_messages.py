@@ -78,7 +78,7 @@ class DriverMessageReader:
         return True
 
     def _learn_names(self, text: str) -> bool:
-        """Store the UUID or serial number of a GPU that a message contains. Returns whether it contains one."""
+        """Store the UUID or serial number of a GPU that a message contains. Returns whether there is one."""
         found = _UUID.match(text)
         if found is not None:
             self._last_named = normalize_pci(found[1])
@@ -94,7 +94,9 @@ class DriverMessageReader:
         self.found.append(device_fault(message, LOST_CODE, gpu_at(address), "GPU has fallen off the bus."))
 
     def without_duplicate_losses(self) -> list[Fault | Clear]:
-        """Return the observations without GPU losses that Xid 79 of the same GPU and boot already reports.
+        """Return the observations without GPU losses that an Xid 79 of the same GPU also reports.
+
+        The Xid 79 must be of the same boot, and at most five minutes before or after the loss.
 
         The driver also logs that it could not probe a device. Such a probe failure is added only if no GPU of the same
         boot is lost or uninitialized, because such a GPU explains the failure.
@@ -160,12 +162,12 @@ def _same_boot(observation: Fault | Clear, other: Fault | Clear) -> bool:
 
 
 def _passed(observation: Fault | Clear, other: Fault | Clear) -> timedelta | None:
-    """Return the time between two messages, or None if one of them has no time."""
+    """Return the time from `observation` to `other`, or None if one of them has no time."""
     first, second = observation.observed_at, other.observed_at
     return None if first is None or second is None else second - first
 
 
 def _uptime_passed(observation: Fault | Clear, other: Fault | Clear) -> timedelta | None:
-    """Return the difference of the uptimes of two messages, or None if one of them has no uptime."""
+    """Return the uptime of `other` minus that of `observation`, or None if one of them has no uptime."""
     first, second = observation.attributes.get("uptime"), other.attributes.get("uptime")
     return None if first is None or second is None else timedelta(seconds=float(second) - float(first))

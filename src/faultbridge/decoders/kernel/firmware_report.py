@@ -31,9 +31,10 @@ _CLASS_DIGITS = 4
 
 
 def with_report_field(observation: Fault | Clear, field: Mapping[str, str]) -> Fault | Clear:
-    """Return the fault of a firmware report with another field of the report added.
+    """Return the fault of a firmware report with one more field of the report added.
 
-    All fields that were added so far determine the fault code and the component. A clear is returned unchanged.
+    A field that the fault already has is not replaced. All fields that were added so far determine the fault code and
+    the component. A clear is returned unchanged.
     """
     if not isinstance(observation, Fault):
         return observation

@@ -61,7 +61,7 @@ _BARE = lazy_pattern(
 
 
 def decode(body: bytes, hints: Hints) -> Decoded:
-    """Return the faults and clears in a kernel log, or in a CloudWatch Logs record that contains one."""
+    """Return the faults and clears in a kernel log, also if a CloudWatch Logs record contains the log."""
     events = log_events(body)
     spread = spread_events(events) if events else None
     if events is not None and spread is None:
@@ -86,7 +86,7 @@ def _decoded(texts: Iterable[tuple[bytes, datetime | None]], hints: Hints) -> De
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether one of the first 200 lines has a kernel prefix or starts like a kernel message."""
+    """Return whether a body is probably a kernel log, from the prefixes and starts of its first lines."""
     text = text_of(wrapped_lines(body) or body)
     if "HealthMonitoringAgentDetectionEvent" in text or "<nvidia_smi_log" in text:
         return False
@@ -214,7 +214,7 @@ class _LogReader:
         self.framed = any(_is_framed(line) for line in lines)
 
     def result(self) -> tuple[Observation, ...]:
-        """Return the observations in input order, each GPU with its printed UUID and serial number."""
+        """Return the observations: first those of kernel messages, then those of the fabric manager."""
         of_kernel = self._gpu.with_device_names(self._gpu.without_duplicate_losses())
         return (*of_kernel, *self._faults_of_service()) if self._of_service else of_kernel
 

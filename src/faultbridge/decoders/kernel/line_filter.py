@@ -30,7 +30,10 @@ def pieces_of(body: bytes) -> Iterator[bytes]:
 
 
 def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Regroup the pieces of a log so that each piece ends at the end of a line."""
+    """Regroup the pieces of a log so that each piece, except the last, ends at the end of a line.
+
+    A line that is longer than `MAX_LINE` bytes may be divided.
+    """
     rest = b""
     for piece in pieces:
         end = piece.rfind(b"\n") + 1

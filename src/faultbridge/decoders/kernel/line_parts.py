@@ -53,10 +53,11 @@ SIGNATURE = lazy_pattern(r"S?Xid[ \t]{0,64}\((?:PCI|invalid|[0-9a-fA-F]{4,8}:)|f
 
 
 def parts_of(message: KernelMessage, received_at: datetime | None) -> tuple[Sequence[KernelMessage], int]:
-    """Return the kernel messages in a log line without the line's prefixes, and the number left out.
+    """Split a log line into its kernel messages; return these and the number of messages left out.
 
-    A collector may have joined several lines into this line. If it joined more than 64, only the first of them and
-    those with an Xid or a known phrase are split into messages. At most `MAX_PARTS` messages are returned.
+    `message` is the line after its prefixes were removed. A collector may have joined several lines into this line. If
+    the collector joined more than 64 lines, only the first of them and those with an Xid or a known phrase are split
+    into messages. At most `MAX_PARTS` messages are returned.
     """
     text = ANSI.sub("", message.text) if "\x1b" in message.text else message.text
     text = (_SPACES.sub(" ", text) if "  " in text or "\t" in text else text).strip()

@@ -48,7 +48,7 @@ _MEANINGS: tuple[tuple[int, int, str], ...] = (
 
 
 def nvlink_attributes(text: str) -> dict[str, str]:
-    """Return the link, registers and findings of an Xid 74.
+    """Return the link, registers and findings of an NVLink error, such as Xid 74, as attributes.
 
     The result is empty if the line has no registers, as with older drivers.
     """

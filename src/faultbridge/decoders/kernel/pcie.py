@@ -50,7 +50,8 @@ class PcieReader:
     def read(self, message: KernelMessage) -> bool:
         """Append the PCIe error that a message reports, or add an error bit to the last error.
 
-        Returns False for any other message.
+        A further corrected error of the same device is not appended, but increases the count of the fault. Returns
+        False for any other message.
         """
         found = _ERROR.match(message.text)
         if found is not None:

@@ -34,7 +34,7 @@ class DumpSplitter:
     _end: re.Pattern[bytes] | None = None
 
     def parts(self, text: bytes) -> Iterator[tuple[bytes, bool]]:
-        """Split the next piece of the log; yield each part, and whether it belongs to a dump, in order."""
+        """Yield the parts of the next piece of the log in order, each with True if it belongs to a crash dump."""
         position = 0
         while position < len(text):
             search_from = position

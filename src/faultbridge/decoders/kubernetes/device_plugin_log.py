@@ -33,7 +33,10 @@ _FRAMING = re.compile(
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault for each Xid, and for each device that was marked unhealthy without an Xid."""
+    """Return a fault for each line with an Xid, and for lines that mark a GPU as unhealthy.
+
+    A line that marks a GPU as unhealthy is left out if the log has an Xid of that GPU.
+    """
     if not recognize(body):
         raise Rejected("no_framing", "no line of NVIDIA's device plugin")
     found = list(_faults(text_of(body), hints.received_at))

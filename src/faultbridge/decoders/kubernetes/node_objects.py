@@ -136,7 +136,7 @@ def _event(item: Mapping[str, Any]) -> NodeEvent | None:
 
 
 def _of_yaml(body: str) -> Iterator[NodeConditions]:
-    """Read the list of conditions that `kubectl -o yaml` prints. Other YAML is not supported."""
+    """Yield one unnamed node with all conditions in `kubectl -o yaml` output. Other YAML yields nothing."""
     found: list[Condition] = []
     fields: dict[str, str] = {}
     for line in [*body.splitlines(), "- end: of list"]:

@@ -25,7 +25,7 @@ MAX_SKEW = timedelta(minutes=2)
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of each node from its newest heartbeat.
+    """Return a health snapshot of each node, from its heartbeat with the latest time in the body.
 
     The snapshot clears the fault of a missing heartbeat. If the time of receipt is known, the snapshot also checks the
     clock of the node: it contains the fault of a wrong clock, or clears this fault.

@@ -54,9 +54,10 @@ def is_port_tool(body: bytes) -> bool:
 
 
 def ports_of_tools(body: str) -> tuple[Port, ...]:
-    """Return the ports in the output of perfquery and mlxlink, in order.
+    """Return up to 512 ports in the output of perfquery and mlxlink, in order.
 
-    Raises `Rejected` for an output of mlxlink without a device name.
+    If both tools print counters of a port, the counters of the second tool are left out. Raises
+    `Rejected` for an output of mlxlink without a device name.
     """
     readers: dict[tuple[str, int], object] = {}
     found = (

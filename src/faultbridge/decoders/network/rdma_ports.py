@@ -32,8 +32,8 @@ _AMAZON = "0x1d0f"
 class Port:
     """One RDMA port, and the PCI address, vendor and model of its device.
 
-    `fields` has the states and the rate by name, as printed. `counters` has the counters by name. `netdev` has the name
-    and states of the network interface of the same device.
+    `fields` has the states and the rate by name, as text, and faults that mlxlink reports. `counters` has the counters
+    by name. `netdev` has the name and states of the network interface of the device.
     """
 
     device: str
@@ -61,7 +61,7 @@ class Port:
 
 
 def ports_of(body: str) -> tuple[Port, ...] | None:
-    """Return the ports in a sysfs tree or in metrics, in order, or None for other input."""
+    """Return up to 512 ports in a sysfs tree or in metrics, in order, or None for other input."""
     if body.lstrip()[:1] == "{":
         pairs = [
             (path, value)

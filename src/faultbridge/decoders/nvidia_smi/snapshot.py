@@ -127,5 +127,5 @@ def _fault(source: str, result: GpuCheckResult, component: Component, at: dateti
 def stated_fault(
     source: str, code: str, component: Component, text: str, details: Mapping[str, str] | None = None
 ) -> Fault:
-    """Return the fault that an error message of nvidia-smi reports; `details` are its attributes."""
+    """Return a fault with `text` as its message and its evidence, and `details` as its attributes."""
     return Fault(source, code, component, truncate(text), evidence=evidence(text), attributes=details or {})

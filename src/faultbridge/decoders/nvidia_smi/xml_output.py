@@ -140,10 +140,11 @@ class SmiLog:
 
 
 def read_log(body: bytes, texts: tuple[bytes, ...] = ()) -> SmiLog:
-    """Return the parsed document. Raises `Rejected` unless the body is one complete document.
+    """Return the parsed document.
 
-    A DOCTYPE line is accepted but not followed. Entity declarations are rejected. To save time, the texts of the GPUs
-    are collected only if the body contains at least one of the strings in `texts`.
+    Raises `Rejected` if the body is not one complete document, is too large or nested too deeply, or has
+    entity declarations. A DOCTYPE line is accepted but not followed. To save time, the texts of the GPUs are collected
+    only if the body contains at least one of the strings in `texts`.
     """
     if len(body) > MAX_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes of XML; at most {MAX_BYTES} are read")

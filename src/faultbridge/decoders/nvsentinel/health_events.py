@@ -52,7 +52,8 @@ _Recoveries = defaultdict[tuple[str | None, datetime | None, str], dict[str, dic
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return a fault for each error of the unhealthy events, and health snapshots for the healthy events.
 
-    Failed preflight diagnostics give a fault each. An event that occurs several times counts once.
+    An unhealthy event without an error code gives one fault, and so does each failed preflight diagnostic. An event
+    that occurs several times counts once.
     """
     mapped, body_text = mapping("nvsentinel", hints.mappings), text_of(body)
     events: list[HealthEvent] = []

@@ -38,9 +38,10 @@ _FRAMING = re.compile(rb"NodeName=|NODELIST|\bHOSTNAMES\b.{0,2048}\bSTATE\b|upda
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return one health snapshot of each node, even if several partitions list the node.
+    """Return health snapshots of the nodes whose state is neither expected nor unknown.
 
-    A log gives one snapshot for each update of a node. A node in an expected or unknown state gives none.
+    A listing gives one snapshot of a node, even if several partitions list the node. A log gives one snapshot of a node
+    for each time at which the node was updated.
     """
     mapped = mapping("slurm", hints.mappings)
     listed = bounded(slurm_nodes(text_of(body)), MAX_NODES)
@@ -87,8 +88,8 @@ def _snapshot(
 def _judged(node: SlurmNode, flags: frozenset[str], mapped: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the fault of a node, if it has one.
 
-    The reason determines the fault if the node is down, drained or failing and a mapping contains the reason. Otherwise
-    the state determines the fault.
+    The reason determines the fault, or that there is none, if the node is down, drained or failing and the mapping
+    contains the reason. Otherwise the state determines the fault.
     """
     in_use = not flags & (_DOWN | _DRAIN | _FAIL)
     row = None if in_use else _row_of(node, mapped)

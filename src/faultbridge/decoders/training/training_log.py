@@ -51,7 +51,10 @@ class _LineGroup:
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return each fault once, with the number of its lines, and a counter sample of the last iteration."""
+    """Return each fault once, with the number of its lines, and a counter sample of the last iteration.
+
+    The sample is left out if no line states an iteration. At most `_MAX_GROUPS` faults are returned.
+    """
     mapped, log_text = mapping("training", hints.mappings), text_of(body)
     if not any(word in log_text for word in mapped["framing"]):
         raise Rejected("no_framing", "no line of a training log")
@@ -179,7 +182,8 @@ class Pattern:
 def patterns_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Pattern, ...]:
     """Return the compiled patterns of a mapping.
 
-    Raises `Misconfigured` for an invalid pattern, and for a pattern whose running time has no limit.
+    Raises `Misconfigured` for a pattern that is invalid, has no fixed text (`contains`), or has an unlimited running
+    time.
     """
     return tuple(_pattern(row) for row in rows)
 

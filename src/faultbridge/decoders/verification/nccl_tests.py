@@ -32,7 +32,7 @@ _PAIR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AllReduce:
-    """A complete result: the number of GPUs, and the best bus bandwidth in GB/s.
+    """A complete result of an all-reduce test: the number of GPUs, and the best bus bandwidth in GB/s.
 
     `wrong` is 0 if all computed values were right, else a positive number.
     """
@@ -46,8 +46,8 @@ class AllReduce:
 class PairAllReduce(AllReduce):
     """A complete result of the all-reduce test over two instances.
 
-    `over_efa` is the number of GPUs that used EFA. If this number differs by message size, it is the lowest one.
-    `network` is the name of the network that NCCL used, as one GPU logged it.
+    `over_efa` is the number of GPUs that used EFA: the lowest number of all message sizes. `network` is the name of the
+    network that NCCL used, as one GPU logged it.
     """
 
     over_efa: int
@@ -55,7 +55,7 @@ class PairAllReduce(AllReduce):
 
 
 def read_all_reduce(text: str) -> AllReduce:
-    """Return the result of nccl-tests.
+    """Return the result of nccl-tests, with the best bus bandwidth of all message sizes.
 
     For each message size, the lower of its out-of-place and in-place bandwidths counts. Raises `Rejected` for an
     incomplete result.

@@ -1,6 +1,6 @@
 """Decides from the tests between an instance and its peers whether the instance is faulty.
 
-An instance is faulty if the tests failed with two peers and passed with none.
+An instance is faulty if the tests failed with at least two peers and passed with none.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class PeerChecks:
         Each result has the id of the peer, whether the tests passed, and a line for operators.
 
         - If the tests passed with one peer, the instance works. Each peer with which they failed is suspected.
-        - If they passed with no peer and failed with two, the instance is faulty.
+        - If they passed with no peer and failed with two or more, the instance is faulty.
         - Otherwise the instance is undecided, and needs a test with another peer.
         """
         passed = any(one for _, one, _ in results)

@@ -31,10 +31,10 @@ class BreakerLimit:
     """The settings of a circuit breaker that stops repairs when many nodes fail.
 
     - The breaker opens when at least `nodes` nodes, and at least `percent` percent of the counted nodes, fail at once.
-    - An open breaker closes when no further node has failed for `quiet`. If the failing nodes then still exceed these
-      limits, it becomes half open instead.
+    - An open breaker closes when no further node has failed for `quiet`. If the failing nodes still reach both `nodes`
+      and `percent` then, it becomes half open instead.
     - A half-open breaker permits `trial` repairs at a time. It opens again if a repair or another node fails. It closes
-      when the failing nodes no longer exceed the limits.
+      when the failing nodes do not reach both limits.
     - A breaker that opens for the `openings`th time within a day stays open until no node fails or an operator closes
       it.
     """
@@ -53,7 +53,7 @@ class Breaker:
 
     - `failing` is the number of failing nodes, and `of` the number of all nodes that the breaker counts.
     - Cases that were opened up to `ignored_before` do not count, because an operator closed the breaker at that time.
-    - `opened` lists the times at which the breaker opened within a day.
+    - `opened` lists when the breaker opened, up to a day before its last opening.
     - `stays_open` is True if the breaker opened too often within a day (`BreakerLimit.openings`). It then stays open
       until no node fails or an operator closes it.
     - `trial` is how many repairs a half-open breaker permits at a time.
@@ -70,7 +70,7 @@ class Breaker:
 
 
 def breaker_name(scope: BreakerScope, domain: str | None = None) -> str:
-    """Return the name of the cluster's circuit breaker, or of the breaker of a failure domain."""
+    """Return the name of the cluster's circuit breaker, or of the breaker of the failure domain `domain`."""
     return CLUSTER_BREAKER if scope is BreakerScope.CLUSTER else f"{_DOMAIN}{domain}"
 
 

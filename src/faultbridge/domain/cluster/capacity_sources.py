@@ -10,7 +10,7 @@ class CapacitySource(StrEnum):
 
     - `spare_pool`: a spare, which is a verified instance that waits to become a successor.
     - `own_reservation`: the capacity reservation (ODCR) of the old instance.
-    - `open_reservation`: another reservation that accepts the instance type in the same zone.
+    - `open_reservation`: another reservation, for the type and the zone of the old instance.
     - `capacity_block`: the capacity block of the old instance.
     - `training_plan`: the training plan of the old instance's HyperPod group.
     - `on_demand`: on-demand capacity, for the first instance type that the cluster's registration lists.

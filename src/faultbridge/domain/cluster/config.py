@@ -120,9 +120,9 @@ class ClusterConfig:
     update_holds: tuple[UpdateHold, ...] = ()
 
     def validated(self) -> ClusterConfig:
-        """Check this cluster registration and return it.
+        """Check the settings of EKS, Slurm, HyperPod and job callbacks, and return this registration.
 
-        Raises Rejected if a required setting is missing, or if a setting is unknown or cannot be used.
+        Raises Rejected if such a setting is missing although it is required, is unknown, or cannot be used.
         """
         unknown = [name for name in self.job_callbacks if name not in JOB_CALLBACKS]
         if unknown:
@@ -182,12 +182,15 @@ class ClusterConfig:
 
     @property
     def follows_provider(self) -> bool:
-        """Return whether the provider's automation repairs nodes, so that Faultbridge only verifies them."""
+        """Return whether the provider's automation owns the repairs of this cluster, and the mode is `act`.
+
+        Faultbridge then waits for each repair by the provider, and verifies the node after the repair.
+        """
         return self.repair_owner is RepairOwner.PROVIDER and self.mode is Mode.ACT
 
     @property
     def opens_cases(self) -> bool:
-        """Return whether a fault in this cluster opens a case, which repairs or verifies the node."""
+        """Return whether faults in this cluster can open cases: `acts` or `follows_provider` is True."""
         return self.acts or self.follows_provider
 
     def update_hold(self, group: str | None, now: datetime) -> UpdateHold | None:
@@ -204,13 +207,13 @@ class ClusterConfig:
         return min(self.expected // self.nodes_per_shard, MAX_SHARDS - 1)
 
     def with_next_node(self) -> ClusterConfig:
-        """Return the configuration with its number of expected nodes increased by one."""
+        """Return the configuration with one more expected node and, if the node needs it, one more shard."""
         return replace(self, expected=self.expected + 1, shards=max(self.shards, self.next_shard + 1))
 
 
 def shard_of(name: str, shards: int) -> int:
-    """Return a number from 0 to `shards - 1` for a name: the CRC-32 of the name modulo `shards`.
+    """Return the number of a shard, from 0 to `shards - 1`, so that names are spread evenly over shards.
 
-    The result is always the same for the same name and the same `shards`.
+    The result is the CRC-32 of the name modulo `shards`, and therefore never changes for the same `shards`.
     """
     return crc32(name.encode()) % shards

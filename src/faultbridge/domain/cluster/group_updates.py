@@ -9,7 +9,7 @@ from faultbridge.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GroupUpdate:
-    """An update of a group of nodes that its provider reports now.
+    """A running update of one group of instances, as the provider reports it.
 
     `since` is when the update started, or None if that time is unknown.
     """

@@ -1,4 +1,4 @@
-"""Incidents: a shared cause of faults of many nodes, such as a dead switch, and the waiting repairs."""
+"""Incidents: a shared cause of faults of many nodes, such as a dead switch, for which repairs wait."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class IncidentChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CorrelationLimits:
-    """The limits by which the faults of many nodes become one incident, and how long it delays repairs.
+    """The limits by which faults of many nodes become one incident, and how long it delays repairs.
 
     - An incident opens if at least `nodes` nodes, and at least `percent` percent of a failure domain, start to show
       faults of one family within `window`. The probability that so many nodes fail by chance must also be less than
-      one in `odds`. It is computed from the recorded history of the failure domain.
-    - The incident belongs to the narrowest failure domain that contains `explains` percent of these nodes.
+      one in `odds`. This probability is computed from the recorded history of the failure domain.
+    - The incident belongs to the narrowest failure domain that contains at least `explains` percent of these nodes.
     - The incident closes when no node has been affected for its quiet period (`Incident.quiet_period`).
     - After `max_age`, repairs no longer wait for the incident.
     """
@@ -119,15 +119,15 @@ class Hold:
 class Incident:
     """One cluster incident: a shared cause of the faults of many nodes.
 
-    - `nodes` are the names of the affected nodes, and `affected` is their number. `of` is the number of all nodes of
-      the failure domain.
+    - `affected` is the number of affected nodes. `nodes` are their names, at most `MAX_NODES`. `of` is the number of
+      all nodes of the failure domain.
     - `left` maps each node that became healthy less than the quiet period ago to the time when it became healthy.
     - `code` is the most frequent fault code.
     - `subject` is the remote object, such as a switch or a file server, that most of the faults name.
     - Faults that started before `evidence_since` do not belong to the incident.
     - `recurrence` is how often the same shared cause came back. A cause comes back if a new incident opens less than
-      `CorrelationLimits.max_age` after an incident of the same family was closed, and all its affected nodes are in the
-      failure domain of the closed incident. For an incident of the intake, it is always 0.
+      `CorrelationLimits.max_age` after an incident of the same family was closed, and all nodes of the new incident are
+      in the failure domain of the closed incident. For an incident of the intake, it is always 0.
     """
 
     id: str

@@ -46,12 +46,12 @@ class Job:
     """A training job as its scheduler reported it; `ended_at` and `outcome` are None while it runs.
 
     - `hits` identifies the latest faults of the job's nodes that were already published for the job.
-    - `affected` maps each node with a fault to the id of the instance that had its first fault.
+    - `affected` maps each node of the job that had a fault to the id of its instance at the first fault.
     - `verdict` is the latest recorded verdict.
     - `callbacks` names the callbacks that have not been delivered since the job became resumable.
     - `to_mark` lists the nodes whose stored job list must still be updated.
     - `ranks` maps nodes to their global ranks, such as `0-7`, if they are known.
-    - `stalled_at` is set while the step of a running job has not advanced for `stall_after`.
+    - `stalled_at` is when a running job was recorded as stalled: its step had not advanced for `stall_after`.
     - `alarm` is the problem with the latest loss: `not_finite`, `spike`, or None.
     """
 

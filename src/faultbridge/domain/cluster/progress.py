@@ -66,9 +66,9 @@ class Progress:
         return seen, False
 
     def is_old(self, now: datetime, stall_after: timedelta) -> bool:
-        """Return whether the last stored heartbeat is older than a quarter of the stall limit `stall_after`.
+        """Return whether the last stored heartbeat is at least a quarter of `stall_after` old.
 
-        A newer heartbeat without an advance need not be stored.
+        If not, a further heartbeat without an advance of the step need not be stored.
         """
         return now - self.seen_at >= stall_after / 4
 

@@ -64,7 +64,7 @@ class RepairSetting:
 class ProviderCondition:
     """One condition that the provider reports about a cluster, or about a group of it.
 
-    `message` is the provider's text. `since` is when Faultbridge first recorded it.
+    `message` is the provider's text. `since` is when Faultbridge first recorded the condition.
     """
 
     kind: ConditionKind
@@ -92,7 +92,7 @@ class GroupStatus:
 class ProviderStatus:
     """What the provider reports about a cluster now. Groups that do not exist are not included.
 
-    `repair` is the setting of the provider's own repair automation, or None if it reports no such setting.
+    `repair` is the setting of the provider's own repair automation, or None if the provider reports none.
     """
 
     conditions: tuple[ProviderCondition, ...] = ()
@@ -102,7 +102,8 @@ class ProviderStatus:
     def is_complete(self, group: str | None) -> bool:
         """Return whether a group has its desired number of instances in service.
 
-        If `group` is None, every group must have it. A group that the provider does not report counts as complete.
+        If `group` is None, all reported groups must be complete. A group that the provider does not report counts as
+        complete.
         """
         named = [status for name, status in self.groups.items() if group in {None, name}]
         return all(status.complete for status in named)

@@ -29,7 +29,8 @@ def rank_text(ranks: Iterable[int]) -> str:
 def ranks_of(text: str) -> tuple[int, ...]:
     """Return the global ranks in a text such as `0,2-3`, in the order of the text.
 
-    The position of a rank in the result is its local rank on the node.
+    The position of a rank in the result is its local rank on the node. A range with more than `MAX_RANKS` ranks is cut
+    to `MAX_RANKS + 1`.
     """
     return tuple(_ranks_of(text))
 
@@ -54,7 +55,7 @@ def gpu_of(devices: Iterable[Component], index: int) -> Component | None:
 
 
 def gpu_like(devices: Iterable[Component], wanted: Component) -> Component | None:
-    """Return the GPU in `devices` with the UUID of `wanted`, else the one with its PCI address, else None."""
+    """Return the GPU with the UUID of `wanted`, else the GPU with the PCI address of `wanted`, else None."""
     gpus = [one for one in devices if one.type is ComponentType.GPU]
     by_uuid = (one for one in gpus if wanted.uuid is not None and one.uuid == wanted.uuid)
     by_pci = (one for one in gpus if wanted.pci is not None and one.pci == wanted.pci)

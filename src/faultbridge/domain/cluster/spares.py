@@ -29,9 +29,9 @@ class SpareStatus(StrEnum):
 class Spare:
     """One numbered position of a cluster's spare pool, and its current instance, if it has one.
 
-    `round` counts the launches for this spare. `verifications` counts the verifications of the current instance. A
-    `ready` spare passed its verification at `verified_at`. A `taken` spare belongs to the case with the id in `case`
-    until its instance is attached to a node.
+    `round` counts the launches for this spare. `verifications` is part of the token of a verification, and differs
+    between the verifications of one instance. A `ready` spare passed its last verification at `verified_at`. A `taken`
+    spare is reserved for the case with the id `case`.
     """
 
     cluster: str
@@ -58,6 +58,6 @@ class Spare:
         return f"{SPARE}{self.cluster}-{self.number}-{self.round}"
 
     def serves(self, group: str, now: datetime) -> bool:
-        """Return whether this spare belongs to `group`, is ready, and was verified recently enough."""
+        """Return whether this spare belongs to `group`, is ready, and was verified within `VERIFIED_FOR`."""
         fresh = self.verified_at is not None and now - self.verified_at < VERIFIED_FOR
         return self.status is SpareStatus.READY and self.group == group and fresh

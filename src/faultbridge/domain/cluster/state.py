@@ -33,8 +33,8 @@ class ClusterState:
     - `provider` are the open conditions that the cluster's provider reports.
     - `target` is how many nodes the groups of the cluster should have. It is 0 until the provider reports it.
     - `verified` is the number of nodes in service that Faultbridge has verified.
-    - `occupied` has the nodes in service from which the provider keeps work away. The value of a node is True if
-      Faultbridge never verified the node.
+    - `occupied` has, by name, the nodes in service that the provider started, updated or tested at its last report, so
+      that they got no work. The value is True if Faultbridge never verified the node.
     """
 
     cluster: str
@@ -52,11 +52,11 @@ class ClusterState:
 class Control:
     """The repair slots of a cluster, and everything that blocks new repairs.
 
-    - `version`: an admission is written only if this number is still the one that was read.
+    - `version` rises with each change. An admission is written only if `version` has not changed since it was read.
     - `holders` maps each case that has a repair slot to the time at which it took the slot.
-    - `starts` are the times of recent repair starts.
+    - `starts` are the times of repair starts, up to an hour before the last start.
     - `breakers` contains, by name, every breaker that has ever opened.
-    - `no_capacity_until` maps each group without provider capacity to the time of the next try.
+    - `no_capacity_until` maps each group without EC2 capacity to the time until which its replacements wait.
     - `events` maps each control to the id of its last entry, which the next entry about this control can name as its
       cause. The keys are the names of breakers and holds, and `budget` and `pause`.
     - `holds` maps the id of each incident that is open, or was closed recently, to its `Hold`.
@@ -105,8 +105,8 @@ class Control:
         cover the node (`Hold.covers`). A family does not count if an expired incident of this family exempts the node.
 
         If the repair follows a failed attempt, `repeated_since` is when the case was opened; otherwise it is None. Such
-        a repair also waits for incidents of other families, because their cause may explain the failed attempt. It does
-        not wait for a family whose incident in these failure domains expired at `repeated_since` or later.
+        a repair also waits for incidents of other families, because their cause may explain the failed attempt. An
+        other family does not count if its incident in these failure domains expired at `repeated_since` or later.
         """
         exempt = {hold.family for hold in self.holds.values() if node in hold.exempt}
         if repeated_since is not None:
@@ -139,8 +139,8 @@ class QueuedCase:
     - `not_before` is the earliest time of the next attempt, or None.
     - `approved` is True if an operator approved the next attempt. `approval_pending` is True while the approval request
       is unanswered.
-    - `waiting_for` is the kind of reason why the case waits. `reason` is the text about it for operators.
-    - `repeated_since` is when the case was opened if the next attempt follows a failed one. Otherwise it is None.
+    - `waiting_for` is the kind of reason why the case waits. `reason` is the reason as text for operators.
+    - `repeated_since` is when the case was opened, or None if the next attempt does not follow a failed attempt.
     """
 
     key: NodeKey

@@ -58,7 +58,7 @@ class SchemaFolder:
         return files
 
     def release(self) -> list[str]:
-        """Add the current schemas and all new samples to the manifest; returns the new keys."""
+        """Write new released schemas, add them and new samples to the manifest, and return the new keys."""
         for name, model in EVENT_MODELS.items():
             target = self.root / name / "released" / f"{model.version}.json"
             if not target.exists():

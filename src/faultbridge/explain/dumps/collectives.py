@@ -19,7 +19,7 @@ class State(StrEnum):
     - `NO_DUMP`: the rank has no dump.
     - `BEHIND`: the rank has not enqueued the operation in which the other ranks wait.
     - `UNFINISHED`: the rank has not finished an operation that another rank has finished.
-    - `MISMATCHED`: the call of the rank differs from the call of the other group members.
+    - `MISMATCHED`: the collective call of the rank differs from the calls of other members of its process group.
     - `ORDER`: the rank and other ranks wait for each other in a circle.
     """
 
@@ -57,8 +57,8 @@ class Explained:
     - `findings` has one finding for each of these ranks.
     - `joined` are pending operations that all their ranks have started, as far as the dumps show. No finding is about
       them.
-    - `missing` are the ranks without a dump. They can be findings only if `are_missing_blamed` is True, which means
-      that at most half of all ranks are missing.
+    - `missing` are the ranks without a dump. `findings` contains such ranks only if `are_missing_blamed` is True.
+    - `are_missing_blamed` is True if at most half of all ranks have no dump.
     - `waiting` are the ranks with a pending call, except ranks whose call another rank has already finished.
     """
 
@@ -114,10 +114,10 @@ def _collective(proof: Operation) -> Call:
 
 
 def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[int, State]:
-    """Return the ranks at the ends of the wait-for graph, each with the reason why others wait for it.
+    """Return the end ranks of the wait-for graph, each with the reason why other ranks wait for it.
 
-    - A rank that waits for no other rank is an end. The ranks in `hanging` are left out, because the caller already has
-      their reason (`UNFINISHED`).
+    - A rank that waits for no other rank is an end. A rank in `hanging` is not returned, because the caller already has
+      its reason (`UNFINISHED`).
     - Ranks that wait for each other in a circle, and for no rank outside the circle, are an end. `_circle` selects the
       ranks to blame.
     """
@@ -157,10 +157,10 @@ def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
 
 
 def _finding(job: Job, edges: Waiting, rank: int, state: State, proof: Operation | None) -> Finding:
-    """Return the finding that other ranks wait for this rank.
+    """Return the finding which states that other ranks wait for `rank`, and in which operation.
 
-    `proof` is the collective that shows why they wait. If it is None, the call in which most ranks wait for this rank
-    is used.
+    `proof` is the collective that shows the reason. If `proof` is None, the call in which most ranks wait for `rank` is
+    used.
     """
     waiters: dict[Call, list[int]] = {}
     for one, call in edges.calls.items():

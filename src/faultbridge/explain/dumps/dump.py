@@ -22,7 +22,10 @@ _JSON_STARTS = (b"{", b"[", b" ", b"\n", b"\r", b"\t")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A PyTorch process group: its name, its description, and its global ranks in the order of the group."""
+    """A PyTorch process group: its name, its description, and the global ranks of its members.
+
+    The position of a global rank in `ranks` is the rank of this member within the group.
+    """
 
     name: str
     description: str
@@ -34,7 +37,8 @@ class Operation:
     """One operation that a rank enqueued.
 
     `sequence` is the number of the operation in its group; collectives are numbered separately from sends and receives.
-    `peer` is the other global rank of a send or receive, or None if the dump does not name it.
+    `shape` has the sizes and the data types of the inputs. `peer` is the global rank to which a send goes, or from
+    which a receive comes. `peer` is None for a collective, and for a peer that cannot be determined from the dump.
     """
 
     group: str
@@ -53,7 +57,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The numbers of the last operations that a rank enqueued and completed in one group."""
+    """The sequence numbers of the last enqueued and the last completed operation of a rank in one group."""
 
     enqueued: int
     completed: int
@@ -63,7 +67,8 @@ class Progress:
 class Dump:
     """The Flight Recorder dump of one rank.
 
-    `operations` are in program order. `progress` maps the name of each group to the progress of the rank in this group.
+    `operations` are in program order. `progress` maps the names of groups to the progress of the rank in the group. A
+    group for which the dump states no progress is not included.
     """
 
     file: str
@@ -77,7 +82,7 @@ def read_dump(file: str, body: bytes) -> Dump:
     """Read a Flight Recorder dump in pickle or JSON format.
 
     The number at the end of the file name is the rank, such as 12 in `_dump_12` and `dump_12.json`. Raises `Rejected`
-    for other input.
+    for a file name without a rank, for more than 64 MiB, and for content that is not a Flight Recorder dump.
     """
     rank = _RANK.search(file)
     if rank is None:

@@ -17,8 +17,8 @@ class Job:
     """The dumps of a job by rank, its process groups by name, and the ranks without a dump.
 
     `pending` has the pending operations of each rank in program order. `collectives` has the pending collectives of
-    each rank and group. `progress` has, for each rank and group, the numbers of the last collectives that were enqueued
-    and completed.
+    each rank and group. `progress` has the sequence numbers of the last enqueued and the last completed collective of
+    each rank in each group; a rank without collectives in a group has no entry.
     """
 
     dumps: Mapping[int, Dump]
@@ -29,7 +29,7 @@ class Job:
     progress: Mapping[tuple[int, str], Progress]
 
     def progress_of(self, rank: int, group: str) -> Progress:
-        """Return the numbers of the last collectives that a rank enqueued and completed in a group.
+        """Return the sequence numbers of a rank's last enqueued and last completed collective in a group.
 
         A number is 0 if there is no such collective.
         """
@@ -59,10 +59,10 @@ def job_of(dumps: Iterable[Dump]) -> Job:
 
 
 def _progress(dumps: Mapping[int, Dump]) -> dict[tuple[int, str], Progress]:
-    """Return the numbers of the last collectives that each rank enqueued and completed in each group.
+    """Return the numbers of the last enqueued and last completed collective of each rank in each group.
 
-    A dump states such numbers, but they also count sends and receives. For a group with sends or receives, only the
-    collectives in the dumps are therefore counted.
+    A dump states such numbers, but these also count sends and receives. The numbers that a dump states for a group with
+    sends or receives are therefore ignored, and only the recorded collectives count.
     """
     with_sends = {each.group for one in dumps.values() for each in one.operations if each.is_p2p}
     found: dict[tuple[int, str], Progress] = {}

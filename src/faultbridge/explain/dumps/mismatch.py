@@ -15,16 +15,17 @@ _EQUAL_SHAPES = ("all_reduce", "allreduce", "_all_gather_base", "_reduce_scatter
 
 
 def mismatched(job: Job, group: Group) -> dict[int, Operation]:
-    """Return the ranks whose pending collective differs from that of the other group members.
+    """Return the ranks whose pending collective differs from the collective that their group expects.
 
     The result maps each of these ranks to its collective. Only the first sequence number at which the pending
-    collectives differ is examined. The result is empty if they do not differ at any number. The expected collective is
+    collectives differ is examined. The result is empty if there is no such number. The expected collective is
     chosen as follows:
 
     - It is the collective that most ranks have pending at this number.
-    - In case of a tie, it is the tied collective that occurs most often elsewhere in groups with the same description.
-    - In case of a tie there too, no collective is expected. Every rank with a pending collective at this number is
-      returned.
+    - If several collectives have equally many ranks, it is the one of them that occurs most often in other calls of
+      the groups with the description of `group`.
+    - If these numbers are equal too, no collective is expected. Every rank with a pending collective at this sequence
+      number is returned.
     """
     calls = _calls(job, group)
     for sequence in sorted(calls):

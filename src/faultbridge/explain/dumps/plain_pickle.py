@@ -32,11 +32,11 @@ _CREATING = frozenset({*_LITERALS, *_EMPTY, *_TUPLES, *_PUTS, "TUPLE", "MEMOIZE"
 
 
 def load_plain(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
-    """Return the data in a pickle: dicts, lists, tuples, strings and numbers.
+    """Return the data in a pickle: dicts, lists, tuples, strings, numbers, booleans and None.
 
-    Raises `Rejected` for a damaged pickle, and for an opcode that does not build such data, for example one that
-    imports a name or calls a function. Also raises `Rejected` for too many opcodes, because one byte of a pickle can
-    create a dict of 64 bytes.
+    Raises `Rejected` for a damaged pickle, for a pickle that is not a dict, list or tuple, and for an opcode that does
+    not build such data, such as an import or a call. The numbers of opcodes and values and the depth are limited too,
+    because one byte of a pickle can create a dict of 64 bytes.
     """
     stack, created = _Stack(), 0
     try:

@@ -41,7 +41,7 @@ class Call:
 
 @dataclass(slots=True)
 class Waiting:
-    """The first pending call of each waiting rank, and the ranks that each call waits for.
+    """The first pending call of each waiting rank, and the ranks that have not started this call.
 
     `absent` has the ranks that have not enqueued the call or have no dump. `queued` has the ranks that have enqueued
     the call behind another pending operation.
@@ -54,10 +54,12 @@ class Waiting:
 
 
 def unfinished(job: Job) -> dict[int, Operation]:
-    """Return, for each rank that is behind, its first pending collective that another rank has finished.
+    """Return, for each rank, its first pending collective that another rank has already finished.
 
-    Only operations that no rank can finish before all ranks have joined them are considered. A broadcast is therefore
-    not considered: its root can finish early.
+    A rank without such a collective is not included.
+
+    A broadcast is not considered, because its root can finish before the other ranks join. Only operations are
+    considered that no rank can finish before all ranks have joined, such as `all_reduce`.
     """
     furthest: dict[str, int] = defaultdict(int)
     for (_, group), progress in job.progress.items():
@@ -71,7 +73,7 @@ def _is_late(one: Operation, furthest: Mapping[str, int]) -> bool:
 
 
 def waiting(job: Job, sinks: Mapping[int, Operation]) -> Waiting:
-    """Return the call in which each rank waits, and the ranks that each call waits for.
+    """Return the first pending call of each rank, and the ranks that have not started this call.
 
     `sinks` are the ranks that have not finished an operation that another rank has finished. They are treated as ranks
     that wait for no other rank.

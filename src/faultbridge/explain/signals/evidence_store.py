@@ -13,7 +13,7 @@ _BUCKET_SECONDS = 600
 
 
 class EvidenceStore:
-    """The newest 4,096 signals of one file.
+    """The last 4,096 different signals that were added, for example from one file.
 
     A signal that occurs again in the same ten-minute interval is not stored again; its count increases.
     """
@@ -43,9 +43,9 @@ class EvidenceStore:
         return False
 
     def add(self, signal: Signal, part: str = "") -> None:
-        """Add a signal. If the store is full, the oldest signal is dropped.
+        """Add a signal. If the store is full, the signal that was added first is dropped.
 
-        The newest signals are kept, because the end of a job is near the end of its log.
+        The last signals are kept, because the end of a job is near the end of its log.
         """
         if len(self._found) >= MAX_SIGNALS:
             oldest = next(iter(self._found))
@@ -55,7 +55,7 @@ class EvidenceStore:
         self._found[key], self._counts[key] = signal, signal.count
 
     def signals(self) -> list[Signal]:
-        """Return the stored signals in the order of the file, each with its count and last repetition."""
+        """Return the stored signals in the order of `add`, each with its count and its last time and line."""
         found: list[Signal] = []
         for key, one in self._found.items():
             last_at, last_line = self._last.get(key, (one.at, one.line))

@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """The kind of a file; `source` is the name of its decoder if it is a file of a node, and empty otherwise."""
+    """The kind of a file; `source` names the decoder of a file of a node, and is empty for other kinds."""
 
     kind: Kind
     source: str = ""
@@ -54,7 +54,8 @@ def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> FileKind:
 
     A kernel log in which more than 2 % of the lines are in another format counts as the log of a job, because a program
     may have printed the log. If the caller states that the file comes from a node (`is_of_node`), such a log counts as
-    a file of a node, unless its start has lines that only programs print.
+    a file of a node. With program output in its first 64 KiB, a text that is no JSON or XML document always counts as
+    the log of a job.
     """
     if _DUMP_NAME.search(name) or head.startswith(_PICKLE):
         return FileKind(Kind.DUMP)
@@ -77,7 +78,7 @@ def has_program_output(piece: bytes) -> bool:
 
 
 def _is_framed(head: bytes) -> bool:
-    """Return whether at least 98 % of the lines start as in a kernel log, or as in the system log of a single host."""
+    """Return whether at least 98 % of the lines start as in a kernel log, or as in one host's system log."""
     lines = [one for one in head.decode("utf-8", "replace").splitlines() if one.strip()]
     if len(head) >= HEAD_BYTES:
         lines = lines[:-1]

@@ -1,4 +1,4 @@
-"""Finds errors in the log of a job that ended no process: handled errors, and errors in a thread."""
+"""Finds errors that ended no process in a job's log: handled errors, and errors in a thread."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class Row:
 
 @dataclass(slots=True)
 class _Block:
-    """The traceback above an error, with the earlier tracebacks that led to it.
+    """The traceback above an error, and the tracebacks above it that are chained to it.
 
-    `introduction` are the lines that introduce the first traceback in the log, and `first` are its frames. `frames` are
-    the frames of all tracebacks.
+    `first` has the lines of the uppermost of these tracebacks, and `introduction` has its header and the lines above
+    the header. `frames` has the lines of all these tracebacks.
     """
 
     introduction: list[str] = field(default_factory=list)
@@ -86,7 +86,7 @@ def how_handled(name: str, error: Surroundings) -> str:
 
 
 def frames_of(error: Surroundings) -> list[str]:
-    """Return the lines of an error's traceback; of several chained tracebacks, those of the first in the log."""
+    """Return the lines of an error's traceback; of chained tracebacks, those of the uppermost in the log."""
     return _block_above(error).first
 
 
@@ -139,7 +139,7 @@ def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:
 
 
 def _block(lines: list[str]) -> _Block:
-    """Return the traceback that the last of these lines belongs to, with the earlier tracebacks that led to it.
+    """Return the traceback to which the last of these lines belongs, and the tracebacks chained to it.
 
     The result is empty if the last line belongs to no traceback.
     """

@@ -114,7 +114,7 @@ class JobLogReader:
         return self._store.signals(), span
 
     def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
-        """Read a piece. Patterns are tried only if it contains one of FRAGMENTS or is at the end of the log."""
+        """Read one piece; patterns are tried only on a piece with one of FRAGMENTS, or at the end of the log."""
         hits = self._hits(piece, is_end=is_end) if is_end or any(one in piece for one in FRAGMENTS) else {}
         received_at = self._context.received_at
         self._first_at = self._first_at or time_of(_text(piece[:_BEFORE]), received_at)
@@ -130,7 +130,7 @@ class JobLogReader:
         self._lines += piece.count(b"\n")
 
     def _hits(self, piece: bytes, *, is_end: bool) -> dict[int, list[LogPattern]]:
-        """Return the offsets of the lines that contain the fixed text of a pattern, each with these patterns.
+        """Return the offset of each line that contains the fixed text of a pattern, with the patterns to try.
 
         If very many lines contain the same text, some of these lines are skipped.
         """
@@ -180,7 +180,7 @@ class JobLogReader:
                 )
 
     def _around(self, piece: bytes, start: int, line: str, position: int) -> Surroundings:
-        """Return a line together with the text before and after it in the same piece."""
+        """Return a line with at most 8 KiB of text before and 1 KiB after it, from the same piece."""
         end = start + len(_line_at(piece, start))
         return Surroundings(line, position, piece[max(0, start - MAX_LINE) : start], piece[end : end + _AFTER])
 
@@ -190,7 +190,7 @@ class JobLogReader:
         return host if host in set(self._context.nodes.values()) else None
 
     def _time(self, piece: bytes, start: int, line: str) -> datetime | None:
-        """Return the time in a line, else the closest time above the line; None if there is no such time."""
+        """Return the time in a line, else the last time found above the line; None if no time was found."""
         received_at = self._context.received_at
         before = piece[max(self._searched_to, start - _BEFORE) : start]
         self._near_at = time_of(_text(before), received_at, last=True) or self._near_at

@@ -47,7 +47,7 @@ def span_time_of(text: str, received_at: datetime | None, *, last: bool = False)
     """Return the first time in a text, for the start of a log's span; None if the text has no time.
 
     If `last` is True, the last time is returned, for the end of the span. The times of journal entries are used if the
-    text has any. Otherwise the times of its lines are used.
+    text has any. If not, the times at the start of the lines are used.
     """
     entries = _JOURNAL_TIME.findall(text)
     if entries:
@@ -71,7 +71,7 @@ def _instant(found: re.Match[str], received_at: datetime | None) -> datetime | N
 
 
 def rank_of(line: str) -> int | None:
-    """Return the global rank that wrote a line, or None if the line does not state a rank."""
+    """Return the first global rank that a line states, or None if the line does not state a rank."""
     found = _RANK.search(line)
     return int(next(one for one in found.groups() if one)) if found else None
 

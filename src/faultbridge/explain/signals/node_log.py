@@ -32,9 +32,9 @@ _KEY = 60
 class NodeContext:
     """The inputs for reading a file of a node.
 
-    `roles` maps fault codes to their role in a failure, such as first sign or consequence. A code without an entry is a
-    first sign, unless it is harmless. `hints` are facts that the decoder needs and the file may lack, such as the time
-    of receipt, which determines the year of times without a year.
+    `roles` maps fault codes to their role in a failure, such as first sign or consequence. A code that is not in
+    `roles` counts as a first sign, unless its severity is `info` and it requires no repair. `hints` are facts that the
+    decoder needs and the file may lack, such as the time of receipt, which determines the year of times without a year.
     """
 
     roles: Mapping[str, Role]
@@ -45,7 +45,7 @@ class NodeLogReader:
     """Reads one file of a node with one decoder, and converts its faults to signals."""
 
     def __init__(self, file: str, source: str, context: NodeContext, node: str | None = None) -> None:
-        """Store the name of the file, the name of its decoder and, if it is known, the node that wrote it."""
+        """Store the names of the file and its decoder, and the node that wrote the file, if it is known."""
         self._file, self._source, self._context, self._node = file, source, context, node
         self._store = EvidenceStore()
         self._catalog: Catalog = load_catalog()
@@ -54,9 +54,11 @@ class NodeLogReader:
     def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
         """Return the signals of the file, and the span that states which times and lines the file covers.
 
-        Parts of a log that cannot be read are skipped. Raises `Rejected` in two cases: the file is a document that is
-        longer than 16 MiB or that the decoder cannot read, or it is a log with lines of a program and the caller did
-        not name its node.
+        Parts of a log that cannot be read are skipped. Raises `Rejected` in these cases:
+
+        - The file is a document of more than 16 MiB.
+        - The file is a document that the decoder cannot read.
+        - The file is a log with lines of a program, and the caller did not name its node.
         """
         is_log = registry.get(self._source).decode_pieces is not None
         # An entry of a journal must not be divided: what remains of it has no field that states who wrote it.

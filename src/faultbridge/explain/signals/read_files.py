@@ -98,9 +98,9 @@ def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
 def _received_at(heads: Iterable[bytes], received_at: datetime | None) -> datetime | None:
     """Return the time from which the decoders derive the year of a line without a year.
 
-    No line is assumed to be later than this time. It is the time of receipt (`received_at`), or an earlier time if the
-    files are older: at most half a year after the latest line with a year in `heads`, the starts of the files. The
-    result is None if `received_at` is None.
+    No line is assumed to be later than this time. It is the time of receipt (`received_at`), or half a year after the
+    latest time with a year in `heads` (the starts of the files), whichever is earlier. The result is None if
+    `received_at` is None.
     """
     dated = [one for head in heads if (one := latest_date_of(head)) is not None]
     return min(received_at, max(dated) + _HALF_A_YEAR) if received_at and dated else received_at

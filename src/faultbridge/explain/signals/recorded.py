@@ -40,9 +40,9 @@ def recorded_evidence(
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
     """Return the recorded faults of nodes as signals, and the time ranges for which records exist.
 
-    The first range is the whole window. Each other range belongs to one node, and ends with the last heartbeat of the
-    node. In the range of a node, the absence of a fault shows that the node reported none. A node without heartbeats,
-    or with a fault `host.silent`, has no range.
+    Faults up to ten minutes after the end of the window are included. The first range is the whole window. Each other
+    range belongs to one node, and ends with the last heartbeat of the node. In the range of a node, the absence of a
+    fault shows that the node reported none. A node without heartbeats, or with a fault `host.silent`, has no range.
     """
     store = EvidenceStore()
     for event in events:

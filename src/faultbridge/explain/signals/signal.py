@@ -20,7 +20,7 @@ class Role(StrEnum):
 
 
 class Trust(StrEnum):
-    """The source of a signal: a node, a dump or the job. Only a node's own source can prove a node fault."""
+    """What reported a signal: a source of the node itself, a Flight Recorder dump, or the job."""
 
     NODE = "node"
     DUMP = "dump"
@@ -66,11 +66,11 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
-    """What one log file covers: its node, its lines and their times. `trust` is the kind of its source.
+    """The node, the times and the lines that one log file, or one range of recorded entries, covers.
 
     - `progress_at` and `progress_line` are the time and line at which the job last made progress.
-    - `steps_at` and `steps_line` are the time and line of the second to last training step. An error before that step
-      ended no rank, because the job continued for at least two steps.
+    - `steps_at` and `steps_line` are the time and line of the second to last training step. They help to decide
+      whether the job continued after an error.
     - `first_step_line` is the line of the first training step.
     - `steps` is the largest number of training steps that one series of increasing step numbers in the log proves.
     """

@@ -23,7 +23,7 @@ class TextSearch:
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:
-        """Store the texts to search for, and select a shared text for each of them."""
+        """Store the texts to search for, and select a shared text for each, if there is one."""
         self._keys = {text: next((key for key in _KEYS if key in text), None) for text in texts}
 
     def positions(self, piece: bytes) -> _KeyPositions:

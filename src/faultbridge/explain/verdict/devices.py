@@ -38,7 +38,7 @@ class RankMap:
         return found
 
     def rank(self, node: str, index: int | None) -> int | None:
-        """Return the rank that runs on the GPU with this index in a node, or None if it is unknown."""
+        """Return the rank that runs on the GPU with this index in a node, or None if the rank is unknown."""
         ranks = self.ranks.get(node, ())
         return ranks[index] if index is not None and index < len(ranks) else None
 
@@ -46,7 +46,7 @@ class RankMap:
 def devices_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) -> list[dict[str, Any]]:
     """Return at most 64 affected GPUs as JSON, each with its node and, if it is known, its rank.
 
-    A GPU is affected if a signal of the cause names it, or if other ranks wait for the rank that ran on it.
+    A GPU is affected if a node's own signal of the cause names the GPU, or if other ranks wait for the rank on the GPU.
     """
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for one in (*_of_signals(verdict, rank_map), *_of_ranks(evidence, rank_map)):

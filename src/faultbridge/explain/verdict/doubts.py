@@ -83,9 +83,9 @@ def _failure_long_before(situation: Situation, lead: Signal) -> Signal | None:
 
 
 def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
-    """Return whether a fault keeps returning on one node: the node reports it again over a long time.
+    """Return whether exactly one node reports the fault `lead`, and reports it again over a long time.
 
-    The logs of at least one other node must exist and not report the fault.
+    The time between the reports must be more than `recovered_seconds`. At least one other node must have a log.
     """
     same = [one for one in situation.line.signals if one.trust is Trust.NODE and one.name == lead.name]
     times = [at for one in same for at in (one.at, one.last_at) if at]
@@ -159,7 +159,7 @@ def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
 
     At least two ranks must have the error, and all of them must be on one known node.
 
-    - If these are most ranks of the node, and the job has other nodes, the result is `lead`.
+    - If these are more than half of the ranks of the node, and the job has other nodes, the result is `lead`.
     - Otherwise, other ranks may have the error too, but had no time to print it. A signal that a rank on another node
       printed shows that the other ranks had this time. The result is this signal, or None if there is none.
     """
@@ -174,10 +174,10 @@ def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
 
 
 def _earlier_on_the_same_rank(situation: Situation, mechanism: Mechanism, lead: Signal) -> Signal | None:
-    """Return an earlier error of the same name and rank from which the job recovered, or None.
+    """Return an error with the name and rank of `lead` from which the job recovered, or None.
 
-    It is returned only if one rank alone has the error `lead`, and many ranks with this error would change the outlook
-    of `mechanism` (`on_many_ranks`).
+    The error is returned only if one rank alone has the error `lead`, and many ranks with this error would change the
+    outlook of `mechanism` (`on_many_ranks`).
     """
     ranks, _ = _with_same_error(situation, lead)
     if mechanism.on_many_ranks is None or len(ranks) != 1:

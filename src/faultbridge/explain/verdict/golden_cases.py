@@ -33,7 +33,7 @@ def verdict_on(book: Book, rows: Sequence[str]) -> Verdict:
     """Return the verdict on the signals of a golden case.
 
     Each row is one signal, written as `+SECONDS node|dump|job NODE|- NAME`: its time after the start, its source
-    (`Trust`), its node (`-` for none), and its name.
+    (`Trust`), its node (`-` for none), and its name. A row with the name `progress` states that the job made progress.
     """
     parsed = [_signal(number, row, book) for number, row in enumerate(rows, 1)]
     progressed = [one for one in parsed if one.name == PROGRESS]

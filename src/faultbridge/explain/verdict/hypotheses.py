@@ -17,7 +17,7 @@ _MAX_CONFIRMED = 2
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One piece of evidence: the name of its weight, the points that it adds or subtracts, and its signal."""
+    """One piece of evidence: the name of its weight, the points that it adds or subtracts, and its signal, if any."""
 
     weight: str
     points: int
@@ -64,9 +64,9 @@ def own_fault(situation: Situation) -> Hypothesis | None:
     """Return the best hypothesis with a decisive fault that a node itself reported while the job failed.
 
     - A decisive fault is enough to prove a failure mechanism. Mechanisms with the outlook STOP do not count.
-    - The time in which the job failed starts at its last progress and ends at its first failure. A tolerance for clocks
+    - The time in which the job failed is from `TimeLine.failing_since` to `TimeLine.failed_at`. A tolerance for clocks
       that differ (`skew_seconds`) is added on both sides.
-    - The result is None if there is no such fault, or if the time of the first failure is unknown.
+    - The result is None if there is no such fault, or if `TimeLine.failed_at` is None.
     """
     since, until = situation.line.failing_since, situation.line.failed_at
     if since is None or until is None:

@@ -36,8 +36,9 @@ class Outlook(StrEnum):
 class Mechanism:
     """A failure mechanism: one way in which jobs die, with what to do afterwards (the outlook).
 
-    - `initiators` maps the names of signals that start the mechanism to a strength, such as `weak` or `decisive`.
-    - `causes` are the names of the signals that the mechanism causes.
+    - `initiators` maps name patterns, such as `nccl.*`, to a strength, such as `weak` or `decisive`. A signal that
+      matches such a pattern indicates that the mechanism started.
+    - `causes` are the name patterns of the signals that the mechanism causes.
     - `after_progress` replaces `outlook` if the job had started well before it failed (`TimeLine.has_started_well`).
       `on_many_ranks` replaces both if many ranks report the same error.
     - With `expects_node`, the logs of the node should show the mechanism, and a signal of the job alone counts less.
@@ -104,9 +105,10 @@ def packaged_weights() -> Weights:
 
 
 def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
-    """Return the patterns and failure mechanisms in this package, extended by a customer's documents.
+    """Return the packaged patterns, roles and failure mechanisms, extended by a customer's documents.
 
-    The documents take precedence. Raises `Misconfigured` for an invalid document.
+    Roles and mechanisms in the documents replace packaged ones of the same name. Patterns are added. Raises
+    `Misconfigured` for an invalid document.
     """
     own = read_book([_validated(one) for one in documents])
     base, names = packaged_book(), {one.name for one in own.mechanisms}

@@ -14,9 +14,10 @@ NODE_DOMAINS = frozenset({"hardware", "network"})
 def faults_shortly_before(situation: Situation) -> tuple[Signal, ...]:
     """Return the decisive faults of hardware or network that nodes reported shortly before the job failed.
 
-    A decisive fault is enough to prove a failure mechanism. The time range starts `fault_seconds` (a limit of the
-    weights) before the job may have begun to fail (`TimeLine.failing_since`). It ends at the first failure of the job,
-    plus a tolerance for clocks that differ (`skew_seconds`).
+    A decisive fault is enough to prove a failure mechanism. Mechanisms with the outlook STOP do not count. The time
+    range starts `fault_seconds` (a limit of the weights) before the job may have begun to fail
+    (`TimeLine.failing_since`). It ends at the first failure of the job, plus a tolerance for clocks that differ
+    (`skew_seconds`).
     """
     since, until = situation.line.failing_since, situation.line.failed_at
     if since is None or until is None:
@@ -32,8 +33,9 @@ def faults_shortly_before(situation: Situation) -> tuple[Signal, ...]:
 def continues_after(situation: Situation, sign: Signal) -> bool:
     """Return whether a node's log continues after the line of the job that names the node.
 
-    If the log continues, the node was still alive. If the line (`sign`) has no time, the time of the job's first
-    failure is used instead. If that time is unknown too, any time in the log of the node is enough.
+    A log continues if its last time is more than `skew_seconds` after the line. The node was then still alive. If the
+    line (`sign`) has no time, the time of the job's first failure is used instead. If that time is unknown too, any
+    time in the node's log is enough.
     """
     at = sign.at or situation.line.failed_at
     skew = timedelta(seconds=situation.weights.limits["skew_seconds"])

@@ -78,7 +78,10 @@ def timing(situation: Situation, signal: Signal) -> str | None:
 
 
 def is_in_teardown(situation: Situation, one: Signal) -> bool:
-    """Return whether an error is from the teardown, when the launcher had started to end the processes."""
+    """Return whether the job reported an error only after its launcher had started to end the processes.
+
+    The result is False for an error of the scheduler (`scheduler.`) or of the memory (`memory.`).
+    """
     if one.trust is not Trust.JOB or one.role is not Role.INITIATING or one.name.startswith(_OF_PLATFORM):
         return False
     signals = (each for each in situation.firsts if each.name in _TERMINATED and each.trust is Trust.JOB)
@@ -86,9 +89,9 @@ def is_in_teardown(situation: Situation, one: Signal) -> bool:
 
 
 def is_same_attempt(situation: Situation, ended: Signal, one: Signal) -> bool:
-    """Return whether the earlier failure `ended` and the later signal `one` are of the same attempt of the job.
+    """Return whether the earlier failure `ended` and the later signal `one` are of one attempt of the job.
 
-    They are of different attempts if both are in one file and the job made its last progress between their lines.
+    They are of different attempts if both are in one file, and the last progress in this file is between their lines.
     """
     progress = max((each.progress_line or 0 for each in situation.spans if each.file == one.file), default=0)
     return not (ended.file == one.file and (ended.line or 0) < progress <= (one.line or 0))

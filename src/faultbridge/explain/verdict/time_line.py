@@ -1,4 +1,4 @@
-"""Orders all signals of a job, and finds its first failure, its end, and errors that it survived."""
+"""Orders the signals of a job, and finds its first failure, its end, and the errors that it survived."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ _ROLE_ORDER = {role: number for number, role in enumerate(Role)}
 class TimeLine:
     """The signals of a job in the order of time, with its first failure and its end.
 
-    - `symptom` is the first failure in the logs or dumps of the job, or None. `ended_at` is when the logs end.
-    - `recovered` are signals after which the job made progress. They are not in `signals`.
-    - `claims` are lines of the job log that look like kernel lines, without proof that the kernel wrote them. They are
-      not in `signals` either.
+    - `symptom` is the first failure in the logs of the job, else in its dumps, or None. A failure that the job did not
+      survive takes precedence. `ended_at` is the last time in the logs of the job, or None.
+    - `recovered` are signals of the job's logs after which the job made progress. They are not in `signals`, except
+      for the last repetition of an error from which the job did not recover.
+    - `claims` are log lines that look like kernel lines, without proof that the kernel wrote them. They are not in
+      `signals`.
     - `progress_at` is the last time at which the job made progress, or None if its logs do not show it.
     - `has_started_well` is True if a log of the job shows at least `progress_steps` training steps, or progress more
-      than `progress_seconds` after its first time. Without times, progress below line `recovered_lines` is enough.
+      than `progress_seconds` after the first time in the log. Without times, progress below line `recovered_lines` is
+      enough.
     """
 
     signals: tuple[Signal, ...]
@@ -130,12 +133,12 @@ def _is_recovered(
 def _is_before_steps(one: Signal, span: LogSpan, last_sign: int) -> bool:
     """Return whether the job reported two more training steps after an error, so the error ended no rank.
 
-    If error and steps have times, the times decide. Otherwise the steps must be below the error in the log. A program
-    may buffer its output, so even steps below the error may be older than the error. Therefore, one of two further
-    signs is needed:
+    The steps must be below the error in the log. If the error and the steps have times, the error must also not be
+    later than the steps. Without times, steps below the error may be older than the error, because a program may buffer
+    its output. In this situation, one of two further signs is needed:
 
     - Another step is above the error, so the output was not buffered from the start of the job.
-    - A later sign of a failure, in the line `last_sign`, is below the steps, so another failure ended the job.
+    - The last sign of a failure, in the line `last_sign`, is below the steps, so a later failure ended the job.
     """
     if span.steps_line is None or one.line is None or one.line >= span.steps_line:
         return False

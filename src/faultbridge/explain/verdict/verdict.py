@@ -1,4 +1,4 @@
-"""The verdict: the likeliest failure mechanism, the nodes to leave out, and whether the hardware is the cause."""
+"""The verdict: the failure mechanism, the nodes to leave out, and whether the hardware is the cause."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def decide(
 ) -> Verdict:
     """Return the verdict on the evidence about one job.
 
-    `nodes` maps each rank to its node. If it is not empty, signals of other nodes are ignored. A node in `affected` had
-    a fault while the job ran: it is left out of the restart or must be tested, and the hardware is not ruled out.
+    `nodes` maps ranks to nodes. Unless `nodes` is empty, signals of other nodes are ignored. A node in `affected` had a
+    fault while the job ran: it is left out of the restart or must be tested, and the hardware is not ruled out.
     """
     job_nodes = set(nodes.values())
     signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]
@@ -126,7 +126,7 @@ def _is_shown_by_node(one: Hypothesis) -> bool:
 
 
 def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool) -> Outlook:
-    """Return what to do with the job: the outlook of the cause, or `RESTART` if that outlook is not justified.
+    """Return what to do with the job: the outlook of the cause, or `RESTART` if that is not justified.
 
     `RESTART_WITHOUT` requires that nodes are `blamed`. `STOP` requires that the cause is not doubtful, and scores
     higher, by a margin, than each hypothesis that permits a restart.
@@ -151,9 +151,9 @@ def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
 
 
 def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the nodes that are blamed for the cause, and the nodes that its signals name without proof.
+    """Return the blamed nodes, and the nodes that signals of the cause name without proof.
 
-    A signal of the cause blames its node if it fits the time of the failure and satisfies `_names_its_node`. No node is
+    A signal blames its node if the signal fits the time of the failure and satisfies `_names_its_node`. No node is
     blamed if the cause is neither in hardware nor in the network, and its outlook is not `RESTART_WITHOUT`.
     """
     mechanism = cause.mechanism
@@ -169,7 +169,7 @@ def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tu
 
 
 def _names_its_node(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
-    """Return whether a signal of the cause is enough to leave its node out of the restart."""
+    """Return whether one signal of the cause is enough to leave the node of the signal out of the restart."""
     return one.trust is Trust.NODE or (mechanism.trusts_job and not continues_after(situation, one))
 
 
@@ -241,8 +241,8 @@ def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
 def _is_clear(situation: Situation, cause: Hypothesis, outlook: Outlook) -> bool:
     """Return whether the cause of the failure is clear enough to rule out the hardware.
 
-    The cause must have a `DECISIVE` signal or the outlook `STOP`, and its signal must not be an error of the teardown.
-    A scheduler's report is never enough, because it does not state why a node is lost.
+    The signal that started the failure must be `DECISIVE`, unless the outlook is `STOP`, and must not be an error of
+    the teardown. A scheduler's report is never enough, because it does not state why a node is lost.
     """
     if cause.mechanism.trusts_job:
         return False

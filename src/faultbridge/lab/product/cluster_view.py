@@ -99,7 +99,7 @@ class ClusterView:
         return any(draft.type in TRIGGERS for draft in drafts)
 
     def to_escalate(self, now: datetime) -> list[NodeKey]:
-        """Return the nodes whose case has waited long enough for an incident and must continue alone.
+        """Return the nodes whose case has waited long enough for an incident and must continue without one.
 
         The wait lasts for the time `SETTLE` after the case was opened.
         """
@@ -223,9 +223,10 @@ class ClusterView:
 
 
 def _alike(case: Case | None, old: Case | None) -> bool:
-    """Return whether a case has the same status and waiting reason as before.
+    """Return whether `case` and `old` are states of one case with equal status and waiting reason.
 
-    The result is False for a queued case, because its entry in the queue must be updated.
+    The result is False if a state is None, for states of different cases, and for a queued case, whose entry in the
+    queue must be updated.
     """
     if case is None or old is None or case.id != old.id:
         return False

@@ -100,7 +100,7 @@ class FleetDispatch(Dispatch):
         return self.controls.read(cluster)
 
     def next_change(self, control: Control, policy: Policy, now: datetime) -> datetime | None:
-        """Return the next time at which dispatch may decide differently without any new entry.
+        """Return the next time after `now` at which dispatch may decide differently without a new entry.
 
         Returns None if time alone cannot change its decision.
         """

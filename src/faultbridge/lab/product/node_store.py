@@ -1,7 +1,8 @@
 """Node store: replaces the product's writer of nodes; states are in memory, entries are only counted.
 
-The product's transition guard checks each change that has entries or a new status. Data that influences no decision is
-left out: the hash chain, the causes of entries, index items, and items that only consumers outside of the lab read.
+The product's transition guard checks each change that has entries, or a new status of the node or its case. Data that
+influences no decision is left out: the hash chain, the causes of entries, index items, and items that only consumers
+outside of the lab read.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class NodeStore(Append):
     ) -> Appended:
         """Commit a transition of one node.
 
-        There is no other writer, so no conflict can occur.
+        A transition that changes nothing is not stored. There is no other writer, so the transition is computed only
+        once.
         """
         before = current or self.states[key]
         transition = revise(before, truncate(self.clock.now()))
@@ -66,7 +68,7 @@ class NodeStore(Append):
     def store(self, before: NodeState, transition: Transition, actor: Actor) -> NodeState:
         """Check a transition and store its state.
 
-        The repair slot of a case that is no longer in progress is released.
+        If the transition has entries, the repair slot of a case that is no longer in progress is released.
         """
         head, drafts, after = before.head, transition.drafts, transition.state
         if drafts or before.status is not after.status or _status(before) is not _status(after):

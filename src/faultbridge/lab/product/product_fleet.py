@@ -153,7 +153,7 @@ class ProductFleet:
         services.store(key, revise, actor=Actor.INGEST)
 
     def _operate(self, key: NodeKey, case_id: str) -> None:
-        """Repair an escalated node and return it to service, as an operator does."""
+        """Repair the node of a case that is still escalated, and return it to service, as an operator does."""
         state = self.services.store.read(key)
         case = state.live_case
         if case is not None and case.id == case_id and case.status is CaseStatus.ESCALATED:
@@ -194,7 +194,7 @@ class ProductFleet:
             self.services.escalate_alone(key)
 
     def _react(self) -> None:
-        """Update breakers, isolate nodes and admit repairs, as `react` does, until no new entries appear."""
+        """Do the work of the product's `react` function, until no new entry triggers this function."""
         while self._changed:
             changed, self._changed = sorted(self._changed), set()
             self._escalate()

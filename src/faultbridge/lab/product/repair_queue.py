@@ -60,7 +60,7 @@ class _Shown(NamedTuple):
     recorded: bool = False
 
     def answers(self, question: _Question) -> bool:
-        """Return whether these cases may be used again, because no input has changed since.
+        """Return whether these cases may be used again, because they were chosen for the same inputs.
 
         Controls and policies are unchanged if they are the same objects.
         """
@@ -115,14 +115,14 @@ class RepairQueue:
         return not shown.recorded and any(_unrecorded(control, policy, shown.cases, now))
 
     def next_delayed(self, now: datetime) -> datetime | None:
-        """Return the time at which the next waiting period of a case ends; None if no case has one."""
+        """Return the next time after `now` at which the waiting period of a case may end, or None."""
         self._end_delays(now)
         return self._delayed[0][0] if self._delayed else None
 
     def shown_to(
         self, control: Control, policy: Policy, now: datetime, excluded: Collection[str] = ()
     ) -> list[QueuedCase]:
-        """Return the queued cases to pass to admission: the first of each class, or all of a small queue.
+        """Return the queued cases to pass to admission: the first cases of each class, or a whole small queue.
 
         With these cases, admission decides the same as with the whole queue. Cases with an id in `excluded` are
         omitted.

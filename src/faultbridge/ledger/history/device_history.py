@@ -67,9 +67,10 @@ class DeviceHistory:
     def offenders(self, cluster: str, odds: Odds, since: datetime | None = None) -> tuple[Offender, ...]:
         """Return the pairs of card and slot in a cluster with repeated faults of severity error or worse.
 
-        A slot is a PCI address in an instance, because EC2 and HyperPod do not name the host. `odds` are used
-        to estimate whether the card or the slot is the cause; they do not affect which pairs are returned. Faults
-        before `since` do not count.
+        A slot is a PCI address in an instance, because EC2 and HyperPod do not name the host. Faults are repeated if
+        the card has a second one in any slot, or the slot has one of another card. `odds` are used to estimate whether
+        the card or the slot is the cause; they do not affect which pairs are returned. Faults before `since` do not
+        count.
         """
         stays: list[Stay] = []
         instances: dict[str, set[str]] = {}
@@ -88,7 +89,10 @@ class DeviceHistory:
         return find_offenders(stays, odds)
 
     def _cards_of(self, cluster: str, node: str, instances: set[str]) -> Iterator[Stay]:
-        """Yield a `Stay` (a card in a slot) with 0 faults for each card that was seen in these instances of a node."""
+        """Yield a `Stay` (a card in a slot) with 0 faults for each card seen in these instances of a node.
+
+        The faults of other cards and slots are compared with these stays.
+        """
         query = TimelineQuery(cluster=cluster, node=node, types=(EntryType.NOTE.value,))
         for line in Timeline(self.table).entries(query):
             data = line.event["data"]
@@ -115,7 +119,7 @@ class DeviceHistory:
                     yield row
 
     def _repairs(self, case_id: str, instances: set[str]) -> Iterator[DeviceEvent]:
-        """Yield a line for each repair of a case, and for each result of diagnostics on one of `instances`.
+        """Yield a line for each repair intent of a case, and for each result of diagnostics on `instances`.
 
         `instances` are the instances in which the device had a fault of this case.
         """
@@ -139,7 +143,7 @@ def _seen(row: Mapping[str, Any]) -> DeviceEvent:
 
 
 def event_of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
-    """Return the history line of an entry, or None if the entry is of another kind.
+    """Return the history line of an entry, or None if the history leaves the entry out.
 
     Lines exist for the start and the end of a fault, and for a case that opened, was escalated or closed.
     """

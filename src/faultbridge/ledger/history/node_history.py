@@ -18,7 +18,8 @@ from faultbridge.storage import devices
 class NodeEvent:
     """One line of a node's history; `kind` is `instance`, `device`, `fault`, `cleared` or `case`.
 
-    `slot` is the PCI address of the device that the line is about, or None for a line about no device.
+    `slot` is the PCI address of the device that the line is about. It is None if the line is about no device, or if the
+    address is not known.
     """
 
     at: str

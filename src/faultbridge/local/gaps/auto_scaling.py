@@ -148,9 +148,9 @@ def _describe_refreshes(response: Any) -> Any:  # noqa: ANN401 - moto's types
 
 
 def _refreshes(group: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - moto's group
-    """Return the instance refreshes of a group, the latest first.
+    """Return the instance refreshes of a group, the most recently started first.
 
-    A refresh that has been in progress for a minute or longer becomes successful.
+    A refresh that has been in progress for a minute or longer gets the status `Successful`.
     """
     found: list[dict[str, Any]] = vars(group).get(_REFRESHES, [])
     now = patching.resolve(NOW)()

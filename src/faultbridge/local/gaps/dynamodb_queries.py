@@ -38,8 +38,8 @@ class _KeyRange:
     """A key condition of a DynamoDB query, by the placeholders (such as `#pk` or `:value`) that it contains.
 
     `pk` and `pk_value` are the name and value of the partition key. `sk` is the name of the sort key, and `first` and
-    `last` are its bounds. All three are empty if the condition does not name the sort key. `first` is empty if there is
-    only an upper bound.
+    `last` are its bounds. `sk`, `first` and `last` are empty if the condition does not name the sort key. `first` is
+    empty if there is only an upper bound.
     """
 
     pk: str

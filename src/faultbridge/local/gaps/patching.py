@@ -51,7 +51,10 @@ def add_method(class_name: str, method: str, function: Callable[..., Any]) -> No
 
 
 def owner_of(name: str) -> tuple[Any, str]:
-    """Return the object that has the last attribute or key of a private name, and this attribute or key."""
+    """Return the object in which the last attribute or key of a private name is found, and this attribute or key.
+
+    Raises `LookupError` if this object does not exist.
+    """
     module, _, path = name.partition(":")
     try:
         owner: Any = import_module(module)

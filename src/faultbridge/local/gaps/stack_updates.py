@@ -9,7 +9,7 @@ Here: a resource that existed before the update gets its previous properties bac
 `stateful_updates`
 AWS: an updated queue keeps its messages; an updated table keeps its items and its stream.
 MiniStack: queues and tables cannot be updated; an empty resource with the same name is created instead.
-Here: the contents of the old resource are copied to the new one.
+Here: the contents of the old resource are copied to the new one; for a table, only if its key schema is unchanged.
 """
 
 from __future__ import annotations

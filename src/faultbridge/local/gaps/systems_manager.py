@@ -78,7 +78,7 @@ def _with_injected_output(invocation: Invocation) -> Invocation:
 
 
 def upload_bundle(lines: list[str]) -> CommandOutput | None:
-    """Upload a placeholder for a log bundle; return the result that the upload by the script would have.
+    """Upload a placeholder instead of a script's log bundle; return the fake result of the script.
 
     `lines` are the lines of the script. Returns None if the script uploads no log bundle.
     """
@@ -95,7 +95,7 @@ def upload_bundle(lines: list[str]) -> CommandOutput | None:
 
 
 def _store_output(command: Any, instance_id: str, output: CommandOutput) -> str:  # noqa: ANN401 - moto's command
-    """Store the complete output in the bucket of the command and return its URL; "" without a bucket."""
+    """Store the output in the bucket of the command; return the URL of the object, "" without a bucket."""
     bucket = command.output_s3_bucket_name
     if not bucket:
         return ""
@@ -154,7 +154,7 @@ def _describe_instance_information(response: Any) -> Any:  # noqa: ANN401 - moto
 
 
 def _wanted_ids(response: Any) -> set[str] | None:  # noqa: ANN401 - moto's types
-    """Return the instance ids in the filters of a request; None if it does not filter by instance id.
+    """Return the instance ids in the filters of a request; None if no filter is for instance ids.
 
     The ids are in `InstanceInformationFilterList` or in `Filters`.
     """

@@ -64,7 +64,7 @@ class Deployment:
         return {name: value for name, value in {**defaults, **self.parameters}.items() if name in declared}
 
     def fingerprint(self) -> str:
-        """Return a hash of the deployed files and parameters; an equal hash means that nothing changed."""
+        """Return a hash of the deployed files and parameters, by which changes since a deployment are found."""
         return fingerprint.of_deployment(self.project, dict(self.parameters))
 
 
@@ -85,7 +85,7 @@ def bring_up_to_date(folder: StackFolder, state: StackState, wanted: Deployment,
 
 
 def build(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> Path:
-    """Run `sam build`, unless the same files were already built; returns the path of the built template."""
+    """Run `sam build`, unless nothing changed since the last build; return the path of the built template."""
     built, marker = folder.build / "template.yaml", folder.root / "built"
     current = wanted.fingerprint()
     if built.exists() and marker.exists() and marker.read_text() == current:

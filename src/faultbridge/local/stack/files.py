@@ -137,7 +137,7 @@ def stack_folder(stack: str) -> StackFolder:
 def read_state(folder: StackFolder) -> StackState | None:
     """Return the state of a stack, or None if there is no valid state file.
 
-    `down` deletes the state file. A file with another format version is not valid.
+    `down` deletes the state file. A file with a format version other than the current one is not valid.
     """
     try:
         document = json.loads(folder.state.read_text())

@@ -26,7 +26,7 @@ _GENERATED = (".pyc", ".asl.json")  # generated from files that are included
 
 
 def of_deployment(project: Path, parameters: dict[str, str]) -> str:
-    """Return the fingerprint of all deployed files and of the parameters of a deployment."""
+    """Return the fingerprint of the deployed files of a project and of the parameters of a deployment."""
     excluded = tuple(project / name for name in _NOT_DEPLOYED)
     files = (
         file

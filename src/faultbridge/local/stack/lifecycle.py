@@ -43,7 +43,7 @@ class StackInfo:
         return f"{self.endpoint}/console"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields and the URL of the web console as a JSON object."""
+        """Return the fields of the running stack, and the URL of its web console, as a JSON object."""
         return {**asdict(self), "console": self.console}
 
 
@@ -97,7 +97,7 @@ def down(*, stack: str = DEFAULT_STACK, progress: Progress = _no_progress) -> bo
 
 
 def stack_info(*, stack: str = DEFAULT_STACK) -> StackInfo | None:
-    """Return the stack that a state file describes, or None if there is no file or no deployment.
+    """Return the stack that a state file describes, or None if no stack of this name is deployed.
 
     It is not checked whether the processes of the stack still run.
     """

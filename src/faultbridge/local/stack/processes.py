@@ -25,7 +25,7 @@ _STAT_STATE, _STAT_START = 0, 19  # fields 3 and 22 of /proc/<pid>/stat, counted
 class Process:
     """A process that this module started.
 
-    `started` is an opaque text for the start time. It differs if the operating system reuses the process id.
+    `started` is an opaque text for the start time. Two processes with the same process id have different texts.
     """
 
     pid: int
@@ -33,7 +33,7 @@ class Process:
 
 
 def start(command: Sequence[str], *, environment: Mapping[str, str], log: Path) -> Process:
-    """Start a detached process in its own session, without input; its output is appended to a log file."""
+    """Start a detached process in its own session, without input; append the output to a log file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     # posix_spawn instead of subprocess: the child must outlive this process, and no one waits for it.
     pid = os.posix_spawn(
@@ -63,7 +63,7 @@ def is_running(process: Process) -> bool:
 def stop(processes: Iterable[Process], *, grace_seconds: float = 5.0) -> int:
     """Send SIGTERM to the processes, then SIGKILL to those that still run.
 
-    Returns the number of processes that were running. `grace_seconds` is the time that the processes have to end.
+    Returns the number of processes that were running. `grace_seconds` is the time to wait after each signal.
     """
     running = [process for process in processes if is_running(process)]
     _signal_and_wait(running, signal.SIGTERM, grace_seconds)

@@ -51,7 +51,7 @@ def run(arguments: Sequence[str], *, project: Path, environment: Mapping[str, st
 
 
 def write_state_machines(project: Path) -> None:
-    """Convert the state machines of a project from YAML to JSON; a project without any is not changed.
+    """Convert the state machines of a project from YAML to JSON; do nothing if there are none.
 
     Raises `Misconfigured` for an invalid state machine.
     """
@@ -65,7 +65,7 @@ def write_state_machines(project: Path) -> None:
 
 
 def error_line(log: Path) -> str:
-    """Return the last line of a log that contains an error; without an error, return the last line."""
+    """Return the last line with an error in a log, or the last line if no line has an error."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if any(text in line for text in _ERROR_TEXTS)]
     return (errors or lines or ["no output"])[-1]

@@ -56,7 +56,7 @@ class StackStatus:
     stuck: int | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
+        """Return the status as a JSON object."""
         return asdict(self)
 
 

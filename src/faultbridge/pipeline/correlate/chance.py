@@ -66,8 +66,8 @@ class OnsetHistory:
     def counting(self, onsets: Iterable[tuple[Family, FailureDomain, datetime]], until: datetime) -> OnsetHistory:
         """Return a copy of the history that also counts the faults in `onsets`, up to the time `until`.
 
-        Each fault has the time of its start. Faults that started up to `self.until` are already counted.
-        Only the `MAX_DOMAINS` failure domains with the highest counts are kept.
+        Each fault has the time of its start. Faults that started up to `self.until` are skipped, because they are
+        already counted. Only the `MAX_DOMAINS` highest counts are kept.
         """
         counts = dict(self.counts)
         for family, domain, at in onsets:

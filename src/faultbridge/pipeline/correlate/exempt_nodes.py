@@ -1,7 +1,8 @@
 """Exempt nodes: nodes of an incident past its maximum age. Their repairs wait for no further incident.
 
-A node stays exempt until it is healthy. Without this rule, a fault that comes and goes would open one incident after
-another, each with a maximum age of its own, and the repair of the node would wait for all of them.
+A node stays exempt until it had no fault of the incident's family for the quiet period. Without this rule, a fault that
+comes and goes would open one incident after another, each with a maximum age of its own, and the repair of the node
+would wait for all of them.
 """
 
 from __future__ import annotations

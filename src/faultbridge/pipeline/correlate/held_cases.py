@@ -85,8 +85,8 @@ def release(state: NodeState, policy: Policy, now: datetime, reason: str, holdin
     - The node is not faulty, in service and not isolated: the case is resolved.
     - Any other node that is not faulty: the case is queued for a verification, because the shared cause may have made
       an earlier repair fail.
-    - The case was escalated before it waited: it is escalated again.
-    - Any other case is queued with a new waiting period.
+    - The case was escalated or awaited correlation before it waited: it is escalated.
+    - Any other case is queued, with a new waiting period if its rule has one.
 
     `reason` is the reason of a case that is queued.
     """

@@ -120,7 +120,8 @@ def _advance(
 ) -> Incident:
     """Return the incident with its current affected nodes and its next status.
 
-    With `grows` False, no further node joins the incident, unless it is an incident of the intake.
+    At most `MAX_NODES` nodes are named. With `grows` False, no further node joins the incident, unless it is an
+    incident of the intake.
     """
     if incident.status is IncidentStatus.CLOSED:
         return incident

@@ -58,7 +58,7 @@ def find_shared_causes(
     - A domain is skipped if the results so far contain at least `limits.explains` percent of its affected nodes.
     - If the domain is the intake (the path of records to the table), this domain is a result.
     - For any other domain, the result is the narrowest domain that exceeds the limits and contains at least
-      `limits.explains` percent of the affected nodes. This can be the tried domain itself.
+      `limits.explains` percent of the affected nodes of the tried domain. This can be the tried domain itself.
     """
     found = (
         SharedCause(domain, burst, max(snapshot.sizes.get(domain, 0), len(members)))

@@ -63,11 +63,12 @@ class ClusterSnapshot:
 def without_records(
     affected: Iterable[AffectedNode], cluster: str, overdue: Iterable[str], since: datetime
 ) -> tuple[AffectedNode, ...]:
-    """Return the affected nodes, and the nodes with overdue heartbeats, while no records arrive.
+    """Return a cluster's affected nodes, and its nodes with overdue heartbeats, for a failed intake.
 
-    Each node with a missing heartbeat gets the intake, the path of records from the queue to the table, as a failure
-    domain. `since` is when the last record arrived. This time identifies the outage: one outage opens at most one
-    incident, even if an operator closes that incident or it reaches its maximum age.
+    The intake is the path of records from the queue to the table. In the result, it is a failure domain of each node
+    with a missing heartbeat. `overdue` are the names of nodes whose heartbeats are overdue. `since` is when the last
+    record arrived. This time identifies the outage: one outage opens at most one incident, even if an operator closes
+    that incident or it reaches its maximum age.
     """
     intake = FailureDomain(DomainKind.INTAKE, cluster)
     nodes = tuple(

@@ -1,4 +1,4 @@
-"""Admit: decide which queued cases may start a repair now, and why each other case must wait.
+"""Admit: decide which queued cases may start a repair now, and why refused cases must wait.
 
 The rule is pure. Its input is the cluster's repair slots, the policy, the queue and the time. `repair/admission.py`
 applies it.
@@ -29,7 +29,7 @@ WITH_SEVERAL_REASONS = frozenset({WaitingFor.BUDGET, WaitingFor.BREAKER, Waiting
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A case that must wait for its repair, and why. The text of `reason` changes only with the reason."""
+    """A case that must wait for its repair, the kind of wait, and the reason as a text for operators."""
 
     queued: QueuedCase
     waiting_for: WaitingFor
@@ -76,7 +76,7 @@ class AdmissionRequest:
 
     @property
     def picked_slots(self) -> int:
-        """Return the number of repair slots for the cases that this call of `admit` has already admitted."""
+        """Return how many repair slots the cases need that this call of `admit` has already admitted."""
         return sum(pick.repair_action.needs_slot for pick in self.picks)
 
     @property
@@ -95,7 +95,7 @@ def admit(
     now: datetime,
     holds: Iterable[UpdateHold] = (),
 ) -> Admission:
-    """Admit the most urgent and oldest cases that no check refuses, at most `MAX_PICKS`.
+    """Return the most urgent cases that no check refuses, at most `MAX_PICKS`, and the refused cases.
 
     `holds` are the pauses of repairs in groups that their owners update.
     """
@@ -115,13 +115,13 @@ def admit(
 
 
 def _urgency(queued: QueuedCase) -> tuple[int, bool, datetime, str]:
-    """Return the sort key of a case: priority, then cases that wait for capacity last, then oldest first."""
+    """Return the sort key of a case: priority, then cases that wait for capacity last, then a time."""
     tried = queued.not_before if queued.waiting_for is WaitingFor.CAPACITY else None
     return queued.priority, tried is not None, tried or queued.since, queued.case
 
 
 def recent_starts(control: Control, now: datetime) -> Iterator[datetime]:
-    """Return the start times of the repairs that started within the last hour, oldest first."""
+    """Return the start times of the repairs that started within the last hour."""
     return (start for start in control.starts if start > now - HOUR)
 
 

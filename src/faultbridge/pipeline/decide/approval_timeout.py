@@ -9,7 +9,7 @@ from faultbridge.pipeline.decide.case_moves import escalate_case
 
 
 def expire_approval(decided: Transition, now: datetime) -> Transition:
-    """Escalate the live case if its approval request was not answered by the deadline; else return `decided`."""
+    """Escalate the live case if the deadline of its unanswered approval request has passed."""
     case = decided.state.live_case
     request = case.pending_approval if case else None
     if case is None or request is None or request.answer_by > now:

@@ -1,8 +1,8 @@
 """Circuit breaker rule: whether so many nodes fail at once that new repairs must stop.
 
 The rule is pure; `repair/breakers.py` applies it to the table. While a breaker is open, `repair/isolate.py` leaves
-failing nodes in service, and `admit` starts no repair. A node that is not in service yet does not count as failing, so
-a growing cluster opens no breaker.
+failing nodes in service, and `admit` starts only verifications. A node that is not in service yet does not count as
+failing, so a growing cluster opens no breaker.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _count_opening(breaker: Breaker, limit: BreakerLimit) -> tuple[Breaker, str]
     """Record that a breaker opened; return the breaker, and a text that states what closes it.
 
     After `limit.openings` openings within a day, the breaker stays open until no node fails or an operator closes it.
-    Each trial repair before that would probably lose another node.
+    A trial repair while nodes still fail would probably lose another node.
     """
     openings = (*(at for at in breaker.opened if at > breaker.since - _DAY), breaker.since)
     stays_open = len(openings) >= limit.openings

@@ -148,7 +148,7 @@ def _severity_and_action(condition: Condition) -> tuple[int, int]:
 
 
 def _actionable(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: datetime) -> list[Condition]:
-    """Return the active conditions of the current instance that may open a case or strengthen a repair now.
+    """Return the current instance's active conditions that may open a case or strengthen a repair now.
 
     These are the conditions that need a case, changed now, and were last observed within the policy's `act_within`.
     While opening a case is deferred, the result contains all conditions of the current instance that need a case.
@@ -204,7 +204,7 @@ def _with_policy_severity(change: Change, state: NodeState) -> Change:
 
 
 def _move_node(decided: Transition, now: datetime) -> Transition:
-    """Set the node's status to degraded while a condition of severity warning or worse is active, else healthy.
+    """Set the status to degraded while a condition of severity warning or worse is active, else healthy.
 
     An isolated node stays degraded. A node with another status than degraded or healthy is not changed.
     """

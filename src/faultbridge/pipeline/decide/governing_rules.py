@@ -23,7 +23,10 @@ _WITHOUT_POLICY = frozenset({DEFAULT_RULE.name, INVENTORY_RULE})
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """An active condition that needs a case, its policy rule, and the repair action of the rule or None."""
+    """An active condition that needs a case, its policy rule, and the repair action by this rule.
+
+    The repair action is None if the rule permits none for this condition.
+    """
 
     condition: Condition
     rule: Rule
@@ -31,7 +34,7 @@ class Requirement:
 
 
 def requirements(state: NodeState, policy: Policy) -> tuple[Requirement, ...]:
-    """Return the requirement of each active condition that needs a case and is about the current instance."""
+    """Return a `Requirement` for each active condition of the current instance that needs a case."""
     found = []
     for condition in state.active():
         if condition.action.opens_case and condition.known_incarnation:
@@ -67,9 +70,12 @@ def _strength(one: Requirement) -> tuple[int, bool, int]:
 def rule_of_case(state: NodeState, case: Case, policy: Policy) -> Rule:
     """Return the policy rule that applies to a case.
 
-    The case stores the name of its rule. If the current policy has no rule of this name, the result is the rule of the
-    active condition that requires the strongest repair action. If no condition is active, the result is a rule that
-    requires approval of each repair, because what the former rule required is unknown.
+    The case stores the name of its rule. If the current policy has no rule of this name, the first of these rules that
+    exists is returned:
+
+    - the rule of the active condition that requires the strongest repair action,
+    - the rule of the condition that opened the case, if the node still has it,
+    - a rule that requires approval of each repair, because what the former rule required is unknown.
     """
     if _is_known(case.rule, policy):
         return policy.rule_named(case.rule)

@@ -30,7 +30,7 @@ def is_open(window: Window, now: datetime) -> bool:
 def check_cron(text: str) -> None:
     """Check that a text is a cron expression of five fields.
 
-    Any other text raises ValueError, which names the wrong field.
+    Any other text raises ValueError, whose message lists the five fields.
     """
     from cronsim import CronSim, CronSimError
 

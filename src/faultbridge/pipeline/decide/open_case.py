@@ -1,4 +1,4 @@
-"""Open case: the only place that creates a `Case`, both for faults and for operators' orders.
+"""Open case: creates the case of a fault, of an added instance or of an operator's order.
 
 Arguments of `open_case`:
 

@@ -1,7 +1,8 @@
 """Opt-out rule: until when no case opens for a node.
 
-The rule concerns a node that is ignored, under maintenance, or absent during an update of its group. The faults of such
-a node are still recorded. The rule is pure; `repair/opt_out.py` applies operators' orders to ignore a node.
+The rule concerns a node that is ignored, whose cluster is under maintenance, or that is absent during an update of its
+group. The faults of such a node are still recorded. The rule is pure; `repair/opt_out.py` applies operators' orders to
+ignore a node.
 """
 
 from __future__ import annotations

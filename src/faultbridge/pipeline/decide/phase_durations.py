@@ -27,7 +27,7 @@ def durations(case: Case, end: datetime) -> dict[str, int]:
 def gpu_time_lost(case: Case, end: datetime) -> int | None:
     """Return the node's number of GPUs times the case's duration in ms; None if that number is unknown.
 
-    The result is 0 if no attempt started, because the node stayed in service.
+    The result is 0 if no attempt started.
     """
     if case.gpus is None:
         return None

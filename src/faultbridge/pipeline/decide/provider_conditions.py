@@ -1,10 +1,10 @@
 """Provider conditions: what a provider reports about a cluster, and pauses of repairs for updates.
 
-The provider's current state opens and ends conditions. An event can open only one kind of condition, a failed launch.
-This condition is open only while the state shows that the group lacks nodes.
+The provider's current state opens and ends conditions. An event can open only conditions about failed launches
+(`LAUNCHES`). They are open only while the state shows that the group lacks nodes.
 
 An update of a group replaces or reboots nodes on purpose. Until the update and a grace period are over, an absent node
-opens no case, and no repair starts in its group. Every other fault opens its case, which then waits.
+opens no case, and in its group only verifications start. Every other fault opens its case, whose repair then waits.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def _begin_probation(
     """Return a node's probations with a new probation until `until`, for the fault of a repaired case.
 
     `instance` is the generation of the node's instance. Ended probations, probations of other instances, and an earlier
-    probation for the same fault code are removed.
+    probation for the same fault code are removed. At most the last `MAX_PROBATIONS` are kept.
     """
     running = [one for one in probations if one.instance == instance and one.until > now and one.code != case.code]
     begun = Probation(case.id, case.code, case.component, case.repair_action, instance, until, family)

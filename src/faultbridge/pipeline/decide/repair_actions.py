@@ -53,7 +53,7 @@ def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice
 def required_repair_action(state: NodeState, case: Case, policy: Policy) -> RepairAction:
     """Return the strongest repair action that the case or a confirmed active condition requires.
 
-    A condition is confirmed if the sender of a report proved to be the node, or if a verification in this case failed.
+    A condition is confirmed if it is not claimed, or if a verification in this case failed.
     """
     return max((case.repair_action, *_required(believed(state, case), policy)), key=_ORDER.index)
 

@@ -100,7 +100,7 @@ def permission_order(config: ClusterConfig) -> RequiredOrder | None:
 
 
 def inclusion_order(state: NodeState, config: ClusterConfig, now: datetime) -> RequiredOrder | None:
-    """Return the command that ends an unlimited exclusion of the node from repairs; None if not excluded."""
+    """Return the command that ends an unlimited exclusion of the node from repairs, or None without one."""
     if opted_out_until(state, config, now) != FOREVER or state.ignored is None:
         return None
     if state.ignored.by != LABEL:

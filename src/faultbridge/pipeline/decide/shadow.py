@@ -59,7 +59,7 @@ def note_shadow(
     """Add a note if the shadow policy, a second policy without effect, decides differently.
 
     `before` and `changes` are the input of the decision `decided`, which the current policy made. The node and its case
-    stay as decided. For an operator's order, no note is added.
+    stay as decided. No note is added for an operator's order, or if the node already had a live case.
     """
     changes = tuple(changes)
     began = [change.condition for change in changes if change.kind is ChangeKind.BEGAN and change.condition]

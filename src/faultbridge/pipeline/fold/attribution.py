@@ -4,8 +4,9 @@ Example: HyperPod reports that a node must be replaced, its agent reports that s
 names the Xid and the GPU. These are one condition with three reporters.
 
 A report is unspecific if its code is a general one (`stands_for` in the catalog) or if it names no device. It belongs
-to a specific condition of severity error or worse if both were observed within 15 minutes of each other. It also
-belongs to a condition that the same source reported with the same unspecific key before.
+to a specific condition that it can mean, of severity error or worse, in two cases: it was observed at most 15 minutes
+before the start or after the last observation of the condition, or its source reported the condition with the same
+unspecific key before.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def specific_condition(
 
     An unspecific fault names no device or only a general code. `reported_key` is the condition key of the fault as its
     source reported it, and `at` the time of the fault. Of several conditions the worst is returned, and of equally
-    severe conditions the latest.
+    severe conditions the one that was observed last.
     """
     code = catalog.canonical(fault.code)
     matching = [

@@ -37,7 +37,7 @@ def merge_conditions(first: Condition, second: Condition) -> Condition:
 
 
 def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: Tombstone | None) -> Condition:
-    """Create a condition from its first fault. `ended` contains the times of its last occurrence, or is None."""
+    """Create a condition from its first fault; `ended` has the times of its last occurrence, if any."""
     former = {source: Reporter(False, at) for source, at in ended.reporters.items()} if ended else {}
     return Condition(
         code=code,

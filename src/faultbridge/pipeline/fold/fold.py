@@ -68,7 +68,7 @@ def _apply(conditions: NodeConditions, arrival: Arrival, *, oldest: datetime) ->
 def _record_late_fault(conditions: NodeConditions, arrival: Arrival) -> Outcome:
     """Record a fault of another instance or an earlier boot as a note, once per day and code.
 
-    The fault changes no condition.
+    The fault changes no condition. An observation that is not a fault is stale, and nothing is recorded.
     """
     fault = arrival.observation
     if not isinstance(fault, Fault):

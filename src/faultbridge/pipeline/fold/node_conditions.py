@@ -88,7 +88,7 @@ class NodeConditions:
         return Outcome.RECORDED
 
     def apply_clear(self, clear: Clear, arrival: Arrival) -> Outcome:
-        """End one source's report of a condition. The condition ends if no other source reports it."""
+        """End a source's earlier report of a condition. The condition ends if no other source reports it."""
         component = identity(clear.component, self._devices)
         key = condition_key(self._catalog.canonical(clear.code), component)
         key = attribution.reported_condition(key, clear.source, self.active)
@@ -150,7 +150,7 @@ class NodeConditions:
         return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
-        """Return True if a fault is not later than the end of its condition, or than `NodeState.floor`."""
+        """Return whether a fault is too old to open a condition, by a tombstone or `NodeState.floor`."""
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))
@@ -206,7 +206,7 @@ class NodeConditions:
         return self.apply_fault(replace(full, evidence=fault.evidence), arrival)
 
     def _limit_bytes(self, fault: Fault, arrival: Arrival) -> None:
-        """Evict the mildest conditions, largest first, until the rest fits into the node's table item."""
+        """Evict conditions, the mildest first, until the rest fits into the node's table item."""
         evicted = capacity.oversized_conditions(self.active)
         for key in evicted:
             self.end(key, self.active[key], arrival.at, f"evicted for {fault.code}", arrival.record_id)

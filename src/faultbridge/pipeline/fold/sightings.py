@@ -36,8 +36,9 @@ class Sightings(NamedTuple):
 def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: datetime) -> Sightings:
     """Record the new devices of the first health snapshot that has new devices.
 
-    New devices of later snapshots are recorded when they are reported again. A snapshot is ignored if it is not
-    certainly about the current instance, is older than `oldest`, or is older than the last snapshot of its reporter.
+    At most `MAX_SIGHTINGS` devices are recorded. Other new devices are recorded when they are reported again. A
+    snapshot is ignored if it is not certainly about the current instance, is older than `oldest`, or is older than the
+    last snapshot of its reporter.
     """
     for arrival in arrivals:
         snapshot, incarnation = arrival.observation, state.incarnation
@@ -76,7 +77,8 @@ def take_custody(
 
     A device is new if this instance never reported its UUID (or its serial number, if it has no UUID) in this slot,
     which is a PCI address. A device that a report does not list stays recorded, because a source may list only some of
-    the devices. The devices of earlier instances are left out of the new custody.
+    the devices. The devices of earlier instances are left out of the new custody. At most `MAX_SIGHTINGS` new devices
+    are returned, and the custody keeps the last `MAX_CUSTODY`.
     """
     current = [one for one in custody if one.startswith(f"{instance}|")]
     known = set(current)

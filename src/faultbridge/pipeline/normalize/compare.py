@@ -94,7 +94,7 @@ def _seconds(previous: CounterSample, sample: CounterSample) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Rise:
-    """The rule for a counter: every increase is a fault."""
+    """The rule for a counter without a threshold: every increase is a fault."""
 
     code: str
     text: str
@@ -139,7 +139,7 @@ def _counted_xid(previous: CounterSample, sample: CounterSample, name: str) -> F
 
 
 def _reduced_rate(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Return a fault if a link that stayed up has a lower rate than before: it lost lanes or speed."""
+    """Return a fault if a link that stayed up has a lower rate than in the previous sample, else None."""
     before, now = previous.values.get(name), sample.values[name]
     state = "ib_link" if name == "ib_rate" else "carrier"
     link_up = previous.values.get(state) == sample.values.get(state) == 1

@@ -21,7 +21,7 @@ _TOKEN, _PLAIN_TOKEN = r"[\w.+/=-]{16,}+", r"[A-Za-z0-9]{20,}+"
 
 
 def mask(body: bytes) -> bytes:
-    """Return a record with each secret replaced by `[masked]`. A record without secrets is unchanged."""
+    """Return a record in which the secrets that the patterns find are replaced by `[masked]`."""
     spans = sorted(_secrets(body))
     if not spans:
         return body
@@ -80,7 +80,7 @@ def secret_hints() -> frozenset[bytes]:
 
 
 def _tokens(data: Mapping[str, Any]) -> SecretPattern:
-    """Return one pattern that finds the tokens of all vendors by the prefixes of these tokens.
+    """Return one pattern that finds the tokens of all listed vendors by the prefixes of these tokens.
 
     The pattern matches from the last character of a prefix, which is `_`, `.` or `-`, to the end of the token. Its
     group `secret`, the text to mask, leaves the prefix out.

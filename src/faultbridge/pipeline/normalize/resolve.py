@@ -24,7 +24,7 @@ _NAME_WITH_INSTANCE = re.compile(r"(?:hyperpod-)?(m?i-[0-9a-f]{8,17})")
 
 
 class IncarnationMatch(StrEnum):
-    """Whether an observation is about a node's current instance and boot or an earlier one, if this is known."""
+    """Whether an observation is about a node's current instance and boot, or earlier ones, if known."""
 
     CURRENT = "current"
     EARLIER = "earlier"
@@ -66,8 +66,9 @@ def _with_proven_instance(alias: Alias, row: AliasRow) -> AliasRow:
 def record_boot(state: NodeState, record: RawRecord) -> NodeState:
     """Return the node with the boot id that a record contains.
 
-    The node is unchanged if the record is about another instance or older than the current boot. A boot id that
-    replaces another one is a new boot: the boot number rises, and the boot starts at the time when the record was sent.
+    The node is unchanged if it has no instance. It is also unchanged if the record has no boot id, names another
+    instance, or was sent before the current boot. A boot id that replaces another boot id is a new boot: the boot
+    number rises, and the boot starts at the time when the record was sent.
     """
     current = state.incarnation
     if current is None or record.boot_id is None or record.boot_id == current.boot_id:

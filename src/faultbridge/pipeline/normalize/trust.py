@@ -86,10 +86,11 @@ class Trust:
         return refusal
 
     def is_claim(self, record: RawRecord, config: ClusterConfig, row: AliasRow, others: Iterable[AliasRow]) -> bool:
-        """Return whether a record is only a claim: nothing proves that its sender is the node.
+        """Return whether a record is only a claim, which a verification of the node must confirm.
 
-        The result is True for a webhook, and for a sender that is only listed as trusted. Without sender checks, it is
-        False. `row` is the alias row of the node. `others` are the alias rows of the other names in the record.
+        The result is True for a webhook, and for a listed sender that does not prove to be the node. It is False
+        without sender checks, and for EventBridge and functions of the installation. `row` is the alias row of the
+        node. `others` are the alias rows of the other names in the record.
         """
         if not self.required or record.sender == EVENT_BUS or self._is_own(record.sender):
             return False

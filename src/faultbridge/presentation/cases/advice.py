@@ -3,7 +3,8 @@
 The tables contain these texts for each situation of a case. The situation is the status of the case. For some statuses,
 a detail follows:
 
-- `queued`: what the case waits for
+- `queued`: what the case waits for; `retry` or `again` after an attempt
+- `open`: `correlation`, while the fault is compared with the faults of other nodes
 - `resolved`: the resolution
 - `escalated`: what stopped the repair, which is `denied`, `relapse` or `operator` (an operator keeps the node out of
   service)

@@ -38,7 +38,10 @@ _STEP_TEXTS = {
 
 
 def attempt_sentences(steps: Sequence[Document]) -> Iterator[str]:
-    """Yield one sentence for each attempt, or for successive attempts with the same action and the same results."""
+    """Yield one sentence for each attempt, or for successive attempts with equal actions and results.
+
+    Of each attempt, only the first MAX_STEPS steps are described.
+    """
     courses = [
         _course(number, of) for number, of in groupby(steps, key=lambda one: int(one["data"].get("attempt") or 0))
     ]

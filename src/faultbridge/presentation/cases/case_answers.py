@@ -42,7 +42,7 @@ _REPAIRED = {
 class Answer:
     """One question and its answer: sentences, commands that an operator may run, and a runbook.
 
-    `nodes` are the nodes that the answer is about.
+    `nodes` are the other nodes with a live case, if an open breaker delays the repair.
     """
 
     question: str
@@ -53,7 +53,7 @@ class Answer:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the question is why a node was not repaired, is not repaired yet, or was repaired late."""
+        """Whether the question is why a node was not or is not yet repaired, or what delayed the repair."""
         return self.question in {NOT_REPAIRED, NOT_YET, DELAYED}
 
 
@@ -83,8 +83,8 @@ def case_answers(facts: CaseFacts) -> tuple[Answer, ...]:
 def _asked_about_action(facts: CaseFacts) -> str:
     """Return the question about the repair action of a case, which depends on how far the repair is.
 
-    If the action was taken or runs, the question is why it was taken. Otherwise, the question is which action is
-    planned, or was planned.
+    If the action was taken or runs, or if an operator ordered the quarantine, the question is why this action was
+    chosen. Otherwise, the question is which action is planned, or was planned.
     """
     case = facts.case
     acted = any(one["data"].get("step") not in _BEFORE_ACTION for one in of_type(facts.entries, STEP))
@@ -191,7 +191,7 @@ def _result(case: Document, steps: Sequence[Document]) -> str:
 
 
 def _swap(steps: Sequence[Document]) -> str:
-    """Return a sentence that names the released and the new instance; "" if the instance did not change."""
+    """Return a sentence that names the released and the new instance; "" if no such change is recorded."""
     old = [str(one["data"]["old_instance"]) for one in steps if one["data"].get("old_instance")]
     new = [str(one["data"]["new_instance"]) for one in steps if one["data"].get("new_instance")]
     return f" Instance {old[0]} was replaced by {new[-1]}." if old and new and old[0] != new[-1] else ""

@@ -39,7 +39,7 @@ PAGE_TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class SentPage:
-    """A page (notification to operators) about a case: its kind, its latest state, and when it was sent."""
+    """A page (notification to operators) about a case: its kind, its state, and when it was last sent."""
 
     kind: str
     state: str
@@ -91,8 +91,8 @@ class CasePage:
 def case_page(facts: CaseFacts, pages: Sequence[Document], now: datetime, *, older: bool) -> CasePage:
     """Return the page of a case.
 
-    `pages` are the notifications that operators got about the case. `older` states that the case has earlier entries,
-    which are not shown.
+    `pages` are the notifications that operators got about the case. `older` states that the case has entries
+    before those in `facts`.
     """
     case, rows = facts.case, entry_rows(facts.entries)
     closed = from_text(str(case["closed_at"])) if case["closed_at"] else None

@@ -88,7 +88,10 @@ def _breaker_end(facts: CaseFacts) -> tuple[str, str]:
 
 
 def _slots(facts: CaseFacts) -> str:
-    """Return a text with the number of occupied repair slots, the policy's limits, and the cases that have slots."""
+    """Return a text about repair slots: how many are occupied, the limits, and which cases occupy them.
+
+    The limits are left out if the policy is not given. At most MAX_LISTED cases are named.
+    """
     holders = list(facts.cluster["holders"])
     limits = facts.policy.limits if facts.policy else None
     most = f" of {limits.concurrent} permitted at a time, {limits.per_hour} permitted in an hour" if limits else ""

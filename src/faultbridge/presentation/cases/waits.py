@@ -55,7 +55,7 @@ class Wait:
 def case_waits(entries: Iterable[Document]) -> tuple[Wait, ...]:
     """Return the waits of a case, oldest first, without waits that ended after less than `SHORTEST`.
 
-    A wait begins with an entry for which `begins_wait` is True. It ends with the next entry that changes the case's
+    A wait begins with an entry for which `begins_wait` is True. A wait ends with the next entry that changes the case's
     status, records what a queued case waits for (a refusal), or is about an approval. Successive waits for the same
     reason are combined.
     """
@@ -74,8 +74,8 @@ def _is_boundary(entry: Document) -> bool:
 def begins_wait(entry: Document) -> bool:
     """Return whether an entry begins a wait of a case.
 
-    Such an entry changes the status to one in which the case waits, records why a queued case was not admitted (a
-    refusal), or is about an approval.
+    Such an entry changes the status to one in which the case waits (open, queued, absorbed), records why a queued case
+    was not admitted (a refusal), or is about an approval.
     """
     data = entry["data"]
     return data.get("to") in {"open", "queued", "absorbed"} or data.get("kind") in {"refused", "approval"}

@@ -24,7 +24,7 @@ class VerificationPeers:
     clock: Clock
 
     def cluster_of(self, instance_id: str) -> str | None:
-        """Return the cluster of an instance that is a node or a spare, or None if the instance is neither."""
+        """Return the cluster in which an instance backs a node or is a spare, or None if there is none."""
         node = self._node_of(instance_id)
         if node is not None:
             return node.cluster

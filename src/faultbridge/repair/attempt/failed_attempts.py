@@ -40,7 +40,7 @@ def escalate_case(
     """End the attempt and escalate the case to an operator.
 
     If `BECOME_FAILED` lists the status of the node, the node becomes `failed`. With `fails=False` the node keeps its
-    status, because nothing proves that it is faulty.
+    status, because nothing proves that the node is faulty.
     """
     if fails and state.status in BECOME_FAILED:
         state, draft = move_node(state, NodeStatus.FAILED, now, reason)

@@ -69,7 +69,7 @@ def commit_intent(
       incident affects the node, if the rule of a new fault requires an approval, or if `permits` returns False.
     - `permits` gets the cluster's controls. If these change before the commit, the commit fails, and the conditions are
       checked again.
-    - If the repair is forbidden, the attempt in the returned context has no intent.
+    - If the repair is forbidden, or the instance is unknown, the attempt in the returned context has no intent.
     - `spare` and `instance_types` are stored for the successor. `facts` and `reason` are recorded in the entry.
 
     The incidents are updated first, because a fault of a node that is already out of service does not update them.
@@ -123,7 +123,7 @@ def _stop_if_paused(context: StepContext) -> StepResult | None:
 def _after_intent(
     state: NodeState, intent: Intent, control: Control, reason: str, facts: Mapping[str, Any]
 ) -> Transition:
-    """Return the node's transition to the state after the intent, the attempt's point of no return.
+    """Return the transition that records the intent (the point of no return) and the node's new status.
 
     The transition is written only if the cluster's controls are still those in `control`.
     """
@@ -168,6 +168,8 @@ class IncidentsOfFailure:
 
 def incidents_of_failure(context: StepContext) -> IncidentsOfFailure:
     """Return the ids of the incidents that may explain why the attempt failed; no id for a canceled case.
+
+    If no attempt of the case has reached its intent or its verification, only `expired` can be set.
 
     The incidents are updated first, because other nodes of the failure domain may have failed moments ago.
     """

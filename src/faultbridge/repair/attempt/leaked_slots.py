@@ -15,7 +15,7 @@ from faultbridge.storage.writes import Equals, Update
 
 @dataclass(frozen=True, slots=True)
 class ReleaseLeakedSlots:
-    """Releases the leaked repair slots of a cluster, if the slots did not change since they were read.
+    """Releases the leaked repair slots of a cluster.
 
     A slot is leaked if its case is not in repair.
     """
@@ -23,7 +23,10 @@ class ReleaseLeakedSlots:
     table: Table
 
     def __call__(self, cluster: str) -> tuple[str, ...]:
-        """Release the leaked repair slots of a cluster, and return the ids of the cases that had them."""
+        """Release the leaked repair slots of a cluster, and return the ids of the cases that had them.
+
+        Releases nothing if another writer changed the cluster's controls since they were read.
+        """
         found = self.table.get(keys.cluster_control(cluster))
         control = items.read_control(cluster, found)
         if not control.holders:

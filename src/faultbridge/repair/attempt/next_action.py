@@ -14,7 +14,7 @@ from faultbridge.repair.attempt.step_contract import StepResult
 
 
 def fail_step(context: StepContext, step: str, outcome: str, reason: str, failure: str) -> StepResult:
-    """Record that a step failed, end the attempt, and continue with the next repair action.
+    """Record that a step failed, end the attempt, and try the next repair action if one is permitted.
 
     `failure` is the failure code that is recorded with the reason, such as `TIMEOUT`.
     """
@@ -75,11 +75,11 @@ def try_next_action(
 
 
 def _unrepairable_faults(context: StepContext) -> tuple[str, ...]:
-    """Return the codes of the node's active faults if no repair action fixes any of them, else nothing.
+    """Return the codes of the node's faults that need a case, if no repair action fixes any of them.
 
-    Only an operator can fix such faults. If a verification fails because of them, the case is therefore escalated. The
-    result is also empty if the case is about an instance that Faultbridge did not request. The caller then tries the
-    next repair action, which can replace the instance.
+    Only an operator can fix such faults, so a failed verification then escalates the case. Otherwise, the result is
+    empty. It is also empty if Faultbridge did not request the instance of the case: the caller then tries the next
+    repair action, which can replace the instance.
     """
     found = requirements(context.state, context.rules.policy)
     if context.case.unrequested_instance or any(one.repair_action is not None for one in found):

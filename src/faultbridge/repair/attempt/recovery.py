@@ -6,8 +6,8 @@ An execution of Step Functions drives each attempt. The sweep calls `RecoverAtte
 - An execution that never started is started.
 - An execution is lost if it ended without ending its attempt, or if it makes no progress between two steps. If the
   attempt has no intent and its node is still quarantined or draining, the case is queued again. Otherwise, a new
-  attempt continues at the first step without an outcome. If the case has already had too many attempts, it is escalated
-  to an operator instead.
+  attempt continues at the first step without an outcome. If the case has already had too many attempts, the case is
+  escalated to an operator instead.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class RecoverAttempts:
     def _append(self, state: NodeState, case: Case, revise: Callable[[NodeState, datetime], Transition]) -> NodeState:
         """Change the node with `revise`, and return its state.
 
-        If the attempt has ended or was replaced by a newer one, the node is not changed.
+        If the attempt has ended or was replaced by a newer attempt, the node is not changed.
         """
 
         def unless_moved(now: NodeState, at: datetime) -> Transition:

@@ -51,12 +51,12 @@ class StepContext:
 
     @property
     def case(self) -> Case:
-        """Return the live case of the node, which is its case that has not ended."""
+        """Return the live case of the node. Raises AttemptSuperseded if no live case has an attempt."""
         return live_attempt(self.state)[0]
 
     @property
     def attempt(self) -> Attempt:
-        """Return the current attempt of the live case."""
+        """Return the attempt of the live case. Raises AttemptSuperseded if no live case has an attempt."""
         return live_attempt(self.state)[1]
 
     @property
@@ -77,7 +77,7 @@ class StepContext:
 
     @property
     def launcher(self) -> Launcher | None:
-        """Return the adapter that launches successors, or None if the node groups launch them."""
+        """Return the adapter that launches successors, or None if the provider's groups launch them."""
         return self.compute.launchers.get(self.rules.config.provider)
 
     @property
@@ -142,7 +142,7 @@ class StepContext:
             raise StepAlreadyFinished(StepResult(StepOutcome(attempt.steps[self.request.step])))
 
     def commit(self, revise: Change, actor: Actor = Actor.STEP) -> StepContext:
-        """Write a change of the node and return the new context. Raises the errors of `fence`."""
+        """Write a change of the node and return the new context, unless `fence` raises an error."""
 
         def fenced(state: NodeState, now: datetime) -> Transition:
             self.fence(state)
@@ -179,7 +179,7 @@ class StepContext:
     ) -> StepResult:
         """End the attempt and queue the case again.
 
-        - `repair_action`: the action of the next attempt; None keeps that of the case.
+        - `repair_action`: the action of the next attempt; with None, `requeue_case` chooses it.
         - `delay`: if True, the next attempt waits for a time that grows with each attempt; else it may start at once.
         - `counts`: if True, the ended attempt counts against the number of attempts that the policy permits.
         """

@@ -92,7 +92,7 @@ class StepResult:
     reason: str = ""
 
     def data(self, step: str) -> dict[str, str]:
-        """Return the result as the state machine and the Step Functions console show it."""
+        """Return the result of the step `step` in the form that the state machine reads."""
         return {"step": step, "outcome": self.outcome.value, "reason": self.reason}
 
 

@@ -91,7 +91,7 @@ class StepRunner:
 
         `token` is the Step Functions task token of the execution. A step without a result returns `waiting`, and the
         execution is resumed later by the recovery. Raises Transient if the caller must retry, and Rejected for a
-        malformed payload.
+        malformed payload or an unknown step.
         """
         request = StepRequest.read(payload)
         token = token or payload.get("token")

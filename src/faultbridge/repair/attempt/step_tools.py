@@ -32,7 +32,7 @@ P = TypeVar("P")
 
 
 def adapter_named(adapters: Mapping[str, P], kind: str, name: str) -> P:
-    """Return the adapter that a cluster selects by name; Misconfigured, which lists the names, if there is none."""
+    """Return the adapter of this name; raises Misconfigured, with the known names, if there is none."""
     if name not in adapters:
         raise Misconfigured(f"unknown {kind}: {name!r}; known: {', '.join(sorted(adapters)) or 'none'}")
     return adapters[name]
@@ -45,12 +45,12 @@ def no_other_accounts(config: ClusterConfig) -> ComputeAccess:
 
 
 def without_incidents(_cluster: str) -> None:
-    """Do nothing: the `StepTools.update_incidents` of an installation that opens no cluster incidents."""
+    """Do nothing. This is `StepTools.update_incidents` if the installation opens no cluster incidents."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepTools:
-    """The interfaces of the steps. A cluster selects its provider, orchestrator and verifier by name.
+    """The interfaces that steps use. A cluster selects its adapters, such as the provider, by name.
 
     `update_incidents` opens the incidents of a cluster for faults that are recorded but not yet correlated.
     """

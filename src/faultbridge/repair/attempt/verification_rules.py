@@ -22,9 +22,9 @@ _SEPARATOR = "; "
 
 
 def joined_findings(findings: Sequence[str]) -> str:
-    """Return the findings of a verification as one text; findings that do not fit are only counted.
+    """Return the findings of a verification as one text of about `MAX_FINDINGS_LENGTH` characters at most.
 
-    A first finding that does not fit is cut.
+    Findings that do not fit are only counted. If the first finding is longer than this, it is cut.
     """
     shown = [finding[:MAX_FINDINGS_LENGTH] for finding in findings[:1]]
     room = MAX_FINDINGS_LENGTH - sum(map(len, shown))
@@ -50,7 +50,7 @@ def faults_since_start(state: NodeState) -> tuple[str, ...]:
 
 
 def watched_since(case: Case, attempt: Attempt) -> datetime | None:
-    """Return the time since which an observed fault counts against the verification.
+    """Return the time after which an observed fault counts against the verification.
 
     This is `watched_since` of the attempt: when its verification started or, after a restart, when the instance was
     back. If the attempt has no such time, it is the time at which the case first reached the phase `verifying`, else
@@ -60,10 +60,10 @@ def watched_since(case: Case, attempt: Attempt) -> datetime | None:
 
 
 def is_successor(state: NodeState, case: Case) -> bool:
-    """Return whether the node has another instance or boot than when its case was opened.
+    """Return whether reports from before the verification may be about an earlier instance or boot.
 
     The result is True if the current boot was first seen after the case was opened, or if the repair action of the case
-    is a replacement. It is also True for a never verified instance that replaced another.
+    is a replacement. It is also True for a never verified instance that replaced another instance.
     """
     incarnation = state.incarnation
     attached = incarnation is not None and (

@@ -54,9 +54,9 @@ class SparePool:
             _log_lost_write(spare, conflict)
 
     def taken_by(self, cluster: str, case: str, excluded: Collection[str | None]) -> str | None:
-        """Return the id of the spare instance that a case has taken but not used yet, or None.
+        """Return the id of a spare instance that a case has taken, or None if there is none.
 
-        `excluded` are the ids of instances that back or backed the node of the case.
+        Instances in `excluded`, such as those that already backed the node of the case, are ignored.
         """
         for spare in self.spares(cluster):
             if spare.status is SpareStatus.TAKEN and spare.case == case and spare.instance_id not in excluded:

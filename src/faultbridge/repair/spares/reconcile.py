@@ -1,7 +1,7 @@
 """Reconciles the spare pool: each call runs the next step of each spare, such as a launch.
 
 A call may be repeated or interrupted, and calls may run at the same time. Until a launch for a spare succeeds or fails,
-all calls use the same token. An instance is terminated only in the status `ending`, in which no case can take it.
+all calls use the same token. An instance is terminated only while its spare is `ending`: no case can then take it.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ POOL_SHRUNK = "the pool was made smaller"
 
 @dataclass(frozen=True, slots=True)
 class ReconcileSpares:
-    """Reconciles the pool of one cluster. A spare that another call changed is left to the next call."""
+    """Reconciles spare pools. A spare that another call changed is left to the next call."""
 
     pool: SparePool
     tools: StepTools
 
     def __call__(self, cluster: str) -> None:
-        """Launch, verify, replace or terminate the spares of a cluster, one step for each spare.
+        """Run the next step of each spare, such as a launch, if Faultbridge repairs the cluster.
 
-        Failed steps are reported after the last spare: Misconfigured if an operator must act, Transient otherwise.
+        Errors are raised after the last spare: Misconfigured if an operator must act, else Transient.
         """
         rules = rules_of(self.tools.rulebook, cluster)
         config = rules.config
@@ -100,7 +100,7 @@ class _SpareReconciler:
 
     @property
     def surplus(self) -> bool:
-        """Return whether this spare is no longer configured: the pool is smaller or has another group now."""
+        """Return whether the cluster does not need this spare: the pool is now smaller or has another group."""
         return self.spare.number > self.config.spares or self.spare.group != self.config.spare_group
 
     @property
@@ -244,7 +244,7 @@ class _SpareReconciler:
 
 
 def _failure_of(found: Verification, spare: Spare) -> str:
-    """Return why an instance failed its verification, or '' if it passed or has no result yet."""
+    """Return why an instance failed its verification, or '' if it passed or there is no result yet."""
     if found.verdict is Verdict.FAILED:
         return joined_findings(found.findings) or "the verification failed"
     return (missing_gpus(found.gpus, spare.instance_type) or "") if found.verdict is Verdict.PASSED else ""

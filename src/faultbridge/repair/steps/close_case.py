@@ -1,6 +1,6 @@
 """The step CloseCase: returns the node to service, resolves its case and releases its repair slot.
 
-All changes are in one commit.
+The changes of the node, the case and the slot are in one commit.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def close_case(context: StepContext) -> StepResult:
 
 
 def _cordon_again(context: StepContext) -> StepResult:
-    """Cordon the returned node again and fail its verification, because a later fault was observed."""
+    """Fail the verification of the returned node because of a later fault; cordon the node if possible."""
     context = replace(context, state=context.tools.append.read(context.state.key))
     if context.rules.config.follows_provider:
         return verify_instance.revoke(context, faults_since_start(context.state))

@@ -134,7 +134,7 @@ def _answer(call: Callable[[], CallResult]) -> CallResult:
 def _orchestrator_answers(state: NodeState, now: datetime) -> Transition:
     """End the backoff of orchestrator calls, and extend the drain deadline by the duration of the outage.
 
-    No drain progressed while the orchestrator did not answer.
+    The drain made no progress while the orchestrator did not answer.
     """
     _, attempt = live_attempt(state)
     lost_at = max(state.orchestrator_lost_at or now, attempt.since or now)

@@ -1,8 +1,9 @@
 """The step ReleaseInstance: records the intent, then releases the instance that the intent names.
 
-To release an instance is to have it terminated and replaced. After the intent, which is the point of no return, the
-step only continues forward. It repeats the provider call only if a probe has shown that the instance still exists.
-Every call is about the instance of the intent, so a late or repeated call can affect no other instance.
+To release an instance is to have it terminated and replaced. After the intent, which is the point of no return, a
+repeated call of the step continues the release. It repeats the provider call only if a probe has shown that the
+instance still exists. Every call is about the instance of the intent, so a late or repeated call can affect no other
+instance.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ EFFECT_UNKNOWN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
 def release_instance(context: StepContext) -> StepResult:
     """Check that the instance may be released, record the intent, and release the instance.
 
-    After the intent, which is the point of no return, a repeated call continues the release until it is confirmed.
+    After the intent, which is the point of no return, a repeated call continues the release until it is confirmed or
+    refused.
     """
     intent = context.attempt.intent
     if intent is not None:

@@ -41,7 +41,7 @@ FAILED = ProviderFailure.VERIFY_FAILED.value
 
 
 def verify_instance(context: StepContext) -> StepResult:
-    """Start one verification of the instance, then probe it until it has a result."""
+    """Start a verification of the instance, or evaluate the result of the verification that was started."""
     if context.instance_id is None:
         raise Misconfigured(f"no known instance to verify: node {context.state.key.stream}")
     if context.attempt.operation is None:
@@ -65,8 +65,9 @@ def verify_instance(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """Escalate a node that could not be verified in time; it stays out of service.
 
-    If the attempt only verifies a node with a claimed condition, and another fault is reported too, the next repair
-    action is tried instead. If an open incident explains the failure, the case waits for the incident instead.
+    If the attempt only verifies a node with a claimed condition, and a fault that is not claimed is active too, the
+    next repair action is tried instead. If an open incident explains the failure, the case waits for the incident
+    instead.
     """
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="TIMEOUT")
     seen = sorted({one.code for one in without_claims(context.state).active() if one.action.opens_case})
@@ -79,12 +80,12 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
 
 
 def revoke(context: StepContext, findings: tuple[str, ...]) -> StepResult:
-    """Fail a verification that passed earlier, because of faults that were observed since then."""
+    """Fail a verification that has passed, because of faults that were observed after its start."""
     return _finish_failed(context, Verification(Verdict.FAILED), findings)
 
 
 def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
-    """Return one finding if the report has fewer GPUs than the instance type, else no finding."""
+    """Return one finding if the verification found fewer GPUs than the instance type has, else none."""
     finding = missing_gpus(found.gpus, context.state.placement.instance_type)
     return (finding,) if finding else ()
 

@@ -1,4 +1,4 @@
-"""Capacity for a successor: before an instance is released, there must be evidence of free capacity.
+"""Capacity for a successor: whether there is evidence of free capacity that permits a release.
 
 Further replacements in a group without capacity are postponed.
 """
@@ -61,7 +61,7 @@ class CapacityCheck:
 
     @property
     def reason(self) -> str:
-        """Return why there is capacity that permits the release of the old instance, or why there is none."""
+        """Return why a source permits the release of the old instance, or why no source permits it."""
         if self.used:
             return self.used.reason
         return "; ".join(one.reason for one in self.answers if one.reason and one.decision is not Decision.ABSENT)
@@ -103,7 +103,7 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
 
     - If a source has a free instance, the release is permitted.
     - If sources exist, and each of them reports that it has none, the case is queued again and waits.
-    - If the answer of a source is unknown, or no source exists, an operator must approve the release.
+    - If it is unknown whether a source has a free instance, or no source exists, an operator must approve the release.
 
     The approval is not needed if the fault is fatal or the node never served, and all policy rules of the repair have
     `release_without_capacity`. But it is always needed if no source exists and the policy does not list `on_demand`,
@@ -157,7 +157,7 @@ def requeue_without_capacity(
 
 
 def mark_available(context: StepContext) -> None:
-    """Record that the group has capacity again, so that its other cases continue."""
+    """Record that the node's group has EC2 capacity again, so that other cases of the group continue."""
     _mark_group(context, dry=False)
 
 

@@ -44,7 +44,10 @@ def provide_successor(context: StepContext) -> tuple[StepContext, str]:
 
 
 def _take_spare(context: StepContext, group: str) -> StepContext | None:
-    """Take a spare for the attempt and record it; return the changed context, or None if no spare fits."""
+    """Take a spare for the attempt, record it and return the changed context.
+
+    Returns None if no spare fits, or if the old instance is not known.
+    """
     old = context.instance_id
     if old is None:
         return None

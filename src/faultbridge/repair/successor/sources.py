@@ -31,8 +31,8 @@ MIN_LEFT = timedelta(hours=1)
 class Decision(StrEnum):
     """What the answer of a capacity source decides about the release of the old instance.
 
-    - `used`: the source has an instance, and permits the release.
-    - `none_free`: the source has no free instance.
+    - `used`: the source permits the release.
+    - `none_free`: the source has no free instance, or ends too soon.
     - `unknown`: it is not known whether the source has a free instance.
     - `absent`: the source does not exist.
     """

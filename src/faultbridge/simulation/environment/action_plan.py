@@ -108,7 +108,9 @@ def draw_plan(
     reserving: bool = False,
     volumes: bool = False,
 ) -> tuple[ExternalAction, ...]:
-    """Draw the plan of a seed: `steps` actions with a mean time of `mean_gap` seconds between two actions.
+    """Draw the plan of a seed: `steps` external actions in the order of time.
+
+    `mean_gap` is the mean time in seconds between two actions that do not start at the same time.
 
     Each flag replaces some of the actions by actions of a further kind. `racks` adds faults of failure domains,
     `growing` adds growth of the group, `owned` adds actions of the group's owner, `reserving` adds changes of the

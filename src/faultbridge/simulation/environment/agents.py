@@ -84,7 +84,7 @@ class AgentActions(SourceActions):
             self._send_until_accepted(RawInput("faultbridge", REPAIRED, body, node=name), 0.0, 2)
 
     def _one_or_all(self, action: ExternalAction) -> list[FakeInstance]:
-        """Return all running instances one time in three, and a list with one of them otherwise."""
+        """Return all running instances one time in three, and else a list with one running instance."""
         return self._running() if action.selector % 3 == 0 else self._one(action)
 
     def _one(self, action: ExternalAction) -> list[FakeInstance]:

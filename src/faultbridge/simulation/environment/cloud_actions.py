@@ -36,7 +36,7 @@ def pick(items: Any, number: int) -> Any:
 
 
 class Actions:
-    """Base class for groups of external actions; each method carries out one kind of action."""
+    """Base class of classes that carry out external actions, one kind of action in each method."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         self.system = system
@@ -50,9 +50,10 @@ class CloudActions(Actions):
     """Carries out the actions of the cloud in a simulated system, such as failing AWS calls."""
 
     def _provider_failure(self, action: ExternalAction) -> None:
-        """Make the next call that replaces or launches an instance fail.
+        """Make the next replacement of an instance fail, or the next launch from a launch template.
 
-        One time in five, `probe` also returns UNKNOWN for every instance, until the next action of this kind.
+        One time in five, `probe` of the provider also returns UNKNOWN for every instance, until the next action of this
+        kind.
         """
         failure = pick(_PROVIDER_FAILURES, action.selector)
         effect = _takes_effect(failure, action)
@@ -87,7 +88,7 @@ class CloudActions(Actions):
             self.system.fleet.terminate(instance)
 
     def _verification_result(self, action: ExternalAction) -> None:
-        """Make all verifications of one instance return UNKNOWN or FAILED, independently of its true health."""
+        """Make the verifications of one instance return UNKNOWN or FAILED, whatever its true health is."""
         verdict = Verdict.UNKNOWN if action.selector % 2 else Verdict.FAILED
         instance = pick([*self.system.fleet.instances], action.selector)
         self._log(f"the verification of {instance} will return {verdict.value}")
@@ -109,12 +110,12 @@ class CloudActions(Actions):
             self.system.schedule.after(CAPACITY_SHORTAGE, "cloud", lambda: self.system.fleet.set_capacity(None))
 
     def _bad_arrival(self, _action: ExternalAction) -> None:
-        """Make the next launched instance bad, so that it fails its verification."""
+        """Make the next new instance without a node name bad, so that it fails its verification."""
         self._log("the next new instance is bad")
         self.system.health.bad_arrivals += 1
 
     def _running_job(self, action: ExternalAction) -> None:
-        """Keep a job running on a node for up to an hour, so that a drain must wait for it."""
+        """Keep a job running on a node for up to an hour, so that a drain of the node must wait."""
         node = f"node-{action.selector % 4 + 1}"
         until = self.system.clock.now() + timedelta(seconds=action.fraction * HOUR)
         self._log(f"a job runs on {node} until {until:%H:%M}")
@@ -136,7 +137,7 @@ class CloudActions(Actions):
         self.system.injector.outages.append(Outage(action.subject, start, end))
 
     def _days_pass(self, action: ExternalAction) -> None:
-        """Advance the simulated time by 1 to 18 days without another action; scheduled calls run."""
+        """Advance the simulated time by 1 to 18 days without another external action; scheduled calls run."""
         days = 1 + action.selector % 18
         self._log(f"{days} days pass")
         self.system.pass_time(timedelta(days=days))

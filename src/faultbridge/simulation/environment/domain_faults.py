@@ -30,7 +30,7 @@ class DomainFaultActions(AgentActions):
     """Causes faults of failure domains in the `REPAIRED` cluster."""
 
     def _links_lost(self, action: ExternalAction) -> None:
-        """Take down the links of the nodes of one rack, or of all nodes.
+        """Take down the links of all nodes of one rack, or of all nodes of the cluster.
 
         Two times in three, half of these nodes lose their links 1 to 11 minutes after the other half.
         """
@@ -42,7 +42,7 @@ class DomainFaultActions(AgentActions):
         self.system.schedule.after(60 + 600 * action.fraction, "agent", lambda: self._take_down(domain, later, action))
 
     def _links_lost_during_repair(self, action: ExternalAction) -> None:
-        """Break a GPU of one node; 1 to 21 minutes later, take down the links of its rack or of all nodes.
+        """Break a GPU of one node; 1 to 21 minutes later, take down the links of its rack or cluster.
 
         The links may therefore fail while the node is under repair.
         """

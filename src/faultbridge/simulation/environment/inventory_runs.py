@@ -13,7 +13,7 @@ from faultbridge.simulation.fault_injection import Crash
 
 @dataclass(slots=True)
 class InventoryRuns:
-    """Runs the inventory sync (`sync`), unless its last run changed nothing and its inputs are the same.
+    """Runs the inventory sync (`sync`), unless its inputs equal those of the last sync without changes.
 
     - The inputs are the running instances of `groups` and the values that `reported` returns, such as whether an update
       of the group runs.
@@ -29,7 +29,7 @@ class InventoryRuns:
     _synced: tuple[object, ...] | None = None
 
     def run_if_changed(self) -> None:
-        """Run a sync, unless its inputs are the same as at the last sync that changed nothing.
+        """Run a sync, unless its inputs equal those of the last sync that changed nothing.
 
         Without `groups`, no sync runs. If a sync crashes or fails, the next call of this method repeats the sync.
         """

@@ -117,7 +117,7 @@ class OperatorActions(Actions):
         self.run_command(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
 
     def _retry_rejects(self, _action: ExternalAction) -> None:
-        """Retry all rejected records: send each record that ingest refused to the raw queue again."""
+        """Send rejected records of the `REPAIRED` cluster and of unknown clusters to the raw queue again."""
         self._log("an operator retries the rejects")
         self.run_command(_retry_all)
         self.system.queue.poll_soon()

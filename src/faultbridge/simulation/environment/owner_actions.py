@@ -25,7 +25,7 @@ OVERDUE = 7 * HOUR
 
 
 class OwnerActions(GrowthActions):
-    """Carries out the owner's updates of the group, and repairs by the provider, called the rival.
+    """Carries out the owner's updates of the group, and repairs by the provider (in names: the rival).
 
     An update is an EC2 instance refresh, an EKS update that launches new instances first, or a HyperPod update in
     place.

@@ -183,6 +183,6 @@ class SourceActions(CloudActions):
 def clock_skew(action: ExternalAction) -> float:
     """Return the error of a sender's clock, in seconds; negative if the clock is behind.
 
-    Half of the clocks are right. Some are wrong by years.
+    About half of the clocks are right. Some are wrong by years.
     """
     return _CLOCK_SKEWS[action.selector // 5 % len(_CLOCK_SKEWS)]

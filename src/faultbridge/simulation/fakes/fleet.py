@@ -30,7 +30,7 @@ class FakeInstance:
     """One instance of the fake fleet.
 
     The instance runs from `launched_at` on, which may be in the future. `alive` is False after its termination. `case`
-    is the id of the case for which it was launched, or None.
+    is the id of the case or spare for which the instance was launched or assigned last, or None.
     """
 
     instance_id: str
@@ -71,7 +71,7 @@ class FakeFleet:
         return name
 
     def terminate(self, instance_id: str) -> None:
-        """Terminate an instance; its group then launches a successor, unless it is in `templates`."""
+        """Terminate an instance; its group then launches a successor, unless the group is in `templates`."""
         instance = self.instances[instance_id]
         if not instance.alive:
             return
@@ -194,7 +194,7 @@ class FakeProvider(FailingFake):
         self.replaced: list[tuple[str, str]] = []
 
     def replace(self, instance_id: str, token: str) -> CallResult:
-        """Terminate an instance, so that its group launches a successor; returns the result of the call."""
+        """Terminate an instance, so that its group can launch a successor; return the result of the call."""
         with self.seam.around("provider", "replace", (instance_id, token)):
             self.replaced.append((instance_id, token))
             script = self._next_failure()
@@ -218,9 +218,9 @@ class FakeProvider(FailingFake):
             return self.known_checks if self.fleet.is_alive(instance_id) else InstanceChecks()
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:
-        """Return the result that the test has set for a source of capacity, such as a reservation.
+        """Return the result for a source of capacity, such as a reservation, as a test has set it.
 
-        The result is ABSENT if the test has set none.
+        `capacities`, `reserved` and `known_capacity` set the results. A source without a result is ABSENT.
         """
         with self.seam.around("provider", "capacity", (source, instance_id, group)):
             known = self._reservation() if self.reserved else self.known_capacity

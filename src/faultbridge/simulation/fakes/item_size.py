@@ -39,7 +39,8 @@ def check_sizes(items: Iterable[tuple[Key, Item | None, Item | None]]) -> None:
 def max_bytes(item: Item) -> int:
     """Return an upper bound of an item's size, so that most items need no exact measurement.
 
-    The bound is four bytes for each character of the item's names and values. DynamoDB's format never takes more.
+    The bound counts four bytes for each character of the item's names and values, and some bytes for each mapping.
+    DynamoDB's format never takes more.
     """
     return BYTES_PER_CHARACTER * (_length_of(item) if isinstance(item, StoredMapping) else _text_length(item))
 

@@ -12,7 +12,7 @@ from faultbridge.simulation.fakes.seam import Seam
 
 
 class FakeLauncher(FailingFake):
-    """Implements `Launcher` (fake) on a `FakeFleet`: requests with the same token get the same answer.
+    """Implements `Launcher` (fake) on a `FakeFleet`: each token launches at most one instance.
 
     `launch` returns failures set with `fail_next` before real answers. Instances of a type in `types_without_capacity`
     cannot launch. Before `hidden_until`, `launched` returns no instance, as an eventually consistent API may.
@@ -85,7 +85,8 @@ class FakeLauncher(FailingFake):
     def _scripted(self, launch_request: LaunchRequest, failure: ProviderFailure) -> CallResult:
         """Return the failure that a test has set for a call.
 
-        If the failure is permanent, it also becomes the answer of later calls with the same token.
+        A permanent failure becomes the answer of later calls with the same token. If the token already has an answer,
+        this answer is returned instead of the permanent failure.
         """
         answer = CallResult(failure, "scripted")
         retriable = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, ProviderFailure.THROTTLED}

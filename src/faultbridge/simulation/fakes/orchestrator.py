@@ -18,7 +18,7 @@ class FakeOrchestrator:
     `cordoned` contains the names of the cordoned nodes, and `cordoned_instances` their instances. A test can change the
     answers:
 
-    - Failures set with `fail_next` are returned before other answers.
+    - Failures set with `fail_next` are returned before other answers, except those of `drains_refused`.
     - `unreachable_until`: every call before this time times out.
     - `unknown_nodes`: the cordon and the uncordon of these nodes fail with `NOT_FOUND`.
     - `drains_refused`: a failure that every drain returns, and the time until which drains return it.
@@ -79,7 +79,7 @@ class FakeOrchestrator:
             return answer
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Return TIMEOUT while jobs run on a node, and success after the jobs have ended.
+        """Return TIMEOUT while jobs run on a node, else success; failures set by a test take precedence.
 
         The drain of a node in `unknown_nodes` succeeds, because no job runs there.
         """

@@ -31,11 +31,11 @@ def _do_nothing(call: Call) -> None:
 
 @dataclass
 class Seam:
-    """Runs two hooks, before and after every call of a fake. A hook injects a fault by raising an error.
+    """Runs a hook before each call of a fake, and a hook after each call without an error.
 
-    An error from `before` means that the call had no effect (outage, throttling, crash before the call). An error from
-    `after` means that the call took effect, but the caller got no answer. `calls` lists every call in order. Several
-    fakes can share one `Seam`.
+    A hook injects a fault by raising an error. An error from `before` means that the call had no effect (outage,
+    throttling, crash before the call). An error from `after` means that the call took effect, but the caller got no
+    answer. `calls` lists every call in order. Several fakes can share one `Seam`.
     """
 
     before: Hook = _do_nothing

@@ -131,7 +131,7 @@ class FakeStateMachine:
             execution.busy = False
 
     def _step(self, execution: Execution) -> bool:
-        """Run the current state once; returns False if the execution ended or waits for a task token."""
+        """Run the current state once; returns False if the execution succeeded or waits for a task token."""
         state = self.definition["States"][execution.state]
         if state["Type"] == "Succeed":
             execution.visited.append(execution.state)
@@ -210,7 +210,7 @@ class FakeStateMachine:
 
 
 def matching(handlers: list[dict[str, Any]], error: str) -> dict[str, Any] | None:
-    """Return the first Retry or Catch entry that lists an error name or States.ALL, or None."""
+    """Return the first Retry or Catch entry that lists `error` or States.ALL; None if no entry does."""
     return next((one for one in handlers if {error, "States.ALL"} & set(one["ErrorEquals"])), None)
 
 
@@ -223,7 +223,7 @@ def choose(state: dict[str, Any], data: dict[str, Any]) -> str:
 
 
 def resolved(template: dict[str, Any], data: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
-    """Return a payload from a template: a field `name.$` becomes `name` with the value at its path."""
+    """Return the payload of a template: a field `name.$` becomes `name` with the value at the given path."""
     payload: dict[str, Any] = {}
     for name, value in template.items():
         if not name.endswith(".$"):

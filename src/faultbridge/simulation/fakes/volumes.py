@@ -16,7 +16,7 @@ ZONE = "us-east-1a"
 
 @dataclass
 class FakeVolume:
-    """One volume: its tag value (`name`), the instance of its creation, and its current attachment.
+    """One volume: its tag value (`name`), the instance on which it was created, and its attachment.
 
     `until` is the time at which a started attach or detach is complete. `deleted_with` is the instance with which the
     volume was deleted, or None. If `tagged` is False, the volume has lost its tag: `read` returns the volume, but it
@@ -41,7 +41,7 @@ class FakeVolumes(FailingFake):
 
     - If an instance is terminated, the volumes that are attached to it are deleted.
     - An attach or a detach takes `delay`. The detach of a volume in `stuck` does not end.
-    - `zones` are the zones of the instances that are not in `us-east-1a`.
+    - `zones` maps instances to their zones. The default zone is `us-east-1a`.
     - `detached` lists the volume, the instance and the start of each detach, and `given` those of each attach.
     - `stolen` describes each call that tried to attach a volume while another instance had the volume.
     """
@@ -93,7 +93,7 @@ class FakeVolumes(FailingFake):
             return self.group_zones
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
-        """Start to detach a volume from an instance; it is detached after `delay`."""
+        """Start to detach a volume from an instance; unless it is `stuck`, it is detached after `delay`."""
         with self.seam.around("volumes", "detach", (volume_id, instance_id)):
             self.settle()
             script, volume = self._next_failure(), self.volumes[volume_id]

@@ -25,7 +25,10 @@ class FakeWorkflow:
         self.resumed: list[tuple[str, Any]] = []
 
     def start(self, name: str, payload: Mapping[str, Any]) -> None:
-        """Start an execution; a second start with the same name has no effect."""
+        """Start an execution; a second start with the same name has no effect.
+
+        An invalid name raises `ValueError`.
+        """
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,80}", name):
             raise ValueError(f"invalid execution name: {name!r}; allowed are 1 to 80 letters, digits, _ and -")
         with self.seam.around("workflow", "start", name):

@@ -1,7 +1,7 @@
 """Computes hashes, page keys, budgets, approvals and statuses independently of the product.
 
-The module implements the documents of the product and imports no code of the product. An error of the product in one of
-these values therefore shows as a difference.
+The module implements the rules in the documentation of the product, and imports no code of the product. An error of the
+product in one of these values therefore shows as a difference.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def _has_status(state: NodeState, status: CaseStatus) -> bool:
 
 
 def _missing_cases(view: SystemView) -> Iterator[str]:
-    """Yield the nodes of the `REPAIRED` cluster with a fault that requires a repair and no live case.
+    """Yield nodes of the `REPAIRED` cluster without a live case, but with a fault that requires a repair.
 
     Nodes without an instance are left out if the end of an update of the group was read too late to retire them.
     """

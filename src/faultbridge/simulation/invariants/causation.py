@@ -1,4 +1,4 @@
-"""Checks that every entry names its cause, and that causes link each entry of a case to its start."""
+"""Checks that entries name their causes, and that causes lead from each entry of a case to its start."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _later_causes(view: SystemView) -> Iterator[str]:
 def _broken_case_chains(view: SystemView) -> Iterator[str]:
     """Yield the entries of a case from which no chain of causes leads back to the start of the case.
 
-    Also yield the first entry of a case if its cause is not the fault of the case.
+    Also yield the first entry of a case if it has no cause, or if its cause is a fault with another code than the case.
     """
     known = _by_id(view)
     for bodies in view.bodies.values():

@@ -66,7 +66,7 @@ class CommitChecks:
             self._check_slots(record)
 
     def before_call(self, call: Call) -> None:
-        """Check a call to a port before its effect; add calls about instances and pages to the journal."""
+        """Check a call to a port before its effect; record instance changes and pages in the journal."""
         if call.port == "table":
             if call.operation == "transact":
                 self._check_writes(len(call.argument))
@@ -92,7 +92,7 @@ class CommitChecks:
             self._journal.add(Kind.CALL, f"page {call.argument.key} {call.argument.attributes['state']}")
 
     def _check_entry(self, record: StreamRecord) -> None:
-        """Check that an entry is never deleted, and that its body, hash and event id never change."""
+        """Add a new entry to the journal; check that an old entry keeps its body, hash and event id."""
         if record.event == "INSERT" and record.new is not None:
             self._journal.add(Kind.ENTRY, entry_text(record.new))
             self.incidents.entry_added(record.new)
@@ -159,7 +159,7 @@ class CommitChecks:
                 self._journal.add_violation("a successor is verified only while it is cordoned", instance)
 
     def _check_launch(self, launch_request: LaunchRequest) -> None:
-        """Check that a launch follows a repair intent, replaces a missing instance, or fills the spare pool."""
+        """Check that a launch follows an intent, replaces a lost instance, fills the pool, or is repeated."""
         for state in self._states():
             case = state.live_case
             attempt = case.attempt if case and case.id == launch_request.case else None
@@ -181,7 +181,7 @@ class CommitChecks:
         return any(one.owner == launch_request.case and one.status is SpareStatus.LAUNCHING for one in spares)
 
     def _is_repeated(self, launch_request: LaunchRequest) -> bool:
-        """Return whether the token of a launch was used before; such a call launches nothing."""
+        """Return whether an earlier launch call used the token of this launch; each token launches once."""
         return any(token == launch_request.token for _, token in self._ports.launcher.launch_calls)
 
     def _check_not_followed(self, instance: str) -> None:
@@ -239,12 +239,12 @@ def _version(item: Item) -> int:
 
 
 def _holders(item: Item) -> set[str]:
-    """Return the ids of the cases that occupy a repair slot, from the item with the repair limits."""
+    """Return the ids of the cases that occupy a repair slot, from the control item of a cluster."""
     holders = item.get("holders") or {}
     return set(holders) if isinstance(holders, dict) else set()
 
 
 def _starts(item: Item) -> list[datetime]:
-    """Return the start times of recent repairs, from the item with the repair limits of a cluster."""
+    """Return the start times of recent repairs, from the control item of a cluster."""
     starts = item.get("starts") or []
     return [from_text(str(start)) for start in starts] if isinstance(starts, list) else []

@@ -48,7 +48,7 @@ class DomainFaultChecks:
 
     - `lost`: the links that nodes lost in a fault of their domain. `members`: the nodes of each domain. The environment
       sets both.
-    - `swept_at`: when the last complete sweep ran. Only a sweep ends an incident that is too old.
+    - `swept_at`: when the last complete sweep ran. Sweeps end incidents that are too old.
     - `reached`: counts of situations, by which tests check that runs include them. It counts the affected nodes by
       status when a domain fault became known, and the repairs that began afterwards.
     """
@@ -168,8 +168,8 @@ class DomainFaultChecks:
     def _cause_of(self, domain: str, failed: Collection[LostLinks], least: int) -> str | None:
         """Return the domain that is the cause of these lost links in `domain`; None if too few nodes count.
 
-        A node does not count if its repair has begun. The cause is a smaller domain that contains at least 80 % of the
-        counted nodes, or else 80 % of all nodes in `failed`. If there is no such domain, the cause is `domain`.
+        A node does not count if its repair has begun. The cause is a domain smaller than `domain` that contains at
+        least 80 % of the counted nodes, or else 80 % of all nodes in `failed`. If there is none, the cause is `domain`.
         """
         counted = {one.node for one in failed if self._counts(one)}
         if len(counted) * 100 < least:
@@ -233,8 +233,8 @@ class DomainFaultChecks:
         """Return whether a case waits for an incident longer than permitted.
 
         Only nodes with a fault other than network faults, or with a repair that did not end the case, are checked. The
-        wait counts from the latest of three times: its start, the start of the last domain fault, and the last change
-        of silent nodes or lost links that may show another cause.
+        permitted time counts from the latest of three times: the start of the wait, the start of the last domain fault,
+        and the last change of silent nodes or lost links that may show another cause.
         """
         node = self._nodes[name]
         starts = (one.start for one in self.lost if one.start < now)

@@ -23,7 +23,7 @@ HOLDING = frozenset({"open", "recovering"})
 class SeenIncident:
     """An incident after its last entry: its cluster, status and affected nodes.
 
-    - `cleared` are the nodes with a fault that has ended since the last entry.
+    - `cleared` are the nodes with a fault that has ended since the last entry of the incident.
     - `opening` is the id of the incident's first event.
     - `ending` is the id of the event by which the incident stopped delaying repairs, or empty if there is none.
     - `ended_unpublished` is True if the incident stopped delaying repairs before its first event was published.

@@ -30,8 +30,9 @@ class LostLinks:
     ) -> list[LostLinks]:
         """Return those of `others` that started together with these lost links, or within `window` afterwards.
 
-        `shown` has, for each node, the time at which its entries last showed a lost link. These times must satisfy the
-        same condition, because links may recover during a long fault, and another fault may interrupt them again.
+        `shown` has, for each node, the time at which a link of the node last went down, by its entries. These times
+        must satisfy the same condition, because links may recover during a long fault, and another fault may interrupt
+        them again.
         """
         first = shown[self.node]
         return [
@@ -44,9 +45,10 @@ class LostLinks:
 def largest_groups(
     starts: Iterable[LostLinks], others: Iterable[LostLinks], window: timedelta, shown: Mapping[str, datetime]
 ) -> list[frozenset[LostLinks]]:
-    """Return, for each of `starts`, the lost links in `others` that followed within `window`.
+    """Return one group for each of `starts`: the lost links in `others` that start at most `window` later.
 
-    `LostLinks.followed_by` selects them, with `shown`. A group that is a part of another group is left out.
+    `LostLinks.followed_by` selects the members of a group, and explains `shown`. A group that is a part of another
+    group is left out.
     """
     groups = {frozenset(first.followed_by(others, window, shown)) for first in starts}
     return [one for one in groups if not any(one < other for other in groups)]
@@ -56,7 +58,7 @@ def largest_groups(
 class FaultyNode:
     """The state of one node, by its entries.
 
-    - `faults` maps each active fault (its code and component) to the required repair action and the start of the fault.
+    - `faults` maps each active fault (its code and component) to its action and the time of its first entry.
     - `reporter` is the instance in the last entry about a link of the node, or None if it is unknown.
     - `absorbed_at` is the time when the node's case began to wait for an incident, or None if it does not wait.
     - `repaired_in` is the case of the node's last repair intent, or None after the case was resolved.

@@ -89,7 +89,7 @@ def _wrong_rows(view: SystemView) -> Iterator[str]:
 def _row(state: NodeState) -> tuple[Any, ...] | None:
     """Return the status, severity and case that the index row of an unhealthy node contains.
 
-    Returns None for a healthy or retired node, which has no index row.
+    Returns None for a node without such a row: it is healthy, retired or not registered.
     """
     if state.status is None or state.status in _WITHOUT_ROW:
         return None

@@ -176,9 +176,9 @@ def _time_of(part: RecordPart, one: Observation) -> datetime:
 
 
 def _delivered(view: SystemView) -> list[RecordPart]:
-    """Decode every delivered message again, and return its records.
+    """Decode the delivered messages again, and return their records, each record once.
 
-    A record that was delivered several times is returned once. A record that cannot be decoded is left out.
+    A record that cannot be decoded is left out.
     """
     reader = RecordReader(view.ports.objects, registry.read)
     found: dict[str, RecordPart] = {}

@@ -79,12 +79,12 @@ def render(line: ArchiveLine) -> bytes:
 
 
 def pack(lines: Iterable[ArchiveLine]) -> bytes:
-    """Return the content of an S3 object with these lines; the same lines always give the same bytes."""
+    """Return the content of an S3 object with these lines; equal lines in equal order give equal bytes."""
     return gzip.compress(b"".join(map(render, lines)), mtime=0)
 
 
 def unpack(body: bytes) -> Iterator[ArchiveLine]:
-    """Yield the lines of an archive object; the first invalid line raises Rejected `bad_object`."""
+    """Yield the lines of an archive object; raises Rejected `bad_object` at invalid gzip data or lines."""
     try:
         texts = gzip.decompress(body).splitlines()
     except (OSError, EOFError, zlib.error) as error:

@@ -59,6 +59,8 @@ def unpacked_size(frame: object) -> int | None:
     - For any other body: the length of its text.
     - None if the body is in the object store.
     - 0 if the record is not a JSON object; decoding then rejects it.
+
+    Raises ValueError if the end of a gzip body is not base64.
     """
     if not isinstance(frame, dict):
         return 0

@@ -71,7 +71,10 @@ class Message:
 
     @property
     def group(self) -> str:
-        """Return the message group of the SQS fair queue: one per node, so that no node delays another."""
+        """Return the message group of the SQS fair queue: cluster, and the node, else instance, else source.
+
+        With a group for each node, the messages of one node do not delay those of other nodes.
+        """
         return f"{self.cluster}/{self.node or self.instance_id or self.source}"
 
 
@@ -91,7 +94,7 @@ def is_body_of(key: str, body: bytes) -> bool:
 def encode_message(message: Message, *, compact: bool = False) -> str:
     """Return a message as text in the simplest encoding that fits; raises ValueError if none fits.
 
-    With `compact` a body above 1 KB is always gzipped, to reduce the traffic of the node agent.
+    With `compact`, gzip is tried first for a body above 1 KB, to reduce the traffic of the node agent.
     """
     frame = {
         "v": VERSION,
@@ -139,7 +142,8 @@ def join_records(texts: Sequence[str]) -> str:
 def unpacked_bytes(text: str) -> int | None:
     """Return the unpacked body size of a message, or None if it may not be part of a shared message.
 
-    The result is None if the body is in the object store, or if the text is not valid JSON.
+    The result is None if the body is in the object store, if the text is not valid JSON, or if the size of a gzip body
+    cannot be read.
     """
     try:
         return unpacked_size(json.loads(text))

@@ -31,7 +31,7 @@ def run_demo(
 ) -> None:
     """Start the embedded stack, send bundled faults, and follow the repair until a verified node serves.
 
-    The instances are fakes; all other parts are Faultbridge as it runs on AWS. Exit code 1: a check failed.
+    The instances and the AWS services are emulated; Faultbridge runs as on AWS. Exit code 1: a check failed.
     """
     from faultbridge.cli.commands.embedded.demo_result import print_result
     from faultbridge.cli.commands.embedded.demo_scenario import DemoScenario

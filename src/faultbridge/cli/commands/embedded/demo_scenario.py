@@ -97,7 +97,7 @@ class DemoScenario:
         return len(sender(self.session)(record.raw_input for record in records).accepted)
 
     def _follow(self, sent: int, since: datetime) -> list[Line]:
-        """Print timeline entries until the repair is complete or the timeout is over, and return the entries.
+        """Follow the timeline until the repair is complete or the timeout is over, and return its entries.
 
         `sent` is the number of records that the queue accepted. `since` is the time before the records were sent.
         """

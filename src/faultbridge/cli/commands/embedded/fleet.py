@@ -101,7 +101,7 @@ def break_nodes(
     """Break nodes of the embedded stack: each node reports the fault as a real node does.
 
     With gpu-lost and gpu-memory, the diagnostics of the instance also fail until the instance is replaced or the node
-    is healed. A GPU reset repairs gpu-memory too. With link-down, a network link of the node goes down.
+    is healed. A GPU reset also repairs gpu-memory. With link-down, the node reports that a network link is down.
     """
     from faultbridge.local import break_diagnostics
 
@@ -119,7 +119,7 @@ def break_nodes(
 def heal_nodes(session: Session, nodes: NodesArgument, cluster: ClusterOption) -> None:
     """Heal the hardware of nodes: diagnostics pass again, and links are reported as up.
 
-    Faultbridge still verifies the nodes. Return a node that is out of service with `faultbridge node return`.
+    The command returns no node to service. For a node with an escalated case, use `faultbridge node return`.
     """
     from faultbridge.local import heal_instance
 

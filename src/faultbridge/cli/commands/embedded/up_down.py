@@ -40,7 +40,7 @@ def start(
 ) -> None:
     """Start the embedded stack: two AWS emulators on 127.0.0.1, with the same template as on AWS.
 
-    If the stack is running and up to date, the command changes nothing.
+    Without --fresh, the command changes nothing if the stack is running and up to date.
     """
     from faultbridge.local import up
 

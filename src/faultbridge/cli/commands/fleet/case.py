@@ -1,6 +1,6 @@
 """`faultbridge case`: shows cases, and approves, denies or cancels their repairs.
 
-A case tracks one fault of one node, from detection until it is resolved.
+A case tracks one fault of one node, from the first fault that requires an action until the case is closed.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def list_cases(
     ] = None,
     wait: WaitOption = 0,
 ) -> None:
-    """List cases, oldest first. A case tracks one fault of one node until it is resolved."""
+    """List cases by opening time, oldest first. A case tracks one fault of one node until it is closed."""
     wanted = status or (tuple(CaseStatus) if everything else ())
     clusters = session.cluster_names(cluster)
 
@@ -121,7 +121,7 @@ def watch_case(session: Session, case: CaseArgument) -> None:
 
 
 def _continues(case: Case) -> bool:
-    """Return whether a case can still change without an operator."""
+    """Return whether a case is live and not escalated, so that `case watch` waits for more entries."""
     return case.status.live and case.status is not CaseStatus.ESCALATED
 
 
@@ -177,7 +177,7 @@ def deny(session: Session, case: CaseArgument, *, answer: Answer) -> None:
 @app.command("cancel", epilog=examples(f"faultbridge case cancel {_EXAMPLE_ID} --reason 'false alarm'"))
 @stack_command
 def cancel(session: Session, case: CaseArgument, reason: ReasonOption = "") -> None:
-    """Cancel the repair of a case. An isolated node is verified and returned to service."""
+    """Cancel the repair of a case. An isolated node is verified before it returns to service."""
     session.application.repair.case_orders.cancel(case, OperatorOrder(session.operator, reason))
     _show(session, case)
 

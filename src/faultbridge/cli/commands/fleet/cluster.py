@@ -109,7 +109,10 @@ def set_cluster(
         int | None, typer.Option(min=0, metavar="N", help="Expected number of nodes in the cluster.")
     ] = None,
 ) -> None:
-    """Change settings of a cluster, and print what changed. Settings that are not given stay the same."""
+    """Change settings of a cluster, and print what changed.
+
+    Settings that are not given stay unchanged, but --provider hyperpod also sets the verifier and the restarter.
+    """
     changes = settings if expected is None else {**settings, "expected": expected}
     if not changes:
         raise typer.BadParameter("no setting given; give at least one option")

@@ -58,8 +58,8 @@ def set_template(
 ) -> None:
     """Set the instance types, subnets and spares of a cluster.
 
-    Instance types and subnets override the values of the launch templates. The group of a node is the name of its
-    launch template.
+    Instance types and subnets override the values of the launch templates. With the provider ec2-launch-template, the
+    group of a node is the name of its launch template.
     """
     given = {
         "instance_types": _types(instance_type),
@@ -81,7 +81,7 @@ def set_template(
 def _types(given: list[str] | None) -> tuple[str, ...] | None:
     """Return the instance types without duplicates, or None if none were given.
 
-    It is a usage error if a type has no GPUs, or if two types have different numbers of GPUs.
+    It is a usage error if the GPU count of a type is unknown, or if two types have different GPU counts.
     """
     if given is None:
         return None

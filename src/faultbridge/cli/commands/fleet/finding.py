@@ -59,7 +59,7 @@ def list_findings(
     cluster: AnyClusterOption = None,
     ended: Annotated[bool, typer.Option("--all", help="Also the findings that ended in the last year.")] = False,
 ) -> None:
-    """List findings, oldest first: nodes with far more errors or throttling than the rest of their group."""
+    """List open findings, oldest first: nodes with far more errors or throttling than their group."""
     found = session.judgments.list(session.cluster_names(cluster), ended=ended)
     session.show(map(finding_document, found), FINDINGS)
 
@@ -86,7 +86,10 @@ def mark_finding(
 @app.command("precision", epilog=examples("faultbridge finding precision", "faultbridge finding precision --json"))
 @stack_command
 def show_precision(session: Session, cluster: AnyClusterOption = None) -> None:
-    """Show for each detector how many findings were marked right or wrong, and the share marked right."""
+    """Show for each detector how many findings were marked right or wrong, and the share marked right.
+
+    The figures include open findings, and findings that ended in the last year.
+    """
     from faultbridge.data.detectors import detectors
 
     judgments = session.judgments

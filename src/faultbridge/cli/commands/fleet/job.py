@@ -96,7 +96,7 @@ def start_job(
 ) -> None:
     """Record that a job started.
 
-    If the start is already recorded, the command only adds a name, ranks or a time limit.
+    If the job already runs on these nodes, the command only stores the given name, ranks or time limit.
     """
     nodes = _nodes(node)
     placed, started_at = given_ranks(nodes, ranks, ranks_per_node), parse_event_time(at, session.now())
@@ -119,7 +119,7 @@ def end_job(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, a few words.")] = "",
     at: AtOption = None,
 ) -> None:
-    """Record that a job ended. If the end is already recorded, the command changes nothing."""
+    """Record that a job ended. If the job has already ended, the command changes nothing."""
     from faultbridge.domain.cluster.jobs import OUTCOMES
     from faultbridge.jobs.jobs import MAX_REASON
 

@@ -27,7 +27,7 @@ RANKS: Columns = {
 def is_wanted(row: Document, ranks: list[int] | None, node: str | None) -> bool:
     """Return whether a row for a rank is wanted: its rank is in `ranks`, and its node is `node`.
 
-    If `ranks` or `node` is None, every rank or node matches.
+    If `ranks` is None or empty, every rank matches. If `node` is None, every node matches.
     """
     return (not ranks or row["rank"] in ranks) and node in {None, row["node"]}
 

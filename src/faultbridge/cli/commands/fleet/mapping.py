@@ -95,7 +95,7 @@ def _read_mappings(file: str, output: OutputFormat) -> dict[str, Mapping[str, An
 
 
 def _codes(value: object) -> Iterator[str]:
-    """Yield every fault code in a nested JSON value."""
+    """Yield each fault code in a field `code` of a nested JSON value."""
     if isinstance(value, Mapping):
         for name, one in value.items():
             if name == "code" and isinstance(one, str) and "." in one:

@@ -40,7 +40,7 @@ def _pending(state: NodeState) -> bool:
     """Return whether an operator's order has not taken effect on the node yet.
 
     If the node has no live case, the result is False. With a live case, an order is pending while the node is still in
-    service, or while the case waits for admission, which decides whether a repair may start.
+    service, or while Faultbridge has not decided whether a repair may start.
     """
     case = state.live_case
     if case is None or state.status is None:

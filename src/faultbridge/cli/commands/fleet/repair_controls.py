@@ -50,8 +50,8 @@ def pause(
 ) -> None:
     """Pause new repairs in a cluster, or in all clusters.
 
-    Repairs that are running continue. `faultbridge case cancel` stops a repair until it records its intent; after that,
-    the repair always finishes.
+    Repairs that are running continue. `faultbridge case cancel` stops a repair that has not recorded its intent, its
+    point of no return.
     """
     names = _clusters(session, cluster, "pauses new repairs", everything=everything, yes=yes)
     _set_paused(session, names, paused=True, listed=everything)
@@ -90,8 +90,8 @@ def show_breakers(
 ) -> None:
     """Show or close the repair breakers of a cluster.
 
-    A breaker opens when too many nodes fail at once. While it is open, Faultbridge takes no node of the cluster or
-    failure domain out of service.
+    A breaker opens when too many nodes of a cluster or failure domain fail at once. While the breaker is open,
+    Faultbridge takes no node of this cluster or failure domain out of service.
     """
     controls = session.application.repair.controls
     if close and wait:
@@ -151,7 +151,7 @@ def _set_paused(session: Session, names: list[str], *, paused: bool, listed: boo
 
 
 def breaker_documents(control: Control) -> list[Document]:
-    """Return every breaker of a cluster that has opened at least once, with its current state."""
+    """Return each breaker that has opened at least once in a cluster, with its current state."""
     return [
         {
             "cluster": control.cluster,

@@ -38,9 +38,9 @@ def list_stuck(
 ) -> None:
     """List the nodes and cases that wait for an operator's command, with the command.
 
-    All other nodes and cases are final or continue without an operator. Nodes whose faults start no repair are also
-    listed, with the reason; in JSON, their `command` is null. `faultbridge node show` shows what would make a repair
-    start.
+    Nodes whose faults start no repair are also listed, with the reason; in JSON, their `command` is null. The command
+    `faultbridge node show` shows what would make a repair start. Nodes and cases that are not listed are final or
+    continue without an operator.
     """
     stuck_nodes = StuckNodes(session.directory, session.ports.clock)
     clusters = session.cluster_names(cluster)

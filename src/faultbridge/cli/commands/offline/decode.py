@@ -105,8 +105,8 @@ def decode(
 ) -> None:
     """Decode raw text to faults and clears. A clear reports the end of a fault.
 
-    If the input contains the outputs of several commands, it is split at their prompts or headings, and the format of
-    each output is recognized separately. Exit code 65: the input is not in the format of the source.
+    With --source auto, input with the outputs of several commands is split at the prompts or headings, and the format
+    of each output is recognized separately. Exit code 65: the input is not in the format of the source.
     """
     if source != AUTO:
         known_source(source)

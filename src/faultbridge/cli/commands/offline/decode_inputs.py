@@ -69,9 +69,9 @@ class Inputs:
 
     @property
     def ignores_lines(self) -> bool:
-        """Return whether there are more log lines than faults, clears and not understood lines in logs.
+        """Return whether log lines were ignored because they report no fault and no clear.
 
-        Log lines that report no fault or clear are ignored.
+        This is the case if the log lines outnumber their faults, their clears and the lines not understood.
         """
         return self.lines > self.faults + self.unparsed_lines
 
@@ -130,7 +130,7 @@ class Inputs:
         return chain(decoded, [summary_document(source, found)]) if is_partial else decoded
 
     def _read_parts(self, parts: tuple[Part, ...]) -> Decoded:
-        """Decode each output of a capture, and count the lines of its logs."""
+        """Decode the outputs of several commands in one input, and count the lines of the logs among them."""
         logs = tuple(part for part in parts if part.source in LINE_SOURCES)
         for part in logs:
             for _ in self._counted(part.source or "", [part.output.body]):

@@ -122,7 +122,8 @@ def _inputs(files: Sequence[str], job_logs: Sequence[Path], *, is_recorded: bool
 def _input(text: str) -> InputFile:
     """Return the file that an argument names, as `FILE` or as `NODE=FILE`.
 
-    If a file exists whose name is the whole argument, the argument is a `FILE`, even if it contains `=`.
+    If a file exists whose name is the whole argument, the argument is a `FILE`, even if it contains `=`. Raises OSError
+    if the file cannot be opened.
     """
     node, separator, name = text.partition("=")
     path = Path(name if separator and not Path(text).exists() else text)

@@ -86,10 +86,11 @@ def _longest() -> timedelta:
 
 
 def _since(session: Session, keys: Iterable[NodeKey], since: datetime, until: datetime) -> datetime:
-    """Return `since`, or an earlier time at which a fault of an open case began.
+    """Return `since`, or an earlier time at which a live case or a severe fault of its node began.
 
-    A fault counts if its node is in `keys` and its case was opened before `until`, the end of the time window. The
-    result is at most seven days (`RESUME_WITHIN`) before `until`, unless `since` is earlier.
+    A node counts if it is in `keys` and its case was opened by `until`, the end of the time window. A severe fault is
+    active and has the severity `error` or `fatal`. The result is at most seven days (`RESUME_WITHIN`) before `until`,
+    unless `since` is earlier.
     """
     states = session.application.ledger.append.read_many(keys)
     cases = [(state, state.live_case.opened_at) for state in states if state.live_case is not None]

@@ -193,10 +193,10 @@ def explained(
 def _read(
     session: Session, window: RecordedWindow, roles: Mapping[str, Role]
 ) -> tuple[tuple[Signal, ...], tuple[LogSpan, ...]]:
-    """Return the recorded faults in a window as signals, and the time range observed on each node.
+    """Return the recorded faults in a window as signals, and the time ranges for which records exist.
 
-    The time range of a node ends with its last heartbeat. `roles` contains the role of each fault code in the failure
-    of a job, such as first sign or consequence.
+    The first range is the whole window. The range of a node ends with the last heartbeat of the node. `roles` contains
+    the role of each fault code in the failure of a job, such as first sign or consequence.
     """
     until = window.ended_at + AFTER_END + RECORDED_AFTER
     query = TimelineQuery(window.cluster, since=window.since, until=until, types=FAULT_TYPES)

@@ -115,7 +115,10 @@ def diff_policies(session: Session, before: PolicyArgument, after: PolicyArgumen
 
 
 def _policy(session: Session, name: str, history: History) -> dict[str, Any]:
-    """Return a policy: from a file if the name is a path, else the packaged or stored version."""
+    """Return a policy: from a file if the name is a path, else the packaged or stored version.
+
+    With an archive copy, the name of a stored version is a usage error.
+    """
     if name == "-" or Path(name).exists() or any(mark in name for mark in "./"):
         return read_policy_file(name, session.output)
     packaged = packaged_document()

@@ -120,8 +120,8 @@ def shadow_policy(
 ) -> None:
     """Compare a second policy (shadow policy) with the current policy, without executing its decisions.
 
-    If the shadow policy decides otherwise about a new fault, the timeline of the node gets a note `would_have_done`.
-    Without FILE and --off, the command shows the shadow policy.
+    If the two policies decide differently about a new fault, the timeline of the node gets a note `would_have_done`.
+    Clusters that name a policy version are not compared. Without FILE and --off, the command shows the shadow policy.
     """
     policies = policy_store(session)
     if off and file is not None:
@@ -136,9 +136,9 @@ def shadow_policy(
 @app.command("list", epilog=examples("faultbridge policy list", "faultbridge policy list --json"))
 @stack_command
 def list_policies(session: Session) -> None:
-    """List the stored policy versions, which version is current, and which clusters name a version.
+    """List the policy versions, which version is current, and which clusters name a version.
 
-    The list also shows when each version was last published, and by whom.
+    The list also shows when each stored version was last published, and by whom.
     """
     policies, packaged = policy_store(session), packaged_document()["version"]
     stored = {one.version: one for one in policies.stored()}

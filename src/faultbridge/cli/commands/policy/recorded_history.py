@@ -37,9 +37,10 @@ class History:
         return any((self.since, self.until, self.archive))
 
     def read(self, session: Session) -> Iterator[tuple[ClusterConfig, list[Document]]]:
-        """Yield the configuration and the recorded entries of each cluster, with the oldest entry first.
+        """Yield the configuration and the recorded entries of each cluster, in the order of recording.
 
-        The configuration has the mode `act`, so that a back-test plans repairs.
+        The configuration is changed so that a back-test plans repairs: mode `act`, a repair owner, no maintenance. For
+        an archive copy, all other settings are defaults.
         """
         from faultbridge.ledger.timeline import TimelineQuery
 

@@ -27,8 +27,7 @@ def run_agent(
 ) -> None:
     """Collect faults of this node and send them until stopped: kernel log, GPUs, links and counters.
 
-    The agent uses on average at most 1 % of a CPU core, and at most 64 MB of memory. By default, it uses at most 64 MB
-    of disk.
+    The agent limits itself to an average of 1 % of a CPU core, to 64 MB of memory and, by default, to 64 MB of disk.
     """
     try:
         settings = AgentSettings.load(config)
