@@ -33,7 +33,8 @@ class ReadArchive:
     def lines(self, keys: Iterable[str]) -> Iterator[ArchiveLine]:
         """Yield every line (archived entry) of the given objects; repeated lines are included.
 
-        Raises `Rejected` (`bad_object`), with the key of the object, if an object cannot be read.
+        Raises `Rejected` (`bad_object`), with its key, for an object with invalid content. A missing object
+        has no lines.
         """
         for key in keys:
             try:

@@ -62,7 +62,7 @@ class NodeHandler:
     _logged: set[str] = field(default_factory=set)
 
     def handle(self, node: Mapping[str, Any]) -> None:
-        """Store each due record of a node, and log types of conditions that no packaged mapping contains.
+        """Store each due record of a node, and log types of true conditions that no packaged mapping has.
 
         A record is due if it differs from the last stored record with the same node and source, or if that record is 30
         minutes old. Each type is logged once, for at most 100 types.

@@ -236,7 +236,7 @@ class Facts:
 
     @contextmanager
     def _once(self, cluster: str) -> Iterator[Views]:
-        """Yield views that share the reads of a cluster; shared reads are at most five seconds old."""
+        """Yield the `Views` with which a cluster is read once; they reuse its rows for at most five seconds."""
         reads = ClusterReads(self.views.table, self.clock)
         with reads.once(cluster, policy=False):
             yield Views(reads)

@@ -23,9 +23,9 @@ class _Value:
 
 @dataclass(slots=True)
 class Kept:
-    """Caches values that were read of clusters.
+    """A cache of data about clusters, each of which is used until it reaches a given age.
 
-    The name of a value states its kind, such as `roster`. Each cluster has at most one value of each name.
+    A name such as `roster` identifies the kind of data. The cache has at most one value for each cluster and name.
     """
 
     clock: Clock

@@ -34,9 +34,10 @@ class Reports:
         return _file("case.html", self.facts.clock.now(), page=self._case(self.facts.case(cluster, case_id)))
 
     def cluster(self, cluster: str, window: Window, limit: int) -> str:
-        """Return the report of a cluster: its page, and its newest entries in a time window with their cases.
+        """Return the report of a cluster: its page with its newest entries in a time window, and their cases.
 
-        The report contains at most `limit` entries and 20 cases.
+        At most `limit` entries are included, and a section for at most 20 of their cases. The page also lists up to 20
+        live and 20 closed cases.
         """
         facts, cases = self.facts.report(cluster, window, limit)
         now = self.facts.clock.now()

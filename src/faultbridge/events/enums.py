@@ -101,7 +101,7 @@ class CaseStatus(OpenEnum):
 class WaitingFor(OpenEnum):
     """The reason why a case waits. Treat an unknown value as `wait`.
 
-    A queued case has `admission` until Faultbridge considers it for a repair.
+    A queued case that has no other reason to wait has `admission`.
     """
 
     WAIT = "wait"

@@ -126,7 +126,7 @@ class NodeCommits:
                 waiting.extendleft(reversed(self._single_records(batch, error)))
 
     def _isolate(self, batch: NodeBatch, error: Exception) -> None:
-        """Commit each record of a failed batch separately, or return the records to the queue."""
+        """Commit each record of a failed batch separately; return records that cannot be split to the queue."""
         self._commit_in_order(self._single_records(batch, error), is_fresh=False)
 
     def _single_records(self, batch: NodeBatch, error: Exception) -> list[NodeBatch]:

@@ -27,7 +27,7 @@ MAX_STEP = 10**12
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """Stores heartbeats of jobs, and finds the jobs whose training step does not advance."""
+    """Stores heartbeats of jobs, records abnormal losses, and finds the jobs whose step does not advance."""
 
     jobs: Jobs
 

@@ -88,7 +88,7 @@ class Hosts:
             self.hide(host, at)
 
     def hide(self, host: int, at: float) -> None:
-        """Keep the fault of a host hidden, and schedule the time at which it becomes visible again."""
+        """Schedule the time at which the hidden fault of a host becomes visible."""
         heapq.heappush(self.reappearing, (at + self._draw(host).choice(self._gaps), host))
 
     def cured(self, host: int) -> None:

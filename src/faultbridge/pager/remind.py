@@ -102,7 +102,7 @@ class Remind:
         Two kinds of pages are not sent:
 
         - A page whose resolve was sent, but not recorded. It is deleted from the open pages.
-        - A page that an event resolves, and so deletes from the open pages, while this function runs.
+        - A page that an event resolves, and so deletes, before this function marks it as possibly sent.
         """
         if self._delete_resolved(opened):
             return False

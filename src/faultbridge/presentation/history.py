@@ -37,7 +37,7 @@ def of_type(entries: Iterable[Document], *kinds: str) -> tuple[Document, ...]:
 
 
 def status_lane(name: str, entries: Iterable[Document], kind: str, tones: Mapping[str, Tone], span: Span) -> Lane:
-    """Return a lane with one bar for each status; entries of the type `kind` record the changes of status.
+    """Return a lane with one bar for each period in a status; entries of the type `kind` record the changes of status.
 
     Each bar ends at the next change, and the last bar at the end of the span. If a case was resolved or expired, the
     bar of this final status has no length.

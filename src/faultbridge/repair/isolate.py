@@ -70,8 +70,8 @@ class Isolate:
         """Isolate one node, or uncordon it if it no longer needs isolation. The sweep repeats a failed call.
 
         With `ordered`, the node is isolated because its repair starts, even if the policy kept it in service until
-        then. While a circuit breaker for the node is open, the node stays in service. While the breaker is half-open,
-        the node is isolated only with `ordered`.
+        then. In a cluster that Faultbridge repairs, an open circuit breaker keeps the node in service, and a
+        half-open one does so without `ordered`.
         """
         state = self.append.read(key)
         return self.as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)

@@ -143,8 +143,8 @@ class FaultInjector:
     def before(self, call: Call) -> FaultKind | None:
         """Raise a fault before a call, or return the kind of fault to raise after it (None for no fault).
 
-        A call to a port during an outage of the port raises `Transient`. To create a race, other scheduled calls may
-        run first.
+        If a worker makes the call while faults are enabled, an outage of the port raises `Transient`. To create a race,
+        other scheduled calls may run first.
         """
         if not self.workers or not self.enabled:
             return None

@@ -22,7 +22,7 @@ class ScheduledStateMachine(FakeStateMachine):
         self._started: dict[str, datetime] = {}
 
     def advance(self, execution: Execution) -> None:
-        """Schedule the current state of an execution."""
+        """Schedule a call that runs the current state of an execution."""
         self._started.setdefault(execution.name, self.clock.now())
         self._schedule(execution, STATE_DELAY)
 

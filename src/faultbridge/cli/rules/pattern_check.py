@@ -31,7 +31,7 @@ class _Problem(NamedTuple):
 
 
 def pattern_problems(pattern: Mapping[str, Any]) -> list[str]:
-    """Return the problems of a pattern: unknown detail-types, unknown fields, and values not allowed.
+    """Return the problems of a pattern: unknown detail-types, unknown fields of `detail`, wrong values.
 
     A field is unknown if none of the events that the pattern names has this field. The result is empty for a pattern
     for AWS events, because their schemas are not known here.

@@ -95,7 +95,7 @@ def matches_of(
 
 
 def _is_in(parts: Sequence[str], frames: Sequence[str]) -> bool:
-    """Return whether the file path of one of the last six frames contains one of `parts`."""
+    """Return whether the line of one of the last six frames (file and function) has one of `parts`."""
     files = [one for one in frames if 'File "' in one][-_INNERMOST:]
     return any(part in one for one in files for part in parts)
 

@@ -51,9 +51,9 @@ def add_method(class_name: str, method: str, function: Callable[..., Any]) -> No
 
 
 def owner_of(name: str) -> tuple[Any, str]:
-    """Return the object in which the last attribute or key of a private name is found, and this attribute or key.
+    """Return the object of a private name of an emulator, without its last attribute or key, and this last part.
 
-    Raises `LookupError` if this object does not exist.
+    The last part is not looked up. Raises `LookupError` if the module or the object does not exist.
     """
     module, _, path = name.partition(":")
     try:

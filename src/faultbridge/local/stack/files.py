@@ -128,7 +128,7 @@ def state_home() -> Path:
 
 
 def stack_folder(stack: str) -> StackFolder:
-    """Return the folder of a stack; raises `Misconfigured` if CloudFormation does not allow the name."""
+    """Return the folder of a stack; Misconfigured for a name that is no letter, then letters, digits, `-`."""
     if not stack.replace("-", "").isalnum() or not stack[:1].isalpha():
         raise Misconfigured(f"invalid stack name: {stack!r}; use letters, digits and hyphens, starting with a letter")
     return StackFolder(state_home() / stack)

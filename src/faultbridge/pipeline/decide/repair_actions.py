@@ -18,7 +18,8 @@ _NOTHING = _ORDER.index(RepairAction.VERIFY)
 class Choice(NamedTuple):
     """The chosen repair action, or None if an operator must act.
 
-    `reason` states why the action that the case requests was not chosen; empty if it was chosen.
+    `reason` states why another action than the requested one was chosen, or why the node is only verified; else it is
+    empty.
     """
 
     repair_action: RepairAction | None

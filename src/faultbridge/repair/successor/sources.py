@@ -68,7 +68,7 @@ class SourceAnswer:
 
     @property
     def reason(self) -> str:
-        """Return why the source permits the release of the old instance, or why it does not."""
+        """Return why the source permits the release of the old instance or not; empty if it states nothing."""
         found = self.found
         without = "" if found.free else f"{found.evidence.value} has no free capacity"
         ends = f"it ends at {to_text(found.ends_at)}" if found.ends_at and self._ends_soon else ""

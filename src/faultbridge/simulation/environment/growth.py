@@ -20,7 +20,7 @@ class GrowthActions(DomainFaultActions, OperatorActions):
     _added = 0
 
     def _growth(self, action: ExternalAction) -> None:
-        """Add one to three instances, at most four in a run; two times in five, one of them is bad."""
+        """Add up to three instances, at most four in the whole run; two times in five, the first one is bad."""
         number = min(1 + action.selector % 3, MAX_ADDED - self._added)
         self._added += number
         added = [self.system.fleet.launch(GROUPS[REPAIRED]) for _ in range(number)]

@@ -38,7 +38,7 @@ def definition() -> dict[str, Any]:
 
 @dataclass
 class Execution:
-    """One execution: its current state, its data, and the states that it has left (`visited`).
+    """One execution: its current state, its data, and the states that it has left or ended in (`visited`).
 
     `token` is the task token for which the execution waits since the time `since`, or None. `retries` counts the
     retries of the current state. `busy` is True while a task of the execution runs.

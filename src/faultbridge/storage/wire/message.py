@@ -140,10 +140,10 @@ def join_records(texts: Sequence[str]) -> str:
 
 
 def unpacked_bytes(text: str) -> int | None:
-    """Return the unpacked body size of a message, or None if it may not be part of a shared message.
+    """Return the size of a message body for a shared message; None if the message may not be in one.
 
-    The result is None if the body is in the object store, if the text is not valid JSON, or if the size of a gzip body
-    cannot be read.
+    The size is that of the unpacked gzip body, or of the text in any other encoding. The result is None if the body is
+    in the object store, if the text is not valid JSON, or if the size of a gzip body cannot be read.
     """
     try:
         return unpacked_size(json.loads(text))

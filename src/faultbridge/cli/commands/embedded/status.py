@@ -91,7 +91,7 @@ def _show_embedded(session: Session, problem: str = "the embedded stack is not u
 
 
 def overdue(session: Session) -> int:
-    """Return the number of timers, and of retries of rejected records, that are overdue by five minutes."""
+    """Return the number of timers, and of retries of rejected records, that have been due for at least five minutes."""
     return session.application.ops.backlog.overdue()
 
 

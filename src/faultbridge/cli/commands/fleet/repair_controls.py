@@ -50,8 +50,8 @@ def pause(
 ) -> None:
     """Pause new repairs in a cluster, or in all clusters.
 
-    Repairs that are running continue. `faultbridge case cancel` stops a repair that has not recorded its intent, its
-    point of no return.
+    Repairs that are running continue. `faultbridge case cancel` stops a repair until it records its intent, its point
+    of no return.
     """
     names = _clusters(session, cluster, "pauses new repairs", everything=everything, yes=yes)
     _set_paused(session, names, paused=True, listed=everything)
