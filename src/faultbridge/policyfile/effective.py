@@ -55,7 +55,7 @@ def effective_settings(document: Mapping[str, Any]) -> tuple[Setting, ...]:
     The setting with the field `rules` lists the names of the rules in their order, because the first rule that matches
     applies.
     """
-    policy = PolicyPart.model_validate(_in_seconds(document))
+    policy = complete_policy(document)
     given = policy.model_dump(mode="json", exclude_unset=True)
     rules = given.pop("rules", [])
     complete = policy.model_dump(mode="json")
@@ -63,6 +63,12 @@ def effective_settings(document: Mapping[str, Any]) -> tuple[Setting, ...]:
     for rule, given_rule in zip(complete.pop("rules"), rules, strict=True):
         settings += [Setting(rule["name"], *leaf) for leaf in _leaves(rule, given_rule)]
     return (*(Setting(None, *leaf) for leaf in _leaves(complete, given)), *settings)
+
+
+def complete_policy(document: Mapping[str, Any]) -> PolicyPart:
+    """Return a stored policy document as a policy with all defaults; durations are in seconds."""
+    parts = {name: value for name, value in document.items() if name != "version"}
+    return PolicyPart.model_validate(convert_durations(parts, lambda milliseconds: milliseconds // 1000))
 
 
 def changed_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ChangedSetting, ...]:
@@ -82,11 +88,6 @@ def _differs(before: Setting | None, after: Setting | None) -> bool:
         return bool(before.value != after.value)
     only = before or after
     return only is not None and only.origin == FROM_FILE
-
-
-def _in_seconds(document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
-    parts = {name: value for name, value in document.items() if name != "version"}
-    return convert_durations(parts, lambda milliseconds: milliseconds // 1000)
 
 
 def _leaves(value: Any, given: Any, path: str = "") -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401 - JSON

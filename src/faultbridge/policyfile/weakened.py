@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from faultbridge.policyfile.effective import ChangedSetting, Setting, changed_settings, effective_settings
+from faultbridge.domain.policy import OrchestratorUnreachable
+from faultbridge.policyfile.effective import ChangedSetting, changed_settings, complete_policy
+from faultbridge.policyfile.schema import RulePart, format_duration
 
 _WEAKER_WHEN_HIGHER = frozenset(
     {
@@ -44,10 +47,11 @@ _NULL_LEVEL = 2.5
 Level 3 is therefore safer than null, and null is safer than level 2.
 """
 
-_RULE_DEFAULTS = {"dry_run": False, "release_without_capacity": False, "orchestrator_unreachable": "hold"}
-"""The values of a rule that a policy does not have."""
-
-_UNSAFE = {"dry_run": False, "release_without_capacity": True, "orchestrator_unreachable": "proceed"}
+_UNSAFE = {
+    "dry_run": False,
+    "release_without_capacity": True,
+    "orchestrator_unreachable": OrchestratorUnreachable.PROCEED,
+}
 """The value with which each of these fields of a rule protects nodes less."""
 
 
@@ -57,85 +61,43 @@ def weakened_protection(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
     Rules are compared by name. A rule that only the new policy has is not compared, because other rules applied to its
     conditions before.
     """
-    changes = changed_settings(before, after)
-    lines = [_weaker(change) if change.rule is None else _weaker_rule(change) for change in changes]
-    old, new = (_Rules(effective_settings(document)) for document in (before, after))
-    lines += [line for rule in old.names for line in (_wider_windows(rule, old, new), _lower_level(rule, old, new))]
+    lines = [_weaker(change) for change in changed_settings(before, after) if change.rule is None]
+    old, new = complete_policy(before), complete_policy(after)
+    general = _rank(old.limits.verify_level), _rank(new.limits.verify_level)
+    rules = {rule.name: rule for rule in new.rules}
+    for rule in old.rules:
+        lines += _weaker_rule(rule, rules.get(rule.name), general)
     return tuple(dict.fromkeys(filter(None, lines)))
 
 
-class _Rules:
-    """The windows and verification levels of the rules of one policy."""
+def _weaker_rule(before: RulePart, after: RulePart | None, general: tuple[float, float]) -> Iterator[str]:
+    """Yield a line for each part of a rule that can protect nodes less than before.
 
-    def __init__(self, settings: Iterable[Setting]) -> None:
-        self.names: list[str] = []
-        self.level = _NULL_LEVEL
-        self._levels: dict[str, int | None] = {}
-        self._windows: dict[str, dict[str, list[str]]] = {}
-        for one in settings:
-            if one.rule is None:
-                if one.field == "rules":
-                    self.names = one.value
-                elif one.field == "limits.verify_level":
-                    self.level = _rank(one.value)
-            elif one.field == "verify_level":
-                self._levels[one.rule] = one.value
-            elif one.field.startswith("windows["):
-                windows = self._windows.setdefault(one.rule, {})
-                windows.setdefault(one.field.partition(".")[0], []).append(one.text)
-
-    def windows(self, rule: str) -> frozenset[str]:
-        """Return each maintenance window of a rule as a text."""
-        return frozenset(" ".join(parts) for parts in self._windows.get(rule, {}).values())
-
-    def level_of(self, rule: str) -> float:
-        """Return the rank of the verification level of a rule; a rule without a level has that of the policy."""
-        level = self._levels.get(rule)
-        return self.level if level is None else level
-
-
-def _wider_windows(rule: str, old: _Rules, new: _Rules) -> str:
-    """Return a line if a rule has a new maintenance window, or had windows and has none now; else ""."""
-    before, after = old.windows(rule), new.windows(rule)
-    if not before or (after and after <= before):
-        return ""
-    if not after:
-        return f"rule {rule} no longer waits for a maintenance window"
-    return f"rule {rule} has another maintenance window: {', '.join(sorted(after - before))}"
-
-
-def _lower_level(rule: str, old: _Rules, new: _Rules) -> str:
-    """Return a line if the verification level of a rule in both policies is lower than before; else "".
-
-    The result is "" if the rule has the general level in both policies: the general level has a line of its own.
+    `after` is the rule in the new policy, or None if the new policy has no rule of this name. `general` has the ranks
+    of the general verification levels of the old and the new policy.
     """
-    before, after = old.level_of(rule), new.level_of(rule)
-    is_general = (before, after) == (old.level, new.level)
-    if rule not in new.names or is_general or after >= before:
-        return ""
-    shown = ("null" if level == _NULL_LEVEL else f"{level:g}" for level in (before, after))
-    return "rule {}: verify_level: {} before, {} now".format(rule, *shown)
+    rule, kept = f"rule {before.name}", after or RulePart(name=before.name)
+    for field, unsafe in _UNSAFE.items():
+        old, new = getattr(before, field), getattr(kept, field)
+        if new == unsafe != old:
+            yield f"{rule}: {field}: {_text(old)} before, {_text(new) if after else 'not set'} now"
+    if dropped := [action.value for action in before.approval if action not in kept.approval]:
+        yield f"{rule} no longer asks for approval of {', '.join(dropped)}"
+    if before.windows and not kept.windows:
+        yield f"{rule} no longer waits for a maintenance window"
+    elif before.windows and (added := [one for one in kept.windows if one not in before.windows]):
+        shown = (f"{one.cron} {format_duration(one.duration)} {one.zone}" for one in added)
+        yield f"{rule} has another maintenance window: {', '.join(shown)}"
+    # The general level, which a rule without a level follows, has a line of its own.
+    if after is not None and (before.verify_level, after.verify_level) != (None, None):
+        levels = before.verify_level or general[0], after.verify_level or general[1]
+        if levels[1] < levels[0]:
+            old, new = ("null" if level == _NULL_LEVEL else f"{level:g}" for level in levels)
+            yield f"{rule}: verify_level: {old} before, {new} now"
 
 
-def _weaker_rule(change: ChangedSetting) -> str:
-    """Return a line if a value of a rule protects nodes less than before, else an empty text."""
-    if change.before is None:
-        return ""
-    if change.field == "approval":
-        return _without_approval(change)
-    if change.field not in _UNSAFE:
-        return ""
-    after = change.after.value if change.after else _RULE_DEFAULTS[change.field]
-    unsafe = _UNSAFE[change.field]
-    return f"rule {change.rule}: {_both_values(change)}" if after == unsafe != change.before.value else ""
-
-
-def _without_approval(change: ChangedSetting) -> str:
-    if change.before is None:
-        return ""
-    kept = change.after.value if change.after else ()
-    dropped = [action for action in change.before.value if action not in kept]
-    return f"rule {change.rule} no longer asks for approval of {', '.join(dropped)}" if dropped else ""
+def _text(value: str | bool) -> str:  # noqa: FBT001 - a value of a policy file
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _weaker(change: ChangedSetting) -> str:
@@ -150,14 +112,9 @@ def _weaker(change: ChangedSetting) -> str:
     key = f"{part}.{name}"
     higher = key in _WEAKER_WHEN_HIGHER and new > old
     lower = key in _WEAKER_WHEN_LOWER and _rank(new) < _rank(old)
-    return _both_values(change) if higher or lower else ""
+    return f"{change.field}: {change.before.text} before, {change.after.text} now" if higher or lower else ""
 
 
 def _rank(value: float | None) -> float:
     # Only a verification level can be null.
     return _NULL_LEVEL if value is None else value
-
-
-def _both_values(change: ChangedSetting) -> str:
-    before, after = (one.text if one else "not set" for one in (change.before, change.after))
-    return f"{change.field}: {before} before, {after} now"
