@@ -85,7 +85,7 @@ def put_policy(session: Session, file: FileArgument, yes: YesOption = False, wai
     """Publish a policy as the current version, for every cluster that names no version of its own.
 
     An invalid policy is rejected, and the current policy stays. If the new policy drops a breaker or an approval, or
-    weakens a limit of the current policy, the command lists these changes and asks for confirmation.
+    weakens a limit or a rule of the current policy, the command lists these changes and asks for confirmation.
     """
     document = read_policy_file(file, session.output)
     policies = policy_store(session)
