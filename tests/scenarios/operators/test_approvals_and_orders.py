@@ -323,6 +323,17 @@ def test_the_policy_sets_the_verification_level(rule: int | None, limit: int | N
     assert begun.argument[2] == level
 
 
+def test_the_row_of_a_queued_case_has_no_empty_attribute_and_no_opening_time_before_a_failed_repair():
+    world = World()
+    world.pause_repairs(paused=True)
+    world.fault_and_react()
+    row = queue_row(world.node(), world.clock.now())
+    assert row is not None
+    assert [name for name, value in row.items() if value in (None, False, "", [], {})] == []
+    assert not {"opened", "repeated", "approved", "approval_pending"} & set(row)
+    assert not read_queued(rules_of(world.rulebook, CLUSTER).config, row).approved
+
+
 def test_a_case_that_was_canceled_after_its_refusal_is_not_asked_for_approval_again():
     world = World(rules=(BY_APPROVAL,))
     world.pause_repairs(paused=True)
