@@ -130,6 +130,28 @@ def test_credentials_that_cannot_be_refreshed_are_used_until_they_expire(capsys:
         keys()
 
 
+def test_a_failed_refresh_of_credentials_is_tried_again_after_half_a_minute() -> None:
+    class Unreachable(RoleCredentials):
+        tries = 0
+
+        def _from_instance(self) -> Iterator[Credentials]:
+            Unreachable.tries += 1
+            if self.tries > 1:
+                raise OSError("no route to the metadata service")
+            yield replace(KEYS, expires=NOON + timedelta(hours=1))
+
+    clock = ManualClock()
+    keys = Unreachable(clock, {}, report=lambda _: None)
+    keys()
+    clock.advance(50 * 60)
+    for _ in range(10):
+        keys()
+    assert Unreachable.tries == 2
+    clock.advance(30)
+    keys()
+    assert Unreachable.tries == 3
+
+
 def test_credentials_expire_by_the_corrected_clock() -> None:
     class Counted(RoleCredentials):
         loads = 0

@@ -30,6 +30,7 @@ from faultbridge.domain.times import from_text, to_text
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 REFRESH_BEFORE_EXPIRY = timedelta(minutes=10)
+RETRY_REFRESH = timedelta(seconds=30)
 CONTAINER_TIMEOUT_SECONDS = 5.0
 CONTAINER_URL = "http://169.254.170.2"
 # The credential endpoints of ECS, EKS Pod Identity and local agents; a URL from the environment must use one of them.
@@ -101,8 +102,9 @@ class Now(Protocol):
 class RoleCredentials:
     """Loads the credentials of the node's role, and refreshes them ten minutes before they expire.
 
-    If the refresh fails, the current credentials are used until they expire, and each call tries the refresh again.
-    `report` receives the failure; an unchanged failure is reported only once.
+    If the refresh fails, the current credentials are used until they expire, and the refresh is tried again after
+    `RETRY_REFRESH`, so that an outage of the metadata service does not delay each call by its timeout. `report`
+    receives the failure; an unchanged failure is reported only once.
     """
 
     clock: Now
@@ -111,6 +113,7 @@ class RoleCredentials:
     report: Callable[[str], None] = print_warning
     _current: Credentials | None = None
     _reported: str = ""
+    _retry_at: datetime | None = None
 
     def __call__(self) -> Credentials:
         """Return valid credentials from the environment, the container or the instance profile.
@@ -121,17 +124,22 @@ class RoleCredentials:
         current = self._current
         if current is None:
             current = self._current = self._load()
-        elif current.expires is not None and current.expires - REFRESH_BEFORE_EXPIRY <= self.clock.now():
+        elif current.expires is not None and self._refresh_at(current.expires) <= self.clock.now():
             current = self._current = self._refresh(current, current.expires)
         return current
+
+    def _refresh_at(self, expires: datetime) -> datetime:
+        """Return when credentials are refreshed: before they expire, or later after a failed refresh."""
+        return min(self._retry_at, expires) if self._retry_at else expires - REFRESH_BEFORE_EXPIRY
 
     def _refresh(self, current: Credentials, expires: datetime) -> Credentials:
         """Return new credentials, or the current ones if the refresh fails before they expire."""
         try:
-            current, failure = self._load(), ""
+            current, failure, self._retry_at = self._load(), "", None
         except NoCredentials as error:
             if expires <= self.clock.now():
                 raise
+            self._retry_at = self.clock.now() + RETRY_REFRESH
             failure = f"AWS credentials were not refreshed and are used until {to_text(expires)}: {error}"
             if failure != self._reported:
                 self.report(failure)
