@@ -1,10 +1,10 @@
 """A faster `dataclass` decorator, which compiles methods when a process uses them, not at import.
 
-The decorator of the standard library compiles six methods for each frozen class with slots. This takes half a
-millisecond for each class, although a process never creates an instance of many classes. This time was the largest part
-of a cold start. Here, the standard library only collects the fields, so `fields`, `replace`, `asdict` and `match` work
-as usual. The parameters have their usual names, defaults and meanings. `InitVar` is not supported. Only the type
-checker reports a frozen class whose base is not frozen.
+For each frozen class with slots, the decorator of the standard library compiles six methods in about half a
+millisecond. Many of these classes are never used in a process. Without this module, compiling was the largest part of a
+cold start. Here, the standard library only collects the fields, so `fields`, `replace`, `asdict` and `match` work as
+usual. The parameters have their usual names, defaults and meanings. `InitVar` is not supported. The decorator does not
+reject a frozen class with a base class that is not frozen; the type checker does.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _comparisons(kind: Any, *, hashed: bool, ordered: bool) -> dict[str, Any]:  
 
 
 def _first_eq(kind: Any) -> Callable[[object, object], bool]:  # noqa: ANN401 - any class
-    """Return a temporary `__eq__`; its first call replaces it by a compiled `__eq__` of the class."""
+    """Return an `__eq__` that, on its first call, compiles a faster `__eq__` and replaces itself by it."""
 
     def __eq__(self: object, other: object) -> bool:  # noqa: N807 - the name in tracebacks
         names = [part.name for part in fields(kind) if part.compare]
@@ -94,7 +94,7 @@ def _first_eq(kind: Any) -> Callable[[object, object], bool]:  # noqa: ANN401 - 
 
 
 def _first_hash(kind: Any) -> Callable[[object], int]:  # noqa: ANN401 - any class
-    """Return a temporary `__hash__`; its first call replaces it by a compiled `__hash__` of the class."""
+    """Return a `__hash__` that, on its first call, compiles a faster `__hash__` and replaces itself by it."""
 
     def __hash__(self: object) -> int:  # noqa: N807 - the name in tracebacks
         names = [part.name for part in fields(kind) if (part.compare if part.hash is None else part.hash)]
@@ -111,7 +111,6 @@ def _tuple_of(value: str, names: Iterable[str]) -> str:
 
 
 def _key(names: Iterable[str]) -> _Key:
-    """Return a function that takes an instance, and returns a tuple of the values of the fields `names`."""
     read = tuple(names)
     if len(read) > 1:
         return operator.attrgetter(*read)
@@ -119,9 +118,9 @@ def _key(names: Iterable[str]) -> _Key:
 
 
 def _protection(kind: Any, *, with_state: bool) -> dict[str, Any]:  # noqa: ANN401 - any class
-    """Return, by name, the methods that raise an error when a field of a frozen class is set or deleted.
+    """Return the `__setattr__` and `__delattr__` of a frozen class, which raise `FrozenInstanceError`.
 
-    With `with_state`, also return the methods by which `pickle` and `copy` read and set the fields.
+    With `with_state`, also return the `__getstate__` and `__setstate__` that `pickle` and `copy` use.
     """
     names = frozenset(part.name for part in fields(kind))
 
@@ -157,9 +156,8 @@ def _repr(self: Any) -> str:  # noqa: ANN401 - as above
 def _first_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN401 - any class
     """Return an `__init__` that a class uses until a faster `__init__` is compiled.
 
-    The first `UNCOMPILED` calls set the fields one by one, because compiling takes longer than this. The next call, or
-    a call with wrong arguments, compiles the faster `__init__`, which replaces this one. Several threads may call this
-    `__init__` at the same time.
+    The first `UNCOMPILED` calls set the fields one by one, which is faster than compiling. The next call, or a call
+    with wrong arguments, compiles the faster `__init__` and replaces this one. Concurrent calls are safe.
     """
     left = [None] * UNCOMPILED
 
@@ -202,7 +200,6 @@ def _values(kind: Any, values: tuple[object, ...], named: dict[str, object]) -> 
 
 
 def _compiled_init(kind: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN401 - any class
-    """Compile and return the `__init__` of a dataclass, which sets fields to arguments or defaults."""
     scope: dict[str, Any] = {"_set": object.__setattr__, "_MISSING": MISSING}
     positional, named, lines = ["_self"], ["*"], []
     for part in fields(kind):

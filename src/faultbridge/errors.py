@@ -1,11 +1,12 @@
 """The exceptions of Faultbridge, grouped by what the caller must do.
 
-- `Rejected`: the input is invalid, and a retry does not help. The raw record or request is not delivered again.
+- `Rejected`: the input is invalid, so the caller must not repeat the call. The request or message is not delivered
+  again.
 - `Transient`: a retry may succeed.
 - `Misconfigured`: an operator must change something.
 
 After `Transient` or `Misconfigured`, the service that delivered the work (the queue, the stream or Step Functions)
-delivers it again.
+tries again, a limited number of times.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ class Rejected(FaultbridgeError):  # noqa: N818 - a term of the design: the reco
     """The input is invalid, so the caller must not repeat the call.
 
     `reason` is a stable lower-case code, such as `not_xml`. `detail` is one line of text for operators. A rejected raw
-    record is stored with both. It is retried automatically (`ingest.rejects`) if its node or cluster was unknown.
+    record is stored with `reason` and `detail`. If its node or cluster was unknown, Faultbridge itself retries the
+    record for a day (`ingest.rejects`).
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -45,14 +47,14 @@ class Misconfigured(FaultbridgeError):  # noqa: N818 - names the situation, like
 
 
 class Unverifiable(Misconfigured):
-    """The verifier does not support an instance type; an operator must change the verifier or the type."""
+    """The verifier cannot verify an instance; an operator must change the verifier or the instance type."""
 
 
 class UnknownName(Rejected):
     """A name or id does not exist; the reason code names its kind, such as `unknown_cluster`."""
 
     def __init__(self, kind: str, name: str, cluster: str | None = None) -> None:
-        """Store the unknown name, its kind such as `node`, and the cluster that was searched, if there is one."""
+        """Store the unknown name, its kind such as `node`, and the cluster that was searched, if any."""
         where = f" in cluster {cluster}" if cluster else ""
         super().__init__(f"unknown_{kind}", f"unknown {kind}{where}: {name}")
         self.kind, self.name, self.cluster = kind, name, cluster

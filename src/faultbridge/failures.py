@@ -13,7 +13,7 @@ from faultbridge.log import log_cause
 
 @dataclass(slots=True)
 class Failures:
-    """The errors of one run, as lines of text, and the first exception. The caller must report them."""
+    """The errors of one run: a line of text for each, and the first exception; the caller reports them."""
 
     lines: list[str] = field(default_factory=list)
     first_error: Exception | None = None

@@ -17,8 +17,8 @@ LOGGER.addHandler(logging.NullHandler())  # a process without logging configurat
 def log_cause(decision: str, *, reason: str, level: int = logging.INFO, **ids: object) -> None:
     """Log one decision with its reason, and with ids such as those of the cluster and the node.
 
-    Use `logging.WARNING` for input or work that is refused, or returned to its queue to be tried again. Use the default
-    level for ordinary decisions. Never pass record bodies or secrets.
+    Use `logging.WARNING` for refused input, and for work that is refused or is tried again later. Use the default level
+    for ordinary decisions. Never pass record bodies or secrets. An id that is None is left out.
     """
     if LOGGER.isEnabledFor(level):
         known = {name: value for name, value in ids.items() if value is not None}

@@ -48,7 +48,8 @@ class Retry:
         """Call `action` until it succeeds, at most `attempts` times, and return its result.
 
         An error is retried if its type is in `retry_on` and `retry_if` returns True for it. Any other error, and an
-        error of the last attempt, is raised. `on_retry` is called before each pause, for logging.
+        error of the last attempt, is raised. `on_retry` is called after each failed attempt that is retried, for
+        logging.
         """
         for attempt in range(1, self.attempts):
             try:

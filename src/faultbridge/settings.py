@@ -44,8 +44,8 @@ class Variable(Generic[T]):
     def __get__(self, settings: Settings | None, owner: type) -> Self | T:
         """Return the value of the setting, or its default if the variable is not set.
 
-        If the attribute is read on the class `Settings`, `settings` is None, and this `Variable` is returned.
-        Raises Misconfigured if the value is invalid, or if there is neither a value nor a default.
+        For an access through the class `Settings`, `settings` is None, and this `Variable` is returned. Raises
+        Misconfigured if the value is invalid, or if there is neither a value nor a default.
         """
         if settings is None:
             return self
@@ -159,10 +159,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Return settings from the variables that start with `FAULTBRIDGE_`.
-
-        By default, the variables come from the environment of the process.
-        """
+        """Return settings from the variables that start with `FAULTBRIDGE_`; by default, those of the process."""
         source = os.environ if environment is None else environment
         return cls({name: value for name, value in source.items() if name.startswith(PREFIX)})
 

@@ -11,7 +11,7 @@ Only these modules, the node agent and the embedded stack call AWS services. Rea
 - `kubernetes`: nodes and pods of EKS clusters
 - `slurm`: nodes and jobs of Slurm clusters
 - `paging`: SNS, PagerDuty and chats
-- `callbacks`: notify the owner or the scheduler of a job that the job may resume
+- `callbacks`: notify the owner or the scheduler of a job that may resume
 - `capacity`: EC2 reservations and capacity blocks for a successor
 - `verification`: verification of an instance together with a peer
 - `call_results`: errors of orchestrators and callbacks converted to failed call results

@@ -6,7 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 
 class SystemClock:
-    """A Clock that reads the system time; only tests of the embedded stack add an offset, in seconds."""
+    """A Clock that reads the system time.
+
+    Only tests of the embedded stack set `offset_seconds`, which is added to the system time.
+    """
 
     def __init__(self, offset_seconds: int = 0) -> None:
         self._offset = timedelta(seconds=offset_seconds)

@@ -30,7 +30,8 @@ class Parts(Mapping[str, Part], Generic[Part]):
     def __init__(self, kind: str, protocol: type[Any], builtin: Mapping[str, Part], surroundings: Surroundings) -> None:
         """Store the built-in adapters, and the values with which extensions are checked and built.
 
-        `protocol` names the methods that each extension must have. `surroundings` is passed to each extension.
+        An extension must have every public method and property of the class `protocol`. Each extension receives
+        `surroundings` when it is built.
         """
         self._group, self._protocol = f"{PREFIX}{kind}", protocol
         self._builtin, self._surroundings = builtin, surroundings

@@ -1,7 +1,7 @@
 """Open connections to HTTP servers with one time limit for request and response together.
 
-The limit covers everything from the TLS handshake to the last byte of the response. The TCP connection before it has a
-time limit of its own.
+The limit covers everything from the TLS handshake to the last byte of the response. The TCP connection, which is made
+before, has a time limit of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PORTS = {"http": 80, "https": 443}
 class Limits:
     """Limits of a request: seconds for the TCP connection (`connect`), and for all after it (`total`).
 
-    `body` is the maximum length of the response's body in bytes, which the caller enforces.
+    `body` is the maximum length of the response's body in bytes. The caller of `limited_connection` enforces `body`.
     """
 
     connect: float

@@ -1,7 +1,7 @@
 """Configure the logger, and print metrics in CloudWatch's embedded metric format.
 
-Powertools formats log lines. It is imported when a process logs its first line: the import takes several percent of a
-cold start, and the first invocation of most processes logs no line.
+Powertools formats log lines. Powertools is imported when a process logs its first line. The import takes several
+percent of a cold start, and the first invocation of most processes logs no line.
 """
 
 from __future__ import annotations
@@ -114,7 +114,6 @@ def _print(
 def _metrics(
     counts: Mapping[str, int], durations: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[str, str, list[float]]]:
-    """Yield the name, the unit and the values of each metric; at most 99 durations of one metric."""
     for name, count in counts.items():
         yield name, "Count", [float(count)]
     for name, lengths in durations.items():

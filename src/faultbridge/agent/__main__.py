@@ -27,7 +27,7 @@ def run(settings: AgentSettings, *, once: bool = False) -> int:
 
     - 0: the agent ended normally.
     - 1, only with `once`: records could not be sent.
-    - 75: the agent used too much memory, and its supervisor must restart it.
+    - 75, only without `once`: the agent used too much memory, and its supervisor must restart it.
 
     If an error ended the sender thread, this function raises that error.
     """
@@ -51,7 +51,7 @@ def run(settings: AgentSettings, *, once: bool = False) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse the command line and run the agent. Returns its exit code, or 2 if the settings are wrong."""
+    """Parse the command line, run the agent, and return the exit code; it is 2 for wrong settings."""
     parser = argparse.ArgumentParser(prog="faultbridge agent", description="Send the faults and logs of this node.")
     parser.add_argument("--config", type=Path, help="a TOML file (default: /etc/faultbridge/agent.toml if it exists)")
     parser.add_argument(

@@ -110,8 +110,8 @@ class Agent:
     def run_once(self, seconds: float) -> str | None:
         """Read the logs, run each probe once and send the records, within about `seconds`.
 
-        Returns why records could not be sent, or None if all records were sent. If the time is not sufficient, some
-        probes do not run and some records stay on disk.
+        Returns why a record or the heartbeat could not be sent, or None if no failure remains. If the time is not
+        sufficient, some probes do not run and some records stay on disk.
         """
         deadline = self.clock.monotonic() + seconds
         read_until = deadline - seconds + 1

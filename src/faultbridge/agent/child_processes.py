@@ -44,7 +44,8 @@ class ProbeResult:
     """The result of a probe: its outcome, its output, and the error text of the program or of the agent.
 
     A probe may run several programs. `incomplete` means that some of them succeeded and some failed: `output` is the
-    valid output of those that succeeded, and `outcome` is the worst outcome of those that failed.
+    valid output of those that succeeded. `outcome` is the first of `hung`, `crashed`, `oversized` and `failed` that
+    occurred.
     """
 
     outcome: Outcome
@@ -61,7 +62,7 @@ class RunningProbe(Protocol):
         ...
 
     def kill(self) -> bool:
-        """Kill the probe. Returns False while it still runs, for example because it is blocked in the driver."""
+        """Try to kill the probe. Returns False if the probe still runs, for example in a blocked driver call."""
         ...
 
 

@@ -16,11 +16,12 @@ _FILE_NAME = re.compile(r"([a-z0-9][a-z0-9-]{0,63})\.[A-Za-z0-9_.-]{1,128}")
 class DropFolder:
     """A folder of files named `<source>.<anything>`. Each valid file becomes one record.
 
-    A program writes a file under a name with a leading dot, and then renames it. The agent deletes the file when its
-    record is stored, or is too large to send. The agent also deletes a file that is empty, is larger than 2 MiB or has
-    another form of name, and counts it in `refused`.
+    A program writes a file under a name with a leading dot, and then renames it. The agent deletes a file when its
+    record is stored, or is too large to send. The agent also deletes a file that is blank, is larger than 2 MiB, is a
+    symbolic link or has another form of name, and counts it in `refused`.
 
-    A file that cannot be read or deleted stays, and is tried again after all other files. So does a subfolder.
+    A file that cannot be read or deleted stays, and is tried again after the files that failed less often. A subfolder
+    also stays.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,8 +34,8 @@ class DropFolder:
     def pending(self) -> Iterator[tuple[Path, str, bytes]]:
         """Yield the path, source and content of each valid file among the first 20 files of the folder.
 
-        The files are ordered by name, but files that could not be read or deleted are last. Deletes each of the 20
-        files that is not valid, and counts it once in `refused`.
+        Files whose name begins with a dot are left out. The others are sorted by name, but files that could not be read
+        or deleted are last. A file that is not valid is deleted and counted in `refused`.
         """
         try:
             files = sorted(path for path in self._folder.iterdir() if not path.name.startswith("."))
@@ -57,7 +58,7 @@ class DropFolder:
             yield file, name[1], body
 
     def remove(self, file: Path) -> None:
-        """Delete a file of the folder. A file that cannot be deleted is sent again later."""
+        """Delete a file of the folder. If this fails, a valid file is sent again later."""
         try:
             file.unlink(missing_ok=True)
         except OSError:

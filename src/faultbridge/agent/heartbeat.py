@@ -47,10 +47,10 @@ class HeartbeatBuilder:
         return record
 
     def body(self, at: str) -> dict[str, Any]:
-        """Return the fields of a heartbeat; `at` is its time.
+        """Return the fields of a heartbeat; `at` is the time of the heartbeat.
 
-        `waiting_records` and `waiting_bytes` are current values, without records in quarantine. All other counts of
-        records, lines and files, and `cpu_share`, are since the agent started.
+        `waiting_records` and `waiting_bytes` are current values, without records in quarantine. The other
+        counts of records, lines, cursors and files, and `cpu_share`, are since the agent started.
         """
         return {
             "heartbeat": self.count,

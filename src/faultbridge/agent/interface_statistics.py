@@ -29,7 +29,7 @@ class InterfaceStatistics:
 
     @property
     def timeout_seconds(self) -> int:
-        """Return the longest time that a round can take, in seconds."""
+        """Return the timeout of a round over all interfaces, in seconds."""
         return int((TIMEOUT_SECONDS + 1) * len(self.interfaces)) + 1
 
     def start(self) -> RunningProbe:
@@ -38,8 +38,6 @@ class InterfaceStatistics:
 
 
 class _Round:
-    """One round of `ethtool -S`: the interfaces that remain, the output so far, and the failures so far."""
-
     def __init__(self, statistics: InterfaceStatistics) -> None:
         self._statistics = statistics
         self._left = list(statistics.interfaces)
@@ -50,10 +48,6 @@ class _Round:
         self._absent = False
 
     def poll(self) -> ProbeResult | None:
-        """Check the running program, and start the next one when the program has ended.
-
-        Returns the result of the round after the last interface, or at once if `ethtool` is missing; else None.
-        """
         while self._left:
             result = self._start() if self._running is None else self._check(self._running)
             if result is None:
@@ -63,7 +57,6 @@ class _Round:
         return self._result()
 
     def kill(self) -> bool:
-        """Kill the running program. Returns False if the program still runs."""
         return self._running is None or self._running.kill()
 
     def _start(self) -> ProbeResult | None:

@@ -1,4 +1,4 @@
-"""Reads the kernel log from /dev/kmsg, and continues after the last stored position of the same boot."""
+"""Reads the kernel log from /dev/kmsg, after the last stored position of the current boot."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _RECORD = re.compile(rb"(\d{1,6}),(\d{1,18}),(\d{1,18}),[^,;]{1,16}(?:,[^;]{0,20
 class KernelLog(Log):
     """Reads the kernel ring buffer after a position (boot id, sequence number), without blocking.
 
-    The agent may read the first lines of a boot much later. Each line therefore starts with the wall clock time at
+    The agent may read a line long after the kernel printed it. Each line therefore starts with the wall clock time at
     which the kernel printed it. After the time comes the header of the kernel record, with the facility. The position
-    also contains the time of boot, so that a second read of a line gives the same time.
+    also contains the time of boot, so that the time of a line is equal when the line is read again.
     """
 
     name = "kmsg"
@@ -77,7 +77,8 @@ class KernelLog(Log):
     def _drop_unfinished_line(self) -> None:
         """Count the unfinished line as lost, and skip the rest of it.
 
-        Its sequence number is stored. Otherwise the next line would show a gap, and the lost line would count twice.
+        The sequence number of the lost line is stored. Otherwise the next line would show a gap, and the lost line
+        would count twice.
         """
         self._parse_line(self._partial or b"")
         super()._drop_unfinished_line()

@@ -67,7 +67,7 @@ class LineBatch:
         return self._size >= MAX_BATCH_BYTES
 
     def add(self, line: LogLine, now: float) -> None:
-        """Add a line, or only count the line if an equal line was added or returned within five seconds."""
+        """Add a line, or only count it if an equal line was added, or returned by `take`, within five seconds."""
         if line.position is not None:
             self.position = line.position
         text = line.text
@@ -98,8 +98,8 @@ class LineBatch:
     def take(self, now: float) -> bytes:
         """Empty the batch and return its lines as one text, or empty bytes if it has no lines.
 
-        Each repeated line is at the end once, with the number of repetitions if it is more than one. The attribute
-        `position` is the read position in the log after these lines.
+        Each repeated line is once at the end of the text, with the number of repetitions if it is more than one. The
+        attribute `position` is the read position in the log after these lines.
         """
         for text, (count, line) in self._repeats.items():
             self._write(line.prefix + (text if count == 1 else f"message repeated {count} times: [ {text} ]"))
@@ -147,7 +147,6 @@ class Log(ABC):
                 self._drop_unfinished_line()
 
     def _drop_unfinished_line(self) -> None:
-        """Count the unfinished line as lost, and skip the rest of it up to its newline."""
         self.lost_lines, self._partial = self.lost_lines + 1, None
 
     @abstractmethod
@@ -210,10 +209,6 @@ class Follower:
         self._make_pending_safe()
 
     def _pack(self, body: bytes) -> Iterator[OutgoingRecord]:
-        """Yield the lines as one record, or as several records if they do not fit into one message.
-
-        A single line that does not fit is dropped and counted.
-        """
         wait = Wait.HOLD if can_wait(self.log.source, body) else Wait.NONE
         record = self.packer.pack(self.log.source, body, self.clock.now(), wait=wait)
         if record is not None:
@@ -228,14 +223,13 @@ class Follower:
         yield from self._pack(b"".join(lines[middle:]))
 
     def _make_pending_safe(self) -> bool:
-        """Store the pending records in order. Returns True if all are stored on disk, sent or refused."""
         while self._pending and self._make_safe(self._pending[0]):
             self._pending.popleft()
             self._in_memory = False
         return not self._pending
 
     def _make_safe(self, record: OutgoingRecord) -> bool:
-        """Store a record on disk, or in memory if the disk is full and memory has room.
+        """Store a record on disk, or in memory if it cannot be written and memory has room.
 
         Returns True if the record is stored on disk, sent or permanently refused. The cursor advances only then.
         """

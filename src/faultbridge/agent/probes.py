@@ -38,10 +38,9 @@ class Probe:
     """One probe: how to start it, how often it runs, its timeout, and how its output is recognized.
 
     - `source` is the source of the records that contain the output.
-    - `expected_prefix` is the text with which the output must start to be sent. White space before this text is
-      ignored. An empty prefix allows every output.
-    - `known_errors` are error texts that the decoder of `source` also reads. Output that contains one of these texts is
-      sent even if it does not start with the expected prefix.
+    - `expected_prefix` is the text at the start of valid output. White space before this text is ignored. An empty
+      prefix allows every output. Output without this text is sent only if it contains one of `known_errors`.
+    - `known_errors` are error texts that the decoder of `source` also reads.
     - `second_source`, if it is not None, is the source of a second record with the same output.
     - `code_prefix` is the first part of the fault codes that report a failure of the probe itself.
     """
@@ -70,8 +69,8 @@ class _ProbeState:
 class ProbeScheduler:
     """Runs the probes one after another.
 
-    Two probes run at the same time only if the first one hangs and cannot be killed. `cpu_seconds` returns the CPU time
-    that the agent has used so far. A probe that uses much CPU time runs less often.
+    A probe starts beside another probe only if the other probe hangs and cannot be killed. `cpu_seconds` returns the
+    CPU time that the agent has used so far. A probe that uses much CPU time runs less often.
     """
 
     probes: Sequence[Probe]
@@ -98,7 +97,7 @@ class ProbeScheduler:
         return {name: state.failing.value for name, state in self._states.items() if state.failing is not None}
 
     def poll(self) -> Iterator[tuple[str, bytes]]:
-        """Check the running probe or, if none runs, start the next due probe; yield its records.
+        """Check the running probe or, if none runs, start the next due probe; yield the records of this probe.
 
         Each record is yielded as a pair of source and body.
         """

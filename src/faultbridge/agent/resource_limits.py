@@ -72,10 +72,10 @@ class CpuBudget:
     burst: float = CPU_BURST_SECONDS
 
     def pause(self, now: float, used: float) -> float:
-        """Return how many seconds to sleep now, at most 5. The kernel keeps log lines during the pause."""
+        """Return the number of seconds to sleep now: 0 within the limit, and at most 5."""
         excess = (used - self.used_at_start) - self.burst - (now - self.started_at) * self.share
         return min(max(excess, 0.0) / self.share, MAX_PAUSE_SECONDS)
 
     def used_share(self, now: float, used: float) -> float:
-        """Return the average share of one core that was used since the start."""
+        """Return the average share of one core that was used since `started_at`."""
         return (used - self.used_at_start) / max(now - self.started_at, 1.0)

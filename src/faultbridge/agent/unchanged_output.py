@@ -1,8 +1,8 @@
 """Selects the probe output to send: changed output, and from time to time unchanged output.
 
-AWS charges for each record. Output counts as changed only if a value that ingest reads has changed. Temperatures, loads
-and clocks change all the time, and no decoder reads them. Unchanged output is sent again after ten minutes by default,
-and after twice this time for a source that reports only counters.
+AWS charges for each record. Changes of temperatures, loads and clocks do not count as changes of the output, because no
+decoder reads these values. Unchanged output is sent again after ten minutes by default, and after twice this time for a
+source that reports only counters.
 
 Ingest divides the increase of a counter by the time between two samples, so it needs the times of both samples:
 
@@ -86,8 +86,8 @@ RELEVANT: Mapping[str, Callable[[bytes], bytes]] = {
 class Selected(NamedTuple):
     """One probe output to send, with its time and how long it may wait.
 
-    `values` states when the current values and the previous values of the source were last sent. It is None for a
-    source whose samples ingest does not store.
+    `values` identifies the sample in the output, and states when earlier samples were sent. It is None for a source
+    whose samples ingest does not store.
     """
 
     at: datetime
@@ -122,8 +122,8 @@ class UnchangedOutput:
 
         - `RELEVANT` defines for each source which part of its output ingest reads. Output of any other source is always
           sent.
-        - If this part has not changed, output is not sent until `repeat_seconds` have passed since it was last sent, or
-          twice this time for a source in `STATELESS_SOURCES`.
+        - If this part has not changed, output is not sent until `repeat_seconds` after the last sent output, or twice
+          this time for a source in `STATELESS_SOURCES`.
         - If a counter changes after samples that were not sent, the last of these samples is yielded before the new
           output.
 
@@ -149,5 +149,5 @@ class UnchangedOutput:
         return self.values.add(source, digest.hex(), at) if source in SAMPLED_SOURCES else None
 
     def forget(self, source: str) -> None:
-        """Make sure that the next output of a source is sent, because the last output was not stored."""
+        """Forget the last output of a source, which was not stored, so that the next output is sent."""
         self._last.pop(source, None)

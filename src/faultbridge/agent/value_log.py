@@ -31,7 +31,7 @@ class ValueLog:
     _files: dict[str, CursorFile] = field(default_factory=dict)
 
     def add(self, source: str, digest: str, at: datetime) -> SentValues:
-        """Log that a set of values is sent at `at`; return its digest and when earlier sets were sent.
+        """Record that a set of values is sent at `at`; return its digest and when earlier sets were sent.
 
         - If the same set was sent less than five minutes before, the log keeps the earlier time, because ingest stores
           equal samples at most every five minutes.

@@ -3,10 +3,10 @@
 Read in this order:
 
 - `routes`: every route as data, with its parameters and handler
-- `requests`: a request and its caller; reads parameters and checks their limits before any read of the table
+- `requests`: a request and its caller; reads parameters and checks their limits
 - `paging`: limits and pagination tokens of list results
 - `bodies`: reads the bodies of requests that contain an operator's order
-- `handlers`: one method per route, from a request to a JSON document
+- `handlers`: the handlers of clusters, nodes, cases, incidents, entries, streams and rejected records
 - `hardware`, `jobs`: the handlers of devices and findings, and of jobs
 - `problems`: errors as problem documents (RFC 9457)
 - `node_models`, `cluster_models`, `hardware_models`, `job_models`, `order_models`, `response_models`: the models of

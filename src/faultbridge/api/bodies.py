@@ -13,7 +13,10 @@ MAX_ATTEMPT = 9999
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An operator's answer to an approval request; attempt and repair action identify the request."""
+    """The body of an approval or a denial: which approval request it answers, and the reason.
+
+    `attempt` and `repair_action` identify the approval request.
+    """
 
     attempt: int
     repair_action: RepairAction
@@ -50,8 +53,8 @@ def read_mark(request: Request) -> MarkedFinding:
 def read_reason(request: Request, *required: str) -> str:
     """Return the `reason` of a request body, or "" if the body has none.
 
-    `required` names the other fields that the body may have. This function does not check that they are present; the
-    caller does. An invalid reason, or a field with any other name, raises `Rejected` (`bad_body`).
+    `required` names the other allowed fields. This function does not check that the body has them. An invalid reason,
+    or a field with any other name, raises `Rejected` (`bad_body`).
     """
     body = request.json_body()
     reason = body.get("reason", "")

@@ -10,7 +10,7 @@ from faultbridge.api.node_models import Count, DeclaredDomain, Instant, Response
 
 
 class Breaker(ResponseModel):
-    """A circuit breaker of repairs, and its counts at its last change of state.
+    """A circuit breaker of repairs. The counts are those when its state last changed by itself.
 
     `name` is `cluster`, or `domain:` followed by the name of the failure domain.
     """
@@ -33,7 +33,7 @@ class ProviderCondition(ResponseModel):
 
 
 class Cluster(ResponseModel):
-    """A cluster: its registration, its status, and the cases that occupy its repair slots."""
+    """A cluster: its registration, its status, and the cases whose attempts count against its budget."""
 
     cluster: str
     status: str | None

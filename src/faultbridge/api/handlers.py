@@ -1,4 +1,7 @@
-"""Handlers: one method per route, from a request to a JSON document."""
+"""Handlers for clusters, nodes, cases, incidents, entries, streams and rejected records.
+
+One method handles one route and returns a JSON document.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ class Handlers:
         return self.paging.page(request, "nodes", [node_document(state) for state in nodes[:limit]], more)
 
     def node(self, request: Request) -> Document:
-        """Show a node. If it serves with faults but without a case, also show why no repair starts."""
+        """Show a node. If it is in service with faults but without a case, also show why no repair starts."""
         request.check_parameters()
         config = self.directory.cluster(request.cluster).config
         return shown_node_document(self.directory.node(self._node(request)), config, self.clock.now())
@@ -91,7 +94,7 @@ class Handlers:
     def cases(self, request: Request) -> Document:
         """List cases, oldest first. Without `status`, resolved and expired cases are left out.
 
-        With `limit`, only this number of cases is listed: those that were opened last.
+        With `limit`, at most this number of cases is listed: those that were opened last.
         """
         request.check_parameters("status", "limit")
         statuses = [CaseStatus(status) for status in request.choices("status", STATUSES)]
@@ -124,7 +127,7 @@ class Handlers:
         return incident_document(self.directory.incident(_incident_id(request), request.cluster))
 
     def close_incident(self, request: Request) -> Document:
-        """Close an incident. The next sweep releases the cases that wait for the incident, oldest first."""
+        """Close an incident. The cases that wait for the incident are then released, oldest first."""
         request.check_parameters()
         found, reason = self.directory.incident(_incident_id(request), request.cluster), read_reason(request)
         self.incident_orders.close(request.cluster, found.incident.id, request.caller.name, reason)
@@ -155,7 +158,10 @@ class Handlers:
         return self.paging.page(request, scope, [entry_document(line) for line in lines], more)
 
     def stream(self, request: Request) -> Document:
-        """List the entries of one stream after a sequence number, for consumers that miss entries."""
+        """List the entries of one stream after a sequence number, for consumers that miss entries.
+
+        At most `limit` entries are listed, by default 100.
+        """
         request.check_parameters("after", "epoch", "limit")
         epoch, last = self._head(request)
         after = request.integer("after", 0, 0, MAX_SEQUENCE)
@@ -179,7 +185,10 @@ class Handlers:
         return verification_document(result)
 
     def rejected(self, request: Request) -> Document:
-        """List rejected records of a cluster (refused by ingest and stored), sorted by time of sending."""
+        """List rejected records of a cluster (refused by ingest and stored), earliest sent first.
+
+        At most `limit` records are listed, by default 100.
+        """
         request.check_parameters("limit")
         self.directory.cluster(request.cluster)
         limit = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
@@ -214,10 +223,6 @@ class Handlers:
         return view
 
     def _head(self, request: Request) -> tuple[int, int]:
-        """Return the epoch and the last sequence number of the stream that the path of the request names.
-
-        This is the stream of a node, or of the cluster.
-        """
         if _stream_node(request) is None:
             head = self.directory.cluster(request.cluster).state.head
         else:
@@ -234,7 +239,6 @@ def verification_document(verified: Verified) -> Document:
 
 
 def _incident_id(request: Request) -> str:
-    """Return the incident id in the path of a request; an invalid id raises `UnknownName`."""
     incident_id = request.path["incident"]
     if not INCIDENT_ID.fullmatch(incident_id):
         raise UnknownName("incident", incident_id, request.cluster)
@@ -242,6 +246,5 @@ def _incident_id(request: Request) -> str:
 
 
 def _stream_node(request: Request) -> str | None:
-    """Return the node in the path of a request; None if the path selects the stream of the cluster."""
     node = request.path["node"]
     return None if node == CLUSTER_STREAM else names.node_name(node)

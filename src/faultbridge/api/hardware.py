@@ -30,7 +30,10 @@ class HardwareHandlers:
     odds: Odds
 
     def device_history(self, request: Request) -> Document:
-        """Show the history of a device in this cluster: its nodes, faults, repairs and verdicts, oldest first."""
+        """Show the history of a device in one cluster: its nodes, faults, repairs and verdicts, oldest first.
+
+        Raises `UnknownName` if the cluster has no event of the device.
+        """
         request.check_parameters()
         self.directory.cluster(request.cluster)
         events = [event for event in self.devices(request.path["device"]) if event.cluster == request.cluster]
@@ -39,7 +42,10 @@ class HardwareHandlers:
         return {"items": [asdict(event) for event in events]}
 
     def offenders(self, request: Request) -> Document:
-        """List the GPU cards and slots with repeated severe faults, as pairs, most faults first."""
+        """List pairs of a device (card) and a slot with repeated faults of severity error or worse.
+
+        The pair with the most faults is first. Faults recorded before `since` do not count.
+        """
         request.check_parameters("since")
         self.directory.cluster(request.cluster)
         found = self.devices.offenders(request.cluster, self.odds, request.instant("since"))

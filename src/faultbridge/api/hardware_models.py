@@ -31,14 +31,20 @@ class DeviceEvents(ResponseModel):
 
 
 class Trials(ResponseModel):
-    """The number of other slots of a card, or other cards of a slot, and how many had a fault."""
+    """The evidence about a card or about a slot.
+
+    `number` is how many other pairs of card and slot contain it, and `faulty` is how many of these pairs had a fault.
+    """
 
     number: Count
     faulty: Count
 
 
 class Offender(ResponseModel):
-    """A GPU card and a slot in which it had a fault; the card or the slot had several faults."""
+    """A device (card), and a slot in which the card had a fault.
+
+    The card or the slot had at least two faults.
+    """
 
     device: str
     instance_id: str
@@ -51,7 +57,10 @@ class Offender(ResponseModel):
 
 
 class Offenders(ResponseModel):
-    """Pairs of a GPU card and a slot with repeated severe faults, most faults first."""
+    """Pairs of a device (card) and a slot with repeated severe faults.
+
+    The pair with the most faults is first.
+    """
 
     items: list[Offender]
 

@@ -54,10 +54,9 @@ class Jobs(ResponseModel):
 
 
 class JobReport(ResponseModel):
-    """A report about a change of a job.
+    """A report that a job started, ended or reached a step.
 
-    `start` needs `nodes`, and `heartbeat` needs `step`. A field that belongs to a kind of change other than `change` is
-    refused.
+    `start` needs `nodes`, and `heartbeat` needs `step`. The report may contain only the fields of its kind of change.
     """
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False})

@@ -36,7 +36,7 @@ class JobHandlers:
         return self.paging.page(request, "jobs", [job_document(one) for one in found], more)
 
     def report(self, request: Request) -> Document:
-        """Record that a job started, ended or reached a step. A repeated start or end changes nothing."""
+        """Record that a job started, ended or reached a step."""
         request.check_parameters()
         report = request.json_body(MAX_REPORT)
         self.directory.cluster(request.cluster)

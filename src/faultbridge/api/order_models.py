@@ -12,7 +12,10 @@ from faultbridge.domain.findings import Mark
 
 
 class ApprovalAnswer(ResponseModel):
-    """An operator's answer to an approval request; attempt and repair action identify the request."""
+    """The body of an approval or a denial: which approval request it answers, and the reason.
+
+    `attempt` and `repair_action` identify the approval request.
+    """
 
     attempt: int = Field(ge=1, le=9999, description="The attempt of the approval request.")
     repair_action: RepairAction = Field(description="The repair action of the approval request.")
@@ -33,7 +36,7 @@ class FindingMark(ResponseModel):
 
 
 class ApprovalResult(ResponseModel):
-    """The answer to an approval request, as it was recorded."""
+    """The recorded answer to an approval request."""
 
     case_id: str
     attempt: int

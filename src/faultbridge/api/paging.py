@@ -29,6 +29,9 @@ class Paging:
         return limit, self.tokens.read(f"{request.cluster}\n{scope}", token) if token else None
 
     def page(self, request: Request, scope: str, items: list[Document], more: str | None) -> Document:
-        """Return a page as a document; `more` is the position of the next page, or None for the last page."""
+        """Return a page as a document; `more` is the position after which the next page begins.
+
+        `more` is None for the last page.
+        """
         token = self.tokens.sign(f"{request.cluster}\n{scope}", more) if more else None
         return {"items": items, "next": token}

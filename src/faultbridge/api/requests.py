@@ -62,7 +62,6 @@ class Caller:
 
 
 def _permits(clusters: frozenset[str], cluster: str | None) -> bool:
-    """Return whether `clusters` contains a cluster or `*` (all); a `cluster` of None requires `*`."""
     return bool({ALL_CLUSTERS if cluster is None else cluster, ALL_CLUSTERS} & clusters)
 
 
@@ -91,7 +90,7 @@ class Request:
     def text(self, name: str) -> str | None:
         """Return the value of a parameter, or None if the request does not have the parameter.
 
-        Several values raise `Rejected` (`bad_parameter`).
+        An invalid value, or several values, raise `Rejected` (`bad_parameter`).
         """
         values = self.texts(name)
         if len(values) > 1:
@@ -122,7 +121,8 @@ class Request:
     def integer(self, name: str, default: int, minimum: int, maximum: int) -> int:
         """Return an integer parameter, or `default` if the request does not have it.
 
-        Any value but an integer from `minimum` to `maximum` raises `Rejected` (`bad_parameter`).
+        A value other than an integer from `minimum` to `maximum`, or several values, raise `Rejected`
+        (`bad_parameter`).
         """
         text = self.text(name)
         if text is None:
@@ -135,8 +135,8 @@ class Request:
     def instant(self, name: str) -> datetime | None:
         """Return a time parameter, or None if the request does not have it.
 
-        The value is an RFC 3339 time with a time zone, from 2000 to 2199. Any other value raises `Rejected`
-        (`bad_parameter`).
+        The value is an RFC 3339 time with a time zone, from 2000 to 2199. Any other value, or several values, raise
+        `Rejected` (`bad_parameter`).
         """
         text = self.text(name)
         if text is None:
@@ -150,7 +150,7 @@ class Request:
         return at
 
     def choices(self, name: str, allowed: Sequence[str]) -> tuple[str, ...]:
-        """Return all values of a parameter; a value not in `allowed` raises `Rejected` (`bad_parameter`)."""
+        """Return all values of a parameter. Raises `Rejected` (`bad_parameter`) for a value not in `allowed`."""
         values = self.texts(name)
         for value in values:
             if value not in allowed:
@@ -160,7 +160,7 @@ class Request:
     def window(self) -> tuple[datetime | None, datetime | None]:
         """Return the time parameters `since` and `until`; each is None if the request does not have it.
 
-        `Rejected` (`bad_parameter`) is raised if `since` is not before `until`.
+        `Rejected` (`bad_parameter`) is raised for an invalid time, and if `since` is not before `until`.
         """
         since, until = self.instant("since"), self.instant("until")
         if since and until and since >= until:

@@ -127,7 +127,7 @@ class Break(ResponseModel):
 class StreamVerification(ResponseModel):
     """The result of a verification of hash chains.
 
-    `faultbridge verify --anchor` also compares the hash chains with sealed hashes.
+    `faultbridge verify --anchor` also compares the hash chains with the anchors in the vault.
     """
 
     streams: Count
@@ -196,9 +196,10 @@ class Entries(ResponseModel):
 
 
 class Stream(ResponseModel):
-    """A part of the entries of one stream, with the stream's epoch and last sequence number.
+    """Some entries of one stream, its current epoch, and the last sequence number of that epoch.
 
-    A client that has all entries of this epoch up to `last` has the complete epoch.
+    The entries can be of an earlier epoch. A client that has all entries of the current epoch up to `last` has the
+    complete epoch.
     """
 
     items: list[Entry]
@@ -207,7 +208,7 @@ class Stream(ResponseModel):
 
 
 class Rejects(ResponseModel):
-    """A list of rejected records, sorted by time of sending."""
+    """A list of rejected records, earliest sent first."""
 
     items: list[Reject]
 

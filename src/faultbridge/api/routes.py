@@ -54,7 +54,7 @@ class Route:
 
     @property
     def is_write(self) -> bool:
-        """Whether the route may change something. Callers with a token must then be operators of the cluster."""
+        """Whether the route may change something. A caller with a token must be an operator to use it."""
         return self.method not in _READ_METHODS
 
 
@@ -67,11 +67,6 @@ _Part = TypeVar("_Part", HardwareHandlers, JobHandlers)
 
 
 def _of(part: Callable[[Handlers], _Part], method: Callable[[_Part, Request], Document]) -> Handler:
-    """Return a route handler that calls a method of `Handlers.hardware` or `Handlers.jobs`.
-
-    `part` returns one of these two objects, and `method` is the method of its class that handles the request.
-    """
-
     @wraps(method)
     def handle(handlers: Handlers, request: Request) -> Document:
         return method(part(handlers), request)

@@ -1,7 +1,7 @@
-"""Anchor: stores the last hash of every stream of a cluster in a bucket of locked objects, every hour.
+"""Anchor: every hour, stores the hash of the last entry of each stream of a cluster in the vault.
 
-This bucket is the vault. The first version of an anchor stays locked in the vault until its retention ends, so a
-principal that can write the table cannot change the anchor.
+The vault is a bucket whose objects are locked until their retention ends. Therefore, a principal that can write the
+table cannot change a stored anchor.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from faultbridge.storage.writes import Absent, Equals, Put
 
 @dataclass(frozen=True, slots=True)
 class AnchorDocument:
-    """The stored anchor of one hour: the last entry of each stream of a cluster that has entries.
+    """The stored anchor of one hour: the last entry of each stream of a cluster.
 
-    `heads` maps the name of a stream to the epoch, sequence number and hash of its last entry. An epoch is one
-    numbering of a stream; a new one starts after a restore of the table. `root` is the Merkle root over `heads`.
+    Streams without entries are left out. `heads` maps the name of a stream to the epoch, sequence number and hash of
+    its last entry. An epoch is one numbering of a stream; a new one starts after a restore of the table. `root` is the
+    Merkle root over `heads`.
     """
 
     key: str
@@ -115,7 +116,7 @@ def merkle_root(leaves: Sequence[bytes]) -> str:
     """Return the root of the Merkle tree over `leaves` in the given order, in hexadecimal digits.
 
     In a level with an odd number of hashes, the last hash passes to the next level unchanged. Without leaves, the root
-    is the hash of an empty text.
+    is the SHA-256 hash of zero bytes.
     """
     level = list(leaves)
     if not level:
@@ -128,14 +129,14 @@ def merkle_root(leaves: Sequence[bytes]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RecordAnchor:
-    """Records each anchor once as an entry of its cluster's own stream."""
+    """Records an anchor as an entry in the stream of its cluster, unless it is the last recorded anchor."""
 
     table: Table
     clock: Clock
     stack: Stack
 
     def __call__(self, anchor: AnchorDocument) -> bool:
-        """Record an anchor as an entry. Returns False if it is already the last recorded anchor.
+        """Record an anchor as an entry. Returns False if it is the last recorded anchor of its cluster.
 
         Raises `Conflict` after 20 conflicts with other writers.
         """

@@ -1,6 +1,7 @@
-"""Anchor reader: collects the hashes in the vault, with which a verification compares the entries.
+"""Anchor reader: collects the hashes of entries that are stored in the vault.
 
-The hashes are in the anchors and sealed manifests of the vault, whose objects cannot be changed.
+A verification compares the entries with these hashes. They are in anchors and sealed manifests, which cannot be
+changed.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ Document = TypeVar("Document")
 
 @dataclass(slots=True)
 class _Collected:
-    """The hashes of entries that were found in the vault, by stream and by epoch and sequence number.
+    """The hashes of entries in the vault, by stream, and then by epoch and sequence number.
 
     `known` has the hashes from anchors and sealed manifests, `sealed` only those from sealed manifests. If the vault
-    contains two different hashes of one entry, `known` keeps the hash that was read first, and the difference is
-    added to `breaks`. `anchors` is the number of anchors and sealed manifests that were read.
+    contains two different hashes of one entry, `known` keeps the hash that was read first. `anchors` counts the anchors
+    and sealed manifests that could be read.
     """
 
     known: dict[str, dict[Position, KnownHash]] = field(default_factory=dict)
@@ -36,7 +37,7 @@ class _Collected:
     anchors: int = 0
 
     def add(self, stream: str, epoch: int, sequence: int, known: KnownHash) -> None:
-        """Add the hash of one entry, taken from an anchor or a sealed manifest."""
+        """Add the hash of an entry. A different hash of the same entry adds a break instead."""
         first = self.known.setdefault(stream, {}).setdefault((epoch, sequence), known)
         if first.hash != known.hash:
             detail = f"{first.anchor} and {known.anchor} recorded different hashes: the entry was rewritten in between"
@@ -55,7 +56,8 @@ class AnchorReader:
     def __call__(self, cluster: str) -> AnchoredHashes:
         """Return the hashes of a cluster's entries from the anchors and sealed manifests in the vault.
 
-        The result also contains a break for each anchor or sealed manifest that cannot be read.
+        The result also contains breaks: one for each anchor or sealed manifest that cannot be read, and one if the
+        vault has two different hashes of an entry.
         """
         collected = _Collected()
         for anchor in self._anchors(cluster, collected.breaks):
@@ -97,10 +99,6 @@ class AnchorReader:
     def _read(
         self, cluster: str, folder: str, parse: Callable[[str, bytes], Document], breaks: list[Break]
     ) -> Iterator[Document]:
-        """Yield the parsed objects of a cluster in a folder of the vault.
-
-        For an object that `parse` rejects, a break (a defect that a verification reports) is added to `breaks` instead.
-        """
         for key in self.vault.list(f"{folder}cluster={cluster}/"):
             try:
                 yield parse(key, self.vault.get(key) or b"")

@@ -27,8 +27,6 @@ Lines = dict[str, dict[Position, ArchiveLine]]
 
 @dataclass(slots=True)
 class _ArchiveContent:
-    """The manifests and archived entries (lines) of a cluster, and the defects (breaks) of its objects."""
-
     manifests: list[Manifest] = field(default_factory=list)
     lines: Lines = field(default_factory=dict)
     breaks: list[Break] = field(default_factory=list)
@@ -50,8 +48,8 @@ class VerifyArchive:
         """Verify the stream of one node, or all streams of the cluster if `node` is None.
 
         The result contains the number of verified streams and entries, and the breaks that were found. Defects of
-        archive objects and manifests are reported for the whole cluster, even if `node` is given. Raises `Rejected`
-        (`no_stack_id`) if `stack_id` is None and no manifest or anchor names the stack.
+        objects in the archive and the vault are reported for the whole cluster, even if `node` is given. Raises
+        `Rejected` (`no_stack_id`) if `stack_id` is None and no manifest or anchor names the stack.
         """
         content = _ArchiveContent()
         self._read_manifests(cluster, content)
@@ -127,8 +125,8 @@ def _verify_stream(stream: Stream, content: _ArchiveContent, anchored: AnchoredH
 def _start(stream: Stream, lines: dict[Position, ArchiveLine], manifests: Iterable[Manifest]) -> Head | None:
     """Return the entry after which to verify a stream, or None to verify the stream from its start.
 
-    A customer may delete whole sealed days. The earlier entries of the stream are then missing on purpose, and its
-    first archived entry is trusted and returned. All of these conditions must be true:
+    A customer may delete whole sealed days. The first entries of the stream are then missing on purpose, and the first
+    archived entry is trusted and returned. It is returned if all of these are true:
 
     - The oldest remaining manifest names an earlier sealed day (`after`).
     - The range of the stream in this manifest starts with the first archived entry.
@@ -145,11 +143,6 @@ def _start(stream: Stream, lines: dict[Position, ArchiveLine], manifests: Iterab
 
 
 def _add(lines: Lines, line: ArchiveLine, key: str) -> list[Break]:
-    """Add an archived entry (`line`) to `lines`; `key` is the archive object that contains it.
-
-    Returns one break if `lines` already has a different entry with the same epoch and sequence number of the stream.
-    Otherwise, the result is empty.
-    """
     first = lines.setdefault(line.stream, {}).setdefault(line.place, line)
     if (first.hash, first.body) == (line.hash, line.body):
         return []

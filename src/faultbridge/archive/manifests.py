@@ -1,4 +1,4 @@
-"""Manifests: the content of a sealed day, by object and by stream."""
+"""Manifests: a manifest lists the archive objects and the ranges of entries of one sealed day."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SealedRange:
 class Manifest:
     """The manifest of a sealed day of one cluster: its archive objects, and ranges of entries by stream.
 
-    `after` is the sealed day before this one, or None for the first sealed day.
+    `after` is the latest day before `day` that had a manifest at the time of the seal, or None if there was none.
     """
 
     stack: str
@@ -59,7 +59,7 @@ class Manifest:
 
     @classmethod
     def read(cls, body: bytes) -> Manifest:
-        """Parse a manifest; any other content raises `Rejected` (`bad_object`)."""
+        """Parse a manifest. Raises `Rejected` (`bad_object`) if `body` is not a manifest."""
         try:
             found: dict[str, Any] = json.loads(body)
             objects = tuple(SealedObject(**one) for one in found.pop("objects"))

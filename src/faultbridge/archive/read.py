@@ -33,8 +33,8 @@ class ReadArchive:
     def lines(self, keys: Iterable[str]) -> Iterator[ArchiveLine]:
         """Yield every line (archived entry) of the given objects; repeated lines are included.
 
-        Raises `Rejected` (`bad_object`), with its key, for an object with invalid content. A missing object
-        has no lines.
+        Raises `Rejected` (`bad_object`) with the key of an object whose content is invalid. A missing object has no
+        lines.
         """
         for key in keys:
             try:
@@ -43,11 +43,11 @@ class ReadArchive:
                 raise Rejected(error.reason, f"{key}: {error.detail}") from None
 
     def entries(self, query: TimelineQuery, table: Iterable[Line] = ()) -> list[Line]:
-        """Return the archived entries that match a query and the entries in `table`, in order of recording.
+        """Return the archived entries that match a query, together with `table`, in order of recording.
 
-        Each entry is returned once. `table` contains the result of the same query to the DynamoDB table, because the
-        archive may still lack recent entries. Raises `Rejected` if the query names no cluster (`nothing_asked`), or if
-        an archive object cannot be read (`bad_object`).
+        `table` contains the result of the same query to the DynamoDB table, because the archive may still lack recent
+        entries. An entry that is in both is returned once. Raises `Rejected` if the query names no cluster
+        (`nothing_asked`), or if an archive object cannot be read (`bad_object`).
         """
         if query.cluster is None:
             raise Rejected("nothing_asked", "the query names no cluster; an archive is read by cluster")
@@ -59,7 +59,7 @@ class ReadArchive:
         return sorted(found.values(), key=_recording_order)
 
     def clusters(self) -> list[str]:
-        """List the clusters for which the archive contains lines."""
+        """Return the names of the clusters that have objects in the archive, in alphabetical order."""
         keys = self.archive.list(layout.LINES)
         return sorted({key.split("cluster=", 1)[1].split("/", 1)[0] for key in keys if "cluster=" in key})
 

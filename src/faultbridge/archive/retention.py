@@ -37,8 +37,8 @@ class ExpireEntries:
     def __call__(self, manifest: Manifest) -> int:
         """Set the expiry time of a manifest's entries, and store the last sealed entry of each stream.
 
-        Returns the number of entries in the ranges whose expiry time was set. Entries that have already left the table
-        are counted too. Ranges that were sealed before are not counted. If `keep` is None, the result is 0.
+        Returns the number of these entries, including entries that have already left the table. Ranges whose seal is
+        already stored are skipped and not counted. If `keep` is None, no expiry time is set, and the result is 0.
         """
         count = 0
         for sealed in manifest.ranges:

@@ -1,4 +1,4 @@
-"""Schedule: the hourly run, which anchors every cluster and seals its last complete day."""
+"""Schedule: the hourly run, which anchors every cluster and seals the last complete day."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SEAL_DELAY = timedelta(hours=2)
 class RunResult:
     """The result of one run for all clusters.
 
-    - `roots`: the Merkle root of each cluster whose anchor this run recorded
-    - `sealed`: the number of sealed entries
-    - `completed`: the number of sealed entries that the archive lacked before
+    - `roots`: the Merkle root of each anchor that this run recorded, by cluster
+    - `sealed`: the number of entries in the days that this run sealed
+    - `completed`: the number of these entries that this run added to the archive
     - `breaks`: one text for each break of a hash chain
-    - `late`: one text for each cluster that failed and is retried by the next run
-    - `failures`: one text for each cluster that failed and needs an operator
+    - `late`: one text for each cluster whose run failed with a temporary error
+    - `failures`: one text for each cluster whose run failed with any other error
     """
 
     roots: dict[str, str] = field(default_factory=dict)
@@ -42,9 +42,10 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSchedule:
-    """Anchors every cluster once an hour, and seals its last complete day once.
+    """Anchors every cluster once an hour, and seals the last day that ended at least two hours ago.
 
-    Work that is already done is not repeated. A `FaultbridgeError` of one cluster does not stop the others.
+    A recorded anchor and a sealed day are not repeated. A `FaultbridgeError` of one cluster does not stop the run for
+    the other clusters.
     """
 
     table: Table
@@ -54,7 +55,7 @@ class ArchiveSchedule:
     seal: Seal
 
     def __call__(self) -> RunResult:
-        """Anchor every registered cluster, and seal its last complete day.
+        """Anchor every registered cluster, and seal the last day (UTC) that ended at least two hours ago.
 
         A `FaultbridgeError` of a cluster is part of the result, and is not raised.
         """

@@ -38,7 +38,8 @@ LINES_PER_OBJECT = 20_000
 class SealResult:
     """The result of sealing a day.
 
-    `entries` is the number of its entries, `completed` the number of those that the archive lacked before.
+    `entries` is the number of entries in the manifest of the day, `completed` the number of entries that this seal
+    added to the archive.
     """
 
     day: str
@@ -49,8 +50,6 @@ class SealResult:
 
 @dataclass(frozen=True, slots=True)
 class _DayEntries:
-    """The entries that are sealed with a day, the ranges that they form, and the chain breaks found."""
-
     lines: list[ArchiveLine]
     ranges: list[SealedRange]
     breaks: list[Break]
@@ -75,9 +74,10 @@ class Seal:
     def __call__(self, config: ClusterConfig, day: str) -> SealResult:
         """Seal the entries of a cluster that were recorded until the end of a day and are not sealed yet.
 
-        A stream is sealed only up to its first entry that is not published or that breaks the hash chain, because later
-        entries must not expire. If the day already has a manifest, no entry is added: the manifest is checked and
-        locked again, and missing expiry times are set. Raises `Misconfigured` if a check fails.
+        Each stream is sealed up to, but not including, its first entry that is not published or that breaks the hash
+        chain. If the day already has a manifest, no entry is added: the manifest is checked and locked again, and
+        missing expiry times are set. Raises `Misconfigured` if a check fails, and `Rejected` if the stored manifest is
+        damaged.
         """
         result = SealResult(day)
         key = layout.manifest_key(config.cluster, day)
@@ -90,8 +90,7 @@ class Seal:
     def _seal(self, key: str, config: ClusterConfig, result: SealResult) -> Manifest:
         """Seal a day that has no manifest, and return its locked manifest.
 
-        If two runs seal the day at the same time, both use the manifest that was locked first. `key` is the archive key
-        of the manifest. The number of added lines and the chain breaks are stored in `result`.
+        If two runs seal the day at the same time, both use the manifest that was locked first.
         """
         manifest = self._write(config, result)
         self._prove(key, manifest)
@@ -102,11 +101,7 @@ class Seal:
         return locked
 
     def _finish(self, key: str, stored: bytes) -> Manifest:
-        """Check and lock the stored manifest of a day again, and return it.
-
-        An earlier run that stored the manifest may have been interrupted. Raises `Misconfigured` if an object of the
-        manifest was changed or lacks an entry, or if a different manifest of the day is locked in the vault.
-        """
+        """Check the stored manifest of a day again, lock it if a run was interrupted before, and return it."""
         manifest = Manifest.read(stored)
         self._prove(key, manifest)
         if self._lock(key, manifest) != manifest:
@@ -115,10 +110,6 @@ class Seal:
         return manifest
 
     def _write(self, config: ClusterConfig, result: SealResult) -> Manifest:
-        """Add the lines that the archive lacks, and return the manifest of the day.
-
-        The number of added lines and the chain breaks are stored in `result`.
-        """
         found = self._day_entries(config, result.day)
         objects, archived = self._archived(config.cluster, found.lines)
         missing = [line for line in found.lines if archived.get((line.stream, *line.place)) != line.hash]
@@ -180,7 +171,6 @@ class Seal:
         return objects, archived
 
     def _complete(self, missing: list[ArchiveLine]) -> list[SealedObject]:
-        """Write the lines that the archive lacks as new objects; returns these objects."""
         objects: list[SealedObject] = []
         by_day: dict[tuple[str, str], list[ArchiveLine]] = {}
         for line in missing:
@@ -200,7 +190,6 @@ class Seal:
         return max((earlier for earlier in days if earlier < day), default=None)
 
     def _prove(self, key: str, manifest: Manifest) -> None:
-        """Read back every object of a manifest; raise `Misconfigured` if an object differs or lacks an entry."""
         archived: ArchivedHashes = {}
         for one in manifest.objects:
             body = self.archive.get(one.key)
@@ -212,10 +201,7 @@ class Seal:
                 raise Misconfigured(f"the objects of {key} lack entries of {sealed.stream}; no entry expires")
 
     def _lock(self, key: str, manifest: Manifest) -> Manifest:
-        """Store a proven manifest in the vault, where it cannot be changed; returns the stored manifest.
-
-        If another run has stored a manifest of this day before, that manifest is returned.
-        """
+        """Store a proven manifest in the vault, and return the manifest of the day that is stored there."""
         locked = layout.sealed_key(key)
         try:
             self.vault.put(locked, manifest.render())
@@ -230,10 +216,6 @@ def _hashes(body: bytes) -> ArchivedHashes:
 
 
 def _extend(ranges: list[SealedRange], line: ArchiveLine) -> None:
-    """Add an archived entry (line) to the last range in `ranges`, or start a new range with the entry.
-
-    A new range starts if there is no range, or if the last range is of another stream or epoch than the entry.
-    """
     first = line.sequence
     if ranges and (ranges[-1].stream, ranges[-1].epoch) == (line.stream, line.epoch):
         first = ranges.pop().first

@@ -24,7 +24,10 @@ class ObjectSink:
     objects: _ObjectWriter
 
     def put(self, lines: Sequence[ArchiveLine]) -> None:
-        """Write one object for each cluster and day of the lines; the same lines give the same objects."""
+        """Write one object for each cluster and day of the lines.
+
+        A repeated call with the same lines writes the same objects again.
+        """
         groups: dict[tuple[str, str], list[ArchiveLine]] = {}
         for line in lines:
             groups.setdefault((line.cluster, line.day), []).append(line)
@@ -35,12 +38,12 @@ class ObjectSink:
 
 @dataclass(frozen=True, slots=True)
 class WriteArchive:
-    """Sends published entries to the archive. The daily seal adds lines that were lost on the way."""
+    """Sends published entries to the archive. If an entry is lost on the way, the daily seal adds it."""
 
     sink: ArchiveSink
 
     def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
-        """Archive the table items of entries, and return the number of these entries.
+        """Send entries, given as table items, to the archive, and return the number of entries.
 
         Raises `Transient` if the archive did not accept all entries.
         """

@@ -1,9 +1,9 @@
 """Back-test: what another policy, the tested policy, would have decided about the recorded history.
 
 Faultbridge's decision stages are pure code without I/O. The back-test runs them with the recorded facts under the
-tested policy, and compares the recorded decisions about cases with the results. While both decisions agree, the
-recorded times and answers apply. From the first decision that differs, the case is simulated under the tested policy,
-with recorded or assumed outcomes. Data that was not recorded is counted and named.
+tested policy, and compares their decisions about cases with the recorded decisions. As long as the two agree, the
+recorded times and outcomes apply. From the first decision that differs, the case is simulated under the tested policy,
+with recorded or assumed outcomes. The report names and counts the data that was not recorded.
 
 Reading order:
 

@@ -36,7 +36,7 @@ class ClusterReplay:
     def follows_breakers(self) -> bool:
         """Whether the recorded breaker states apply in the replay.
 
-        They apply if the recorded policy and the tested policy have the same breaker limits.
+        They apply if the policy that was in force has the same breaker limits as the tested policy.
         """
         return self.recorded_limits == self.rules.policy.breakers
 
@@ -65,9 +65,9 @@ class ClusterReplay:
         self.control = replace(self.control, breakers={**self.control.breakers, **changed})
 
     def update_breakers(self, now: datetime) -> None:
-        """Open and close breakers under the tested policy, from the nodes with live cases.
+        """Open and close breakers under the tested policy, by the number of nodes with live cases.
 
-        Nothing changes if the recorded breaker states apply.
+        Absorbed cases do not count. Nothing changes if the recorded breaker states apply.
         """
         limits = self.rules.policy.breakers
         if self.follows_breakers:
@@ -86,7 +86,7 @@ class ClusterReplay:
         self._set_breakers({one.name: one.breaker for one in moved})
 
     def refusal(self, track: Track, case: Case, action: RepairAction, now: datetime) -> Refused | None:
-        """Return why the tested policy makes a queued case wait now; None if the attempt may start.
+        """Return why admission under the tested policy refuses a queued case now; None if it admits the case.
 
         Other queued cases are not considered.
         """
@@ -94,7 +94,7 @@ class ClusterReplay:
         return refused[0] if refused else None
 
     def is_behind(self, case: Case, now: datetime) -> bool:
-        """Return whether an admission of all queued cases together would not start this queued case now."""
+        """Return True if admission of all queued cases at the same time would not start this case now."""
         waiting = [
             _queued(one, one.state.live_case, one.state.live_case.repair_action)
             for one in self.tracks.values()

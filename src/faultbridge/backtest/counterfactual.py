@@ -1,4 +1,4 @@
-"""Counterfactual: simulates a case under the tested policy after the first decision that differs."""
+"""Counterfactual: simulates a case after the tested policy has decided differently from the record."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Counterfactual:
     """Simulates the cases of nodes for which the tested policy decides differently from the record.
 
     Such a node has diverged: its recorded repairs no longer apply. A simulated repair takes as long as the recorded
-    repair of the same case with the same action. If there is none, it takes the typical duration of the action, or no
-    time if this duration is unknown.
+    repair of the same case with the same action. Without such a recorded repair, it takes the typical duration of the
+    action, or no time if this duration is unknown.
     """
 
     in_step: InStep
@@ -39,7 +39,7 @@ class Counterfactual:
     result: Replayed
 
     def leave(self, track: Track, at: datetime) -> None:
-        """Mark a node as diverged at the time `at`, and simulate the first step of its case."""
+        """Mark a node as diverged at the time `at`, and simulate the first step of its live case, if any."""
         track.diverged, track.attempt_ends, track.retry_at = True, None, None
         case = track.state.live_case
         if case is None and track.trail is not None:
@@ -66,8 +66,8 @@ class Counterfactual:
     def next_timer(self, track: Track) -> datetime | None:
         """Return when the simulated case of a diverged node needs its next step (`settle`).
 
-        The result is None if the node has no live case, or if the case continues only after an operator's order or a
-        new fault.
+        The result is None if the node has no live case, or if no time of a next step is known, such as for an escalated
+        case.
         """
         case = track.state.live_case
         if case is None or case.status is CaseStatus.ESCALATED:
@@ -80,8 +80,8 @@ class Counterfactual:
     def settle(self, track: Track, at: datetime) -> None:
         """Advance the simulated case of a diverged node by one step.
 
-        A step decides about the case, and admits, starts or finishes its attempt. Without a live case, the simulated
-        course ends. `next_timer` returns the time of the next step.
+        A step can decide about the case, and start or finish an attempt. Without a live case, the simulated course
+        ends. `next_timer` returns the time of the next step.
         """
         case = track.state.live_case
         if case is None:
@@ -103,10 +103,6 @@ class Counterfactual:
             self._end(track, at)
 
     def _begin(self, track: Track, case: Case) -> None:
-        """Start the simulated course of a case if it has none.
-
-        If the case isolates the node, the node is taken out of service.
-        """
         if track.course is None:
             gpus = case.gpus or (track.trail.gpus if track.trail else None)
             track.course = Course(track.state.key.node, case.code, case.opened_at, gpus, track.trail)
@@ -152,10 +148,10 @@ class Counterfactual:
         track.attempt_ends, track.retry_pause = at + duration, FIRST_PAUSE
 
     def _finish(self, track: Track, case: Case, at: datetime) -> None:
-        """End a simulated attempt: the node returns to service, or the next repair action is queued.
+        """End a simulated attempt: resolve the case, queue the next repair action, or escalate the case.
 
-        The attempt succeeds if the recorded attempt of the case with the same action resolved the case, or if there is
-        no such attempt. After a failure without a next repair action, the case is escalated to an operator.
+        The attempt succeeds if the first finished recorded attempt of the case with the same action resolved the case,
+        or if there is no such attempt.
         """
         self.in_step.cluster.free_slot(case.id)
         track.attempt_ends = None
@@ -176,20 +172,16 @@ class Counterfactual:
         track.retry_at = at
 
     def _end(self, track: Track, at: datetime) -> None:
-        """Record when and how the simulated case of a node ended, if the node has a simulated course.
-
-        The time and the resolution are stored in the course, and `track.course` becomes None.
-        """
         case, course = track.state.case, track.course
         if course is not None and case is not None:
             course.ended_at, course.end = at, case.resolution.value if case.resolution else "closed"
         track.course = None
 
     def rejoin(self, track: Track, at: datetime) -> None:
-        """Make a diverged node follow its recorded entries again, once both of its cases are closed.
+        """Make a diverged node follow its recorded entries again, if its recorded case is closed.
 
-        The two cases are the recorded and the simulated case. A simulated case that only an operator can close is ended
-        here, and counted as a gap of the back-test.
+        This also requires that the simulated case is closed or escalated. An escalated case is ended here and counted
+        as a gap, because the record does not contain when an operator would have closed it.
         """
         case = track.state.live_case
         if not track.diverged or (track.trail is not None and track.trail.closed_at is None):
@@ -217,9 +209,9 @@ def expire_approval_of(state: NodeState, at: datetime) -> NodeState:
 
 
 def timers(tracks: Iterable[Track], of: Counterfactual) -> list[tuple[datetime, Track]]:
-    """Return the diverged nodes whose simulated cases have a next step, each with the time of this step.
+    """Return the time of the next step of each simulated case, with its node, in order of time.
 
-    The pairs of time and node are in order of time.
+    Diverged nodes without a known next step are left out.
     """
     found = ((of.next_timer(one), one) for one in tracks if one.diverged)
     return sorted(((at, one) for at, one in found if at is not None), key=lambda pair: pair[0])

@@ -1,4 +1,4 @@
-"""Courses: compared decisions, and simulated courses of cases about which two decisions differ."""
+"""Course: data of a back-test: compared decisions, replayed nodes, and simulated courses of cases."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ class Decision:
     """A recorded decision about a case, and the decision of the tested policy at the same time.
 
     `recorded` and `replayed` state the two decisions as text, such as `wait`. `reason` states why the tested policy
-    makes a case wait. If the two decisions differ, the case follows the tested policy until the recorded and the
-    simulated case are closed.
+    makes a case wait.
     """
 
     at: datetime
@@ -32,7 +31,7 @@ class Decision:
 
     @property
     def same(self) -> bool:
-        """Return whether the record and the tested policy decide the same."""
+        """Return True if the recorded decision and the decision of the tested policy are equal."""
         return self.recorded == self.replayed
 
 
@@ -40,9 +39,12 @@ class Decision:
 class Course:
     """The course of a case under the tested policy.
 
-    `trail` is the recorded course of the same case, or None if the record has no such case. `actions` are the repair
-    actions under the tested policy. `end` is empty while the case is live. Afterwards, it is the resolution of the
-    case, `none` if the tested policy repairs nothing, or `by_operator` if only an operator can close the case.
+    `trail` is the recorded course of the same case, or None if the record has no such case. `actions` are the simulated
+    repair actions. `end` is empty while the case is live. Afterwards, it is one of these:
+
+    - the resolution of the case, or `closed` if it has none
+    - `none`: the tested policy repairs nothing
+    - `by_operator`: only an operator can close the case
     """
 
     node: str
@@ -58,7 +60,7 @@ class Course:
     def lost(self) -> int | None:
         """The lost GPU time in milliseconds: GPUs times the duration of the case, 0 without a repair.
 
-        None if the case is still live or the number of GPUs is unknown.
+        None if the case has no end in the replay, or if the number of GPUs is unknown.
         """
         if self.ended_at is None or self.gpus is None:
             return None
@@ -70,9 +72,8 @@ class Course:
 class Track:
     """One node in a replay: its state under the tested policy, and its recorded state.
 
-    `trail` is the recorded course of the node's case. `diverged` is True after a decision of the tested policy differed
-    from the recorded decision. Before that, both states follow the recorded case. After that, a case of the node under
-    the tested policy is simulated with these fields:
+    `trail` is the recorded course of the node's case. `diverged` is True while the case of the node is simulated,
+    because the tested policy decided differently from the record. These fields belong to the simulation:
 
     - `course`: the simulated course of the case
     - `attempt_ends`: when the running attempt ends
@@ -92,10 +93,10 @@ class Track:
 
 @dataclass(slots=True)
 class Replayed:
-    """The result of a replay: all decisions, the simulated courses, and the data that was missing.
+    """The result of a replay: the compared decisions, the simulated courses, and the missing data.
 
-    `gaps` maps a sentence about data that was not recorded to the number of decisions or cases that need this data.
-    `not_compared` has the time and the node of each commit that was not compared, because the node had diverged.
+    `gaps` maps a description of missing data to the number of decisions or cases that need the data. `not_compared` has
+    the time and the node of each commit that was not compared, because the node had diverged.
     """
 
     decisions: list[Decision] = field(default_factory=list)
@@ -104,7 +105,7 @@ class Replayed:
     not_compared: set[tuple[datetime, str]] = field(default_factory=set)
 
     def add_gap(self, text: str, count: int = 1) -> None:
-        """Count decisions or cases that need data that was not recorded; `text` describes the data."""
+        """Count decisions or cases that need missing data; `text` describes the data."""
         if count:
             self.gaps[text] = self.gaps.get(text, 0) + count
 

@@ -21,7 +21,7 @@ NAMING = frozenset(one.value for one in FAULT_TYPES)
 
 @dataclass(frozen=True, slots=True)
 class PoliciesInForce:
-    """The versions of the policies that recorded entries name, in order of time, and the entries' times."""
+    """The policy versions that fault entries name, and the times of these entries, in order of time."""
 
     times: Sequence[datetime]
     versions: Sequence[str]

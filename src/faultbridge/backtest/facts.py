@@ -44,7 +44,7 @@ class FactReader:
     guessed: set[str] = field(default_factory=set)
 
     def changes(self, state: NodeState, commit: Commit) -> tuple[tuple[Change, ...], dict[str, Condition]]:
-        """Return the changes of a node's conditions in a commit, and all its conditions after the commit."""
+        """Return the changes of a node's conditions in a commit, and all conditions of the node after it."""
         after = dict(state.conditions)
         changes = []
         for event in commit.events:
@@ -111,7 +111,10 @@ def _forget_renamed(conditions: dict[str, Condition], key: str, condition: Condi
 
 
 def placed(state: NodeState, commit: Commit) -> NodeState:
-    """Return a node after a commit changed its placement, its instance, or whether it is ignored."""
+    """Return a node with the placement and instance that a commit records, and ignored if it records so.
+
+    The operator orders `ignore` and `heed` determine whether the node is ignored.
+    """
     for event in commit.events:
         data = event["data"]
         if data.get("placement"):
@@ -134,7 +137,7 @@ def _ordered(state: NodeState, order: str, at: datetime) -> NodeState:
 def in_status(state: NodeState, commit: Commit) -> NodeState:
     """Return a node with the status and the isolation that a commit records.
 
-    A node that enters service after its validation is not isolated, whatever isolation the commit records.
+    A node that enters service from validation is returned as not isolated.
     """
     for event in commit.of_type(EntryType.NODE_STATUS):
         data = event["data"]

@@ -40,9 +40,9 @@ class InStep:
     cluster: ClusterReplay
 
     def replay(self, track: Track, commit: Commit) -> list[Decision]:
-        """Replay one commit of a node, and return the compared decisions.
+        """Replay one commit of a node, update `track.state`, and return the compared decisions.
 
-        After a decision that differs, `track.state` is the node under the tested policy.
+        If a decision differs, `track.state` is the node without the recorded decision.
         """
         before = placed(track.state, commit)
         changes, conditions = self.reader.changes(before, commit)
@@ -89,11 +89,6 @@ class InStep:
         commit: Commit,
         recorded: Iterable[Event],
     ) -> tuple[list[Decision], NodeState]:
-        """Compare the recorded decision in a commit with that of the decision stages under the tested policy.
-
-        `changes` are the changes of conditions in the commit, `recorded` the recorded changes of the case. Returns the
-        compared decision in a list (empty if both decide nothing), and the node under the tested policy.
-        """
         theirs = [_of_event(one) for one in recorded if _is_decided(one)]
         if any(text.startswith("open") for text in theirs) and state.ignored is not None:
             state = replace(state, ignored=None)
@@ -153,7 +148,6 @@ class InStep:
         return action, closed_window(governing_rules(track.state, case, policy, action), action, now) or ""
 
     def _next_actions(self, state: NodeState, commit: Commit, recorded: Iterable[Event]) -> list[Decision]:
-        """Compare the recorded action after a failed attempt with the tested policy's action or escalation."""
         case, found = state.live_case, []
         for event in recorded:
             data = event["data"]
@@ -179,11 +173,10 @@ class InStep:
 
 
 def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> bool:
-    """Return whether the decision stages produced a commit.
+    """Return True if the decision stages produced a commit.
 
-    The stages run in the sweep, after records that changed conditions (`changes`), and after an operator's order that
-    changed a condition. The result is False if anything else, such as a repair, made a case change in `recorded` that
-    names a rule, and for the orders `return` and `cancelled`.
+    The stages run in the sweep, after records that changed conditions, and after an operator order that changed a
+    condition.
     """
     recorded = list(recorded)
     if any(not _is_decided(one) and one["data"]["rule"] != "" for one in recorded):
@@ -195,13 +188,11 @@ def _is_stage(commit: Commit, changes: object, recorded: Iterable[Event]) -> boo
 
 
 def _starts_or_acts(commit: Commit) -> bool:
-    """Return whether a commit starts a repair attempt or records the intent of an attempt."""
     started = any(one["data"]["to"] == CaseStatus.IN_PROGRESS.value for one in commit.of_type(EntryType.CASE_STATUS))
     return started or any(one["data"]["step"] == "intent" for one in commit.of_type(EntryType.REPLACEMENT_STEP))
 
 
 def _is_decided(event: Event) -> bool:
-    """Return True if the decision stages made a case change, and False if anything else made it."""
     data = event["data"]
     timed_out = (data["from"], data["to"]) == ("queued", "escalated")
     by_inventory = data["rule"] == "inventory" or data["cause"]["code"] == INSTANCE_ADDED
@@ -218,7 +209,6 @@ def _of_draft(draft: Draft) -> str:
 
 
 def _describe(data: Mapping[str, Any], at: datetime) -> str:
-    """Return a decision about a case as text for comparison, without its rule and its reason."""
     if data["to"] != CaseStatus.OPEN.value:
         return {"queued": "queue", "resolved": "close", "escalated": "escalate"}[data["to"]]
     wait = (from_text(data["not_before"]) - at).total_seconds() if data["not_before"] else 0
@@ -243,7 +233,6 @@ def _with_recorded_id(state: NodeState, commit: Commit) -> NodeState:
 
 
 def _isolation_requested(state: NodeState) -> NodeState:
-    """Return a node, with its isolation requested if its live case requires isolation."""
     case = state.live_case
     needed = case is not None and case.isolate and state.isolation is Isolation.NONE
     return replace(state, isolation=Isolation.REQUESTED) if needed else state

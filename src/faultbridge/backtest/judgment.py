@@ -20,8 +20,9 @@ class Judgment(StrEnum):
     `right` means that at least one of these is true:
 
     - Diagnostics of the case failed.
-    - While the case was open and before its first repair, another fault of severity `fatal` began on the node.
-    - The fault of the case returned within seven days after the case was closed.
+    - A fault of severity `fatal` was detected on the node after the case was opened and before its first reset, reboot
+      or replacement (before it was closed, if it has none of these).
+    - The fault code of the case was detected on the node again within seven days after the case was closed.
     - A later case is recorded as a relapse of this case.
 
     `needless` means that diagnostics passed, that the entries cover these seven days, and that the case is not `right`.

@@ -46,7 +46,7 @@ class RecordedAttempt:
 
     @property
     def repaired(self) -> bool:
-        """Return whether the attempt resolved the case, so that the node returned to service."""
+        """Return True if the attempt resolved the case."""
         return self.status is CaseStatus.RESOLVED
 
 
@@ -54,9 +54,9 @@ class RecordedAttempt:
 class Trail:
     """The recorded course of one case.
 
-    `complete` is False if the first recorded entry is later than the opening of the case. `verdicts` are the results of
-    the case's diagnostics in order, True for passed. `lost` is the lost GPU time in milliseconds, or None before the
-    case is closed.
+    `complete` is True if the record contains the opening of the case. `verdicts` are the results of the case's
+    diagnostics in order of time, True for passed. `lost` is the lost GPU time in milliseconds, or None if it is not
+    recorded.
     """
 
     id: str
@@ -79,7 +79,7 @@ class Trail:
 
 
 def commits(events: Iterable[Event]) -> Iterator[Commit]:
-    """Group entries with an equal time, node and writer to commits, and yield these in the order of time.
+    """Group entries with an equal time, node and writer into commits, and yield these in order of time.
 
     One run of admission starts some cases and refuses others at the same time. Of the commits of one time, those with
     refusals come last, so that a replay occupies the repair slots of the started cases before it compares the refusals.

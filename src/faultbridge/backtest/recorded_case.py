@@ -23,9 +23,9 @@ _PROVEN = frozenset({Resolution.RECOVERED, Resolution.REPAIRED, Resolution.REPLA
 
 
 def follow_case(state: NodeState, commit: Commit, limits: Limits, catalog: Catalog) -> NodeState:
-    """Return a node after a recorded commit changed its case.
+    """Return a node with the changes that a recorded commit made to its case.
 
-    A verified repair also starts a probation of the node, of the length `limits.probation`.
+    If an attempt ended with a verified node, a probation of the length `limits.probation` starts.
     """
     for event in commit.of_type(EntryType.CASE_STATUS):
         state = replace(state, case=_moved(state.case, event))
@@ -99,11 +99,6 @@ def _new_case(event: Event) -> Case:
 
 
 def _answered(state: NodeState, event: Event) -> NodeState:
-    """Return a node after a recorded note about the approval request of its live case.
-
-    A note that ends the request contains the order that ended it. The order `approved` grants the request, and any
-    other order removes it. All other notes change nothing.
-    """
     case, facts = state.live_case, event["data"]["facts"]
     if case is None or event["data"].get("stage") != "over" or case.approval is None:
         return state

@@ -37,8 +37,8 @@ def replay(events: Sequence[Event], rules: Rules, evidence: Evidence) -> Replaye
     """Replay the recorded entries of one cluster under the tested policy, which `rules` contains.
 
     While the tested policy decides as recorded, the recorded times and outcomes apply. After a decision that differs,
-    the case follows the tested policy. Its node follows the entries again once the recorded and the simulated case are
-    closed.
+    the case follows the tested policy. Its node follows the entries again when the recorded case is closed and the
+    simulated case is closed or escalated.
     """
     found = trails(events)
     reader = FactReader(evidence.catalog, evidence.policies)
@@ -68,7 +68,6 @@ class _Run:
     at: datetime | None = None
 
     def take(self, commit: Commit) -> None:
-        """Apply one recorded commit to its node or to the cluster, and compare or simulate the decisions."""
         self.at = commit.at
         self._note_policy(commit)
         if commit.node is None:
@@ -95,18 +94,13 @@ class _Run:
         self.alone.rejoin(track, commit.at)
 
     def _note_policy(self, commit: Commit) -> None:
-        """Store the breaker limits of the policy that a commit names.
-
-        Entries about faults and cases name the policy that was in force. If a commit names no known policy, the stored
-        limits do not change.
-        """
+        """Store the breaker limits of the policy that a commit names, if this policy is known."""
         version = next((one["data"]["policy"] for one in commit.events if "policy" in one["data"]), None)
         policy = self.in_step.reader.policies.get(version or "")
         if policy is not None:
             self.in_step.cluster.recorded_limits = policy.breakers
 
     def advance(self, until: datetime) -> None:
-        """Run the steps of all simulated cases that are due up to the time `until`."""
         while True:
             due = timers(self.in_step.cluster.tracks.values(), self.alone)
             if not due or due[0][0] > until:
@@ -121,14 +115,12 @@ class _Run:
             self.alone.rejoin(track, at)
 
     def finish(self) -> None:
-        """End the replay after one more day of simulated cases; a case that is still live gets no end."""
         if self.at is not None:
             self.advance(self.at + AFTER_END)
         live = sum(one.course is not None for one in self.in_step.cluster.tracks.values())
         self.result.add_gap("a case is still live under the other policy a day after the record ends", live)
 
     def _record(self, track: Track, commit: Commit) -> None:
-        """Apply a commit to the recorded state of a node."""
         state = placed(track.recorded, commit)
         _, conditions = self.in_step.reader.changes(state, commit)
         policy, catalog = self.in_step.cluster.rules.policy, self.in_step.reader.catalog

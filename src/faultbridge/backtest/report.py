@@ -22,8 +22,8 @@ _HOUR = timedelta(hours=1) // timedelta(milliseconds=1)
 class _Outcome:
     """The outcome of one case, recorded or under the tested policy, for the totals of the report.
 
-    `repaired_after` is the time from the opening of the case to its end, or None if it was not repaired. `lost` is the
-    lost GPU time in milliseconds, or None if it is unknown.
+    `repaired_after` is the time from the opening of the case to its end, or None if no repair ended the case. `lost` is
+    the lost GPU time in milliseconds, or None if it is unknown.
     """
 
     node: str
@@ -100,10 +100,6 @@ def _pairs(before: Replayed, after: Replayed) -> Iterator[Decision]:
 
 
 def _by_commit(decisions: Iterable[Decision]) -> dict[tuple[datetime, str, str, int], Decision]:
-    """Return decisions by time, node, recorded decision and number.
-
-    The number counts, from 0, the decisions with an equal time, node and recorded decision.
-    """
     found: dict[tuple[datetime, str, str, int], Decision] = {}
     counts: Counter[tuple[datetime, str, str]] = Counter()
     for one in decisions:

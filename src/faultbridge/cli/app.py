@@ -41,7 +41,8 @@ an internal error; 75 a temporary failure, safe to retry; 130 interrupted by Ctr
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command, and return its exit code.
 
-    An error becomes one line on stderr. If FAULTBRIDGE_DEBUG is set, its traceback is printed before this line.
+    An error becomes one line on stderr. If FAULTBRIDGE_DEBUG is set, the traceback of the error is printed before this
+    line. If only the verb of a command is missing, its help is printed instead.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -78,7 +79,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def application(arguments: Sequence[str]) -> typer.Typer:
     """Build the Typer command tree; only the module of the called command is imported.
 
-    All other commands have only their line in the help.
+    For any other command, the tree has only its line of the help.
     """
     use_plain_parameters()
     root = typer.Typer(
@@ -102,16 +103,11 @@ def application(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _called(arguments: Sequence[str]) -> str | None:
-    """Return the first argument that is the current or a former name of a command, or None."""
     return next((argument for argument in arguments if argument in COMMANDS or argument in RENAMED), None)
 
 
 def _command_path(arguments: Sequence[str]) -> str | None:
-    """Return the command that the arguments call, such as `case list`.
-
-    The result contains the verb, if the command has verbs and the arguments contain one. It is None if no argument is
-    the name of a command.
-    """
+    """Return the command that the arguments call, such as `case list`; None if they name no command."""
     name = _called(arguments)
     if name is None:
         return None

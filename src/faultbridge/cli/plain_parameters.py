@@ -47,7 +47,6 @@ class PlainParameter:
         return self.convert(self.descriptor).coerce(value, param=param, ctx=ctx)
 
     def _has_type(self, value: object) -> bool:
-        """Return whether the value already has the type of the parameter: text, boolean or enumeration."""
         kind = self.descriptor.annotation
         return type(value) is kind and (kind in {str, bool} or issubclass(kind, Enum))
 

@@ -1,7 +1,7 @@
 """The collector: sends node conditions, node events and jobs of a Kubernetes cluster to the queue.
 
-It is one process per cluster. It needs no state from before a restart, because it then lists all objects again. Ingest
-discards the events and job reports that it has already received.
+One collector process runs per cluster. After a restart, the process lists all objects again, so it needs no stored
+state. Ingest discards repeated events and job reports.
 
 Read in this order:
 

@@ -29,8 +29,8 @@ SHUTDOWN_SECONDS = 10.0
 class Collector:
     """Sends records about the nodes, node events and optionally pods of one Kubernetes cluster.
 
-    One thread for each kind of object follows the objects and stores the records. The thread that calls `run` sends
-    them.
+    One thread for each kind of object follows the objects and stores the records. The thread that calls `run` sends the
+    records.
     """
 
     followers: tuple[Follower, ...]
@@ -79,7 +79,6 @@ class Collector:
             self.stop()
 
     def _log_failure(self) -> None:
-        """Log the reason why records cannot be sent. An unchanged reason is logged only once."""
         error = self.sender.last_error
         if error and error != self._logged_error:
             waiting = self.sender.outbox.waiting

@@ -23,11 +23,11 @@ class Handler(Protocol):
     """
 
     def handle(self, found: Mapping[str, Any], /) -> None:
-        """Receive an object that was listed or has changed, and store the records to send about it."""
+        """Receive an object that was listed or has changed, and store records about it for sending."""
         ...
 
     def remove(self, found: Mapping[str, Any], /) -> None:
-        """Receive an object that was deleted, so that the handler can report or forget it."""
+        """Receive an object that was deleted, and update the records and the stored state."""
         ...
 
     def begin_list(self) -> None:
@@ -44,8 +44,8 @@ class Follower:
     """Follows one kind of object until `stopping` is set.
 
     `version` is the resource version after which the next watch starts: the version of the last list or change that the
-    handler received. A lost connection therefore loses no change. If the API does not have all changes since this
-    version any more (HTTP status 410), all objects are listed again. `listed` is set after the first complete list.
+    handler received. A lost connection therefore loses no change. If the API no longer has all changes after this
+    version (HTTP status 410), all objects are listed again. `follow` sets `listed` after the first complete list.
     `backoff` determines the pauses after failures.
     """
 
@@ -60,9 +60,10 @@ class Follower:
     _failures: int = 0
 
     def run(self) -> None:
-        """List and watch until `stopping` is set, and repeat this after each FaultbridgeError.
+        """List the objects and watch their changes until `stopping` is set.
 
-        The error is logged. The pause before the repetition grows with each failure in a row, up to one minute.
+        After a FaultbridgeError, the error is logged, and the list or watch is retried after a random pause. The
+        maximum pause grows with each failure in a row, up to one minute by default.
         """
         while not self.stopping.is_set():
             try:

@@ -1,4 +1,4 @@
-"""Handlers of the Kubernetes watch: store due records of nodes, and records of events about nodes."""
+"""Handlers of the Kubernetes watch, which store records of nodes and of events about nodes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class NodeHandler:
     _logged: set[str] = field(default_factory=set)
 
     def handle(self, node: Mapping[str, Any]) -> None:
-        """Store each due record of a node, and log types of true conditions that no packaged mapping has.
+        """Store each due record of a node, and log condition types that no packaged mapping contains.
 
         A record is due if it differs from the last stored record with the same node and source, or if that record is 30
         minutes old. Each type is logged once, for at most 100 types.
@@ -82,7 +82,7 @@ class NodeHandler:
                 log_cause("condition_not_mapped", reason=reason, condition=kind, node=name_of(node))
 
     def remove(self, node: Mapping[str, Any]) -> None:
-        """Forget a deleted node, and store nothing.
+        """Delete the stored states of a deleted node; no record is stored.
 
         A deletion is no fault. The inventory of the provider shows whether the instance of the node still exists.
         """
@@ -96,7 +96,7 @@ class NodeHandler:
         self._listed.clear()
 
     def end_list(self) -> None:
-        """Process the end of a list of all nodes: forget the nodes that were not in the list."""
+        """Process the end of a list: delete the stored states of nodes that were not in the list."""
         self.states.keep_only(self._listed)
 
 
@@ -116,10 +116,10 @@ class EventHandler:
             self.store.store(record)
 
     def remove(self, event: Mapping[str, Any]) -> None:
-        """Do nothing: Kubernetes deletes events after an hour, and this has no meaning for the node."""
+        """Do nothing: Kubernetes deletes old events, and a deletion has no meaning for the node."""
 
     def begin_list(self) -> None:
-        """Do nothing: the handler remembers no events."""
+        """Do nothing: the handler stores no state of events."""
 
     def end_list(self) -> None:
-        """Do nothing: the handler remembers no events."""
+        """Do nothing: the handler stores no state of events."""

@@ -34,7 +34,7 @@ class JobHandler:
     _listed: set[str] | None = None
 
     def handle(self, pod: Mapping[str, Any]) -> None:
-        """Remember the state of a pod, and report its job if this state starts or ends a run."""
+        """Store the state of a pod, and report its job if this state starts or ends a run."""
         found = pod_of(pod)
         if found is None:
             return
@@ -55,7 +55,7 @@ class JobHandler:
         self._listed = set()
 
     def end_list(self) -> None:
-        """Report the jobs of the listed pods. Known pods that were not in the list count as deleted."""
+        """Report the jobs of the listed pods. Stored pods that were not listed count as deleted."""
         listed, self._listed = self._listed or set(), None
         known = [pod for pods in self._pods.values() for pod in pods.values()]
         self._remove([pod for pod in known if pod.uid not in listed])

@@ -177,10 +177,9 @@ def _time(value: object) -> datetime | None:
 
 
 def _reason(status: Mapping[str, Any], ends: Iterable[Mapping[str, Any]]) -> str:
-    """Return why a pod ended: the reasons of the pod and of its first failed container, as text.
+    """Return why a pod ended, without messages, because messages contain data of users.
 
-    `ends` contains the end of each container. Without a reason, the result is the phase of the pod. Messages are left
-    out, because they contain data of users.
+    `ends` contains the end of each container. Without a reason, the result is the phase of the pod.
     """
     parts = [text(status.get("reason"), _MAX_REASON), _disruption(status)]
     failed = next((one for one in ends if number(one.get("exitCode")) != 0 and one), None)

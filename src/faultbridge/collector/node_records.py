@@ -33,8 +33,8 @@ _MAX_NAME = 253
 class CollectedRecord:
     """One raw record. `node` is None if the record concerns no single node.
 
-    `record_id` identifies the observation, so that ingest removes a duplicate. It is None if each sent record is a new
-    observation.
+    `record_id` identifies the observation, so that ingest removes a duplicate. `record_id` is None if each sent record
+    is a new observation.
     """
 
     source: str
@@ -58,8 +58,8 @@ def records_of_node(node: Mapping[str, Any]) -> Iterator[CollectedRecord]:
     - The source of a record identifies the agent. The agent's next record can therefore clear the faults of its earlier
       records and events.
     - The record of the kubelet also has the health labels of the node.
-    - Records do not contain heartbeat times, so that an unchanged node gives an equal record. Only the record of
-      NVSentinel contains them, because NVSentinel changes the heartbeat time only with a new health event.
+    - Records contain no heartbeat times, so that an unchanged node gives an equal record. The record of NVSentinel is
+      an exception: NVSentinel changes a heartbeat time only with a new health event.
     """
     name = name_of(node)
     if name is None:
@@ -125,10 +125,6 @@ def _event_id(metadata: Mapping[str, Any], body: bytes) -> str | None:
 
 
 def _source_of(condition: Mapping[str, Any]) -> str:
-    """Return the record source for a condition of a node, which depends on the type of the condition.
-
-    For a type that no packaged mapping contains, this is the source of Kubernetes node conditions (`NODE_SOURCE`).
-    """
     if is_check(condition):
         return NVSENTINEL_SOURCE
     row = members(mapping("conditions", {})["types"]).get(text(condition.get("type"), 128) or "")
@@ -136,7 +132,6 @@ def _source_of(condition: Mapping[str, Any]) -> str:
 
 
 def _instance_of(node: Mapping[str, Any]) -> str | None:
-    """Return the instance id in `spec.providerID` (`aws:///ZONE/INSTANCE`) of a node, or None."""
     provider_id = text(members(node.get("spec")).get("providerID"), 256) or ""
     candidate = provider_id.rpartition("/")[2]
     return candidate if names.INSTANCE_ID.fullmatch(candidate) else None

@@ -1,4 +1,4 @@
-"""The composition root: the only place that defines which service is built from which parts.
+"""The composition root: defines which service is built from which ports, settings and other services.
 
 Reading order:
 
@@ -11,6 +11,6 @@ Reading order:
 - `operating`: the factory of the operations that run after new entries and each minute (ops).
 - `reporting`: factories of the packages that inform operators and keep the record (pager, archive, api, console).
 
-Each package has one factory class with one lazy property per service. A service is imported and built at first use, so
-that a Lambda function loads only what it runs. Tests and the simulation use the same root with fake ports.
+Each package has one factory class. A property of the factory imports and builds a service at first use, so that a
+Lambda function loads only what it runs. Tests and the simulation build the same `Installation` from fake ports.
 """

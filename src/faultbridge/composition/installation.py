@@ -1,4 +1,4 @@
-"""The installation: builds one factory of services per package from ports and settings, on first use."""
+"""The class `Installation`, from which all services of one deployment are reached."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The functions for sleeping and for random numbers, replaceable in simulation and tests."""
+    """The sleep function and the random number generator, replaceable in simulation and tests."""
 
     pause: Callable[[float], None] = time.sleep
     random: random.Random = field(default_factory=random.Random)
@@ -35,7 +35,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Installation:
-    """One deployment of Faultbridge: every service, built from its ports and settings at first use."""
+    """One deployment of Faultbridge. Its services are built from `ports` and `settings` at first use."""
 
     ports: AllPorts
     settings: Settings
@@ -43,10 +43,7 @@ class Installation:
 
     @cached_property
     def table(self) -> ClusterReads:
-        """Return the DynamoDB table, wrapped so that several services can use the same reads of a cluster.
-
-        Reads are shared only within `ClusterReads.once`.
-        """
+        """Return the DynamoDB table. While `ClusterReads.once` runs, services share reads of a cluster."""
         from faultbridge.ledger.cluster_reads import ClusterReads
 
         return ClusterReads(self.ports.table, self.ports.clock)
@@ -82,7 +79,7 @@ class Installation:
 
     @cached_property
     def registry(self) -> Registry:
-        """Return the factory of the services that register nodes and synchronize the inventory."""
+        """Return the factory of the services that register and retire nodes and synchronize the inventory."""
         from faultbridge.composition.recording import Registry
 
         return Registry(self)
@@ -106,7 +103,7 @@ class Installation:
 
     @cached_property
     def gateway(self) -> Gateway:
-        """Return the factory of the services that receive webhooks and log subscriptions."""
+        """Return the factory of the services that receive webhooks and CloudWatch Logs subscriptions."""
         from faultbridge.composition.recording import Gateway
 
         return Gateway(self)
@@ -161,7 +158,7 @@ class Installation:
 
     @cached_property
     def console(self) -> Console:
-        """Return the factory of the web pages and reports of the console."""
+        """Return the factory of the services that render the web pages and reports of the console."""
         from faultbridge.composition.reporting import Console
 
         return Console(self)

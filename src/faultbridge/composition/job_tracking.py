@@ -34,7 +34,7 @@ class JobTracking:
 
     @cached_property
     def report(self) -> RecordReport:
-        """Return the service that records job reports from the HTTP API and the event bus."""
+        """Return the service that records job reports, such as those from the HTTP API."""
         from faultbridge.jobs.jobs import Jobs
         from faultbridge.jobs.reports import RecordReport
 
@@ -49,7 +49,7 @@ class JobTracking:
 
     @cached_property
     def progress(self) -> JobProgress:
-        """Return the service that stores heartbeats of jobs, and records stalls and abnormal losses."""
+        """Return the service that stores heartbeats of jobs, and records stalls and abnormal training losses."""
         from faultbridge.jobs.progress import JobProgress
 
         return JobProgress(self.jobs)
@@ -70,7 +70,7 @@ class JobTracking:
 
     @cached_property
     def impact(self) -> JobImpact:
-        """Return the service that records the faults of a node on the jobs that run there."""
+        """Return the service that adds the faults of a node to the records of its jobs."""
         from faultbridge.jobs.job_impact import JobImpact
 
         return JobImpact(self.installation.ledger.append, self.jobs)

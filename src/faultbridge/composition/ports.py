@@ -12,7 +12,7 @@ from faultbridge.registry.instances import Inventory, NodeListing
 
 
 class AllPorts(Ports, Protocol):
-    """Every port (interface to an outside system) of one installation; `AwsPorts` implements it on AWS."""
+    """The ports (interfaces to outside systems) of one installation; `AwsPorts` implements them on AWS."""
 
     @property
     def archive(self) -> Archive:
@@ -31,7 +31,7 @@ class AllPorts(Ports, Protocol):
 
     @property
     def token_secret(self) -> Callable[[], bytes]:
-        """Return the function that reads the secret with which the page tokens of API lists are signed."""
+        """Return the function that reads the secret for signing the page tokens of API lists."""
 
     @property
     def webhook_senders(self) -> Callable[[], bytes]:
@@ -43,7 +43,7 @@ class AllPorts(Ports, Protocol):
 
     @property
     def job_callbacks(self) -> Mapping[str, JobCallback]:
-        """Return the callbacks by name. A callback notifies another system that a job may resume."""
+        """Return the job callbacks by name. A callback notifies another system that a job may resume."""
 
     @property
     def inventories(self) -> Mapping[str, Inventory]:
@@ -51,7 +51,7 @@ class AllPorts(Ports, Protocol):
 
     @property
     def node_listing(self) -> NodeListing | None:
-        """Return the port that lists nodes through the orchestrator; None if there is no such port."""
+        """Return the adapter that lists the nodes of orchestrators, or None if there is no such adapter."""
 
     def for_cluster(self, config: ClusterConfig) -> ComputeAccess:
-        """Return adapters that access instances through the IAM role and HyperPod cluster of this cluster."""
+        """Return the adapters that use the IAM role and the HyperPod cluster that `config` names."""

@@ -213,13 +213,13 @@ class Ingestion:
 
 @dataclass(frozen=True)
 class Gateway:
-    """Builds the services that receive records from senders that cannot use SQS."""
+    """Builds the services that receive records through webhooks and CloudWatch Logs subscriptions."""
 
     installation: Installation
 
     @cached_property
     def webhooks(self) -> Webhooks:
-        """Return the service that accepts signed webhooks."""
+        """Return the service that accepts webhook posts of configured senders."""
         from faultbridge.gateway.forward import Forward
         from faultbridge.gateway.webhooks import Webhooks
 

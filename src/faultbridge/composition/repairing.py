@@ -161,7 +161,7 @@ class Incidents:
     def correlate_afresh(self, cluster: str) -> None:
         """Update the incidents of a cluster from fresh reads of the table.
 
-        Without fresh reads, the services would use shared reads that can be up to five seconds old.
+        Shared reads, which can be up to five seconds old, are not used.
         """
         self.installation.table.forget()
         self.correlate(cluster)

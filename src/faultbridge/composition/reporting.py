@@ -30,7 +30,7 @@ class Pages:
 
     @cached_property
     def settings(self) -> PagerSettings:
-        """Return the settings of the pager: links in pages, pages per hour, and the time until a reminder."""
+        """Return the settings of the pager: links in pages, maximum pages per hour, time until a reminder."""
         from faultbridge.pager.page import Links, PagerSettings
 
         settings = self.installation.settings
@@ -42,7 +42,7 @@ class Pages:
 
     @cached_property
     def page(self) -> Paging:
-        """Return the service that sends the pages (operator alerts) of an event."""
+        """Return the service that sends the pages (operator alerts) for an event."""
         from faultbridge.pager.deliver import Paging
 
         ports = self.installation.ports
@@ -79,7 +79,7 @@ class ArchiveKeeping:
 
     @cached_property
     def schedule(self) -> ArchiveSchedule:
-        """Return the service that anchors each cluster every hour, and seals each day of its archive.
+        """Return the service that anchors each cluster once an hour and seals complete days of its archive.
 
         An anchor is a locked record of where every entry stream ends.
         """
@@ -102,7 +102,7 @@ class ApiAnswers:
 
     @cached_property
     def answers(self) -> Handlers:
-        """Return the handlers of the HTTP API, one method for each route."""
+        """Return the functions that answer the requests of the HTTP API."""
         from faultbridge.api.handlers import Handlers
         from faultbridge.api.hardware import HardwareHandlers
         from faultbridge.api.jobs import JobHandlers

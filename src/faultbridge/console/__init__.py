@@ -2,11 +2,11 @@
 
 Read in this order:
 
-- `facts`: reads what one page shows, with a limited number of reads; `page_documents` has types of its results
+- `facts`: reads what one page shows, with a limited number of reads; `page_documents` defines the types of the results
 - `kept`: caches what was read of a cluster, for a limited time
 - `catalog_names`: the name of each fault code, and the number of GPUs of each instance type
 - `pages`: finds the page for a path, and builds the response with an entity tag
-- `html`: the template environment; it escapes every value and makes control characters visible
+- `html`: renders templates, escapes values, and makes control characters visible
 - `assets`: style sheet and script, under names that contain their hash
 - `content`: the response to a request, and the security headers
 - `report`: a page as one file that can be opened from disk

@@ -66,8 +66,8 @@ class Content:
     def not_modified(self, if_none_match: str) -> bool:
         """Return whether the client already has this content, so that the content need not be sent.
 
-        `if_none_match` is the request header with the entity tags of what the client has. The result is False for an
-        error.
+        `if_none_match` is the request header with the entity tags of the content that the client has. The result is
+        False if the status of the response is not 200.
         """
         named = {one.strip() for one in if_none_match.split(",")}
         return self.status is HTTPStatus.OK and (self.tag or entity_tag(self.text)) in named

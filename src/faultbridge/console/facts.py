@@ -68,7 +68,7 @@ class Facts:
         self.kept = Kept(self.clock)
 
     def fleet(self, clusters: Iterable[str] | None) -> tuple[FleetFacts, ...]:
-        """Read the clusters of the given names with their nodes, or all clusters if `clusters` is None."""
+        """Read the clusters with these names, and their nodes; None means all clusters."""
         wanted = None if clusters is None else set(clusters)
         found = [view for view in self.views.clusters() if wanted is None or view.config.cluster in wanted]
         facts = []
@@ -80,7 +80,7 @@ class Facts:
         return tuple(facts)
 
     def _lost_in_a_week(self, config: ClusterConfig) -> int:
-        """Return the GPU-milliseconds lost by the cases of the last week, at most the 500 opened last."""
+        """Return the GPU-milliseconds lost by cases opened in the last week, at most the 500 opened last."""
         now = self.clock.now()
         recent = self.views.recent_cases(config, tuple(CaseStatus), MAX_COUNTED_CASES, now - WEEK)
         return sum(case_document(one, now)["gpu_time_lost_ms"] or 0 for one in recent)
@@ -124,8 +124,6 @@ class Facts:
             return None
 
     def _entries(self, view: ClusterView, window: Window) -> tuple[tuple[Document, ...], bool]:
-        """Return the newest entries of a cluster's own stream in a time window, and whether older ones exist."""
-
         def read(config: ClusterConfig) -> tuple[tuple[Document, ...], bool]:
             lines, older = self.timeline.window(config.cluster, None, view.state.head, window, MAX_CLUSTER_ENTRIES)
             return _documents(lines), older
@@ -135,11 +133,10 @@ class Facts:
         return self.kept.read("entries", view.config, QUARTER_HOUR, read, view.state.head)
 
     def _closed_last(self, config: ClusterConfig) -> tuple[CaseView, ...]:
-        """Return the 20 closed cases that were opened last, newest first."""
         return self.views.recent_cases(config, CLOSED, MAX_CASES)[::-1]
 
     def node(self, cluster: str, node: str, window: Window) -> StreamDocuments:
-        """Read a node, its followed jobs, its last case, and the newest entries of its stream in a window."""
+        """Read a node, its followed jobs, its last case, and the newest entries of its stream in `window`."""
         view, state = self.views.cluster(cluster), self.views.node(NodeKey(cluster, node))
         lines, older = self.timeline.window(cluster, node, state.head, window, MAX_ENTRIES)
         jobs = JobViews(self.views.table).first(cluster, MAX_JOBS, node)
@@ -167,7 +164,6 @@ class Facts:
     def _of_case(
         self, view: CaseView, cluster: ClusterView, state: NodeState, entries: Sequence[Document]
     ) -> CaseFacts:
-        """Return the facts of a case, including the facts that explain why the case waits."""
         case, waits = view.case, view.case.waiting_for
         is_limited = waits in {WaitingFor.BREAKER, WaitingFor.BUDGET}
         return CaseFacts(
@@ -200,7 +196,8 @@ class Facts:
     def incident(self, cluster: str, incident_id: str) -> tuple[StreamDocuments, tuple[GridNode, ...]]:
         """Read an incident, its entries, and the nodes of its failure domain.
 
-        Only the newest 100 entries of the cluster's own stream during the incident are searched for its entries.
+        Only the newest 100 entries of the cluster's own stream during the incident are searched for entries of the
+        incident.
         """
         with self._once(cluster) as views:
             view, of = views.incident(incident_id, cluster), views.cluster(cluster)
@@ -220,7 +217,8 @@ class Facts:
     def _grid(self, config: ClusterConfig, rows: Iterable[Document]) -> tuple[GridNode, ...]:
         """Return the nodes of a cluster with their status and placement.
 
-        Nodes without a row in `rows` are healthy. The nodes and their placements may be up to 15 minutes old.
+        `rows` are the rows of the unhealthy nodes; any other node gets the status `healthy`. The nodes and their
+        placements may be up to 15 minutes old.
         """
         unhealthy = {str(row["node"]): row for row in rows}
         return tuple(
@@ -236,7 +234,7 @@ class Facts:
 
     @contextmanager
     def _once(self, cluster: str) -> Iterator[Views]:
-        """Yield the `Views` with which a cluster is read once; they reuse its rows for at most five seconds."""
+        """Yield `Views` that read a cluster once and reuse the result for at most five seconds."""
         reads = ClusterReads(self.views.table, self.clock)
         with reads.once(cluster, policy=False):
             yield Views(reads)

@@ -1,6 +1,7 @@
-"""HTML: renders templates, with every value escaped.
+"""HTML: renders templates, and escapes the values in them.
 
-Control characters and direction marks are made visible.
+Control characters and direction marks are made visible. Only the texts of the style sheet and the script are not
+escaped.
 """
 
 from __future__ import annotations
@@ -128,7 +129,6 @@ def _id(text: str, links: Links | None, cluster: str) -> Markup:
 
 
 def _show(value: object) -> object:
-    """Return a template value; in a text, control and direction characters are made visible."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
     return visible(value)

@@ -23,7 +23,7 @@ class _Value:
 
 @dataclass(slots=True)
 class Kept:
-    """A cache of data about clusters, each of which is used until it reaches a given age.
+    """A cache of data about clusters. A value is used until it reaches a given age.
 
     A name such as `roster` identifies the kind of data. The cache has at most one value for each cluster and name.
     """

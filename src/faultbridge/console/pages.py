@@ -215,7 +215,6 @@ class Pages:
 
 
 def _without_ages(document: object) -> object:
-    """Return a document without the values that grow with time, such as ages."""
     if isinstance(document, Mapping):
         return {name: _without_ages(value) for name, value in document.items() if name not in _AGES}
     return [_without_ages(one) for one in document] if isinstance(document, list | tuple) else document

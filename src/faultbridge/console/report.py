@@ -51,6 +51,5 @@ class Reports:
 
 
 def _file(template: str, now: datetime, **values: object) -> str:
-    """Render a template as a report file that was written at the time `now`."""
     given = {"since": None, "until": None, "presets": (), "refresh": 0, "version": "", **values}
     return render(template, NO_LINKS, report=True, written=now, **given)

@@ -46,7 +46,7 @@ def network_faults_ended_by_reboot() -> frozenset[str]:
 def verification_coverage() -> Mapping[str, Mapping[int, tuple[str, ...]]]:
     """Return the fault codes and families that a passed verification proves fixed, by verifier and level.
 
-    A level also covers the codes and families of all lower levels, which its value in the mapping does not repeat.
+    A level also covers everything that lower levels cover. The value of a level does not repeat that.
     """
     verifiers: dict[str, dict[str, list[str]]] = _read_beside("coverage.json")["verifiers"]
     return {
@@ -67,7 +67,7 @@ def verifiers_by_fault() -> frozenset[str]:
 
 @cache
 def gpus_by_instance_type() -> Mapping[str, int]:
-    """Return the number of GPUs by EC2 instance type, without HyperPod's prefix `ml.`."""
+    """Return the number of GPUs of an instance, by EC2 instance type (without HyperPod's prefix `ml.`)."""
     counts: dict[str, int] = _read_beside("instance_types.json")["gpus"]
     return counts
 
@@ -152,10 +152,6 @@ def _row(raw: Mapping[str, Any]) -> Row:
 
 
 def _family(code: str) -> Family | None:
-    """Return the family of a fault code, or None if the code belongs to no family.
-
-    If several patterns match the code, the longest pattern determines the family.
-    """
     matching = [pattern for pattern in _family_patterns() if matches_family(code, pattern)]
     return _family_patterns()[max(matching, key=len)] if matching else None
 
@@ -173,10 +169,6 @@ def matches_family(code: str, pattern: str) -> bool:
 
 @cache
 def _family_patterns() -> Mapping[str, Family | None]:
-    """Return a mapping from each pattern of fault codes, such as `net.*`, to the family of these codes.
-
-    The value is None if the codes belong to no family.
-    """
     read = _read_beside("families.json")
     without: dict[str, Family | None] = {pattern: None for one in read["without"] for pattern in one["codes"]}
     return without | {pattern: Family(name) for name, patterns in read["families"].items() for pattern in patterns}

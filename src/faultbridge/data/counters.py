@@ -44,7 +44,7 @@ class Threshold:
 
     @property
     def full(self) -> int | None:
-        """Return the full value, the maximum at which the counter stops; None if it does not stop."""
+        """Return the maximum at which the counter stops, or None if it does not stop."""
         return None if self.bits is None else 2**self.bits - 1
 
 

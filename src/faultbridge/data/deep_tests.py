@@ -18,8 +18,8 @@ class DeepTest:
     """One test of a deep verification: its name, lowest level, time limit in seconds, and shell script.
 
     The test runs at its level and at all higher levels. If its tools are not installed on an instance, the test is not
-    verified, and the verification does not pass. A test between two instances is left out instead, if the level of the
-    verification is below `optional_below`.
+    verified, and the verification does not pass. A test between two instances is an exception: below the level
+    `optional_below`, the verification can pass without it.
     """
 
     name: str
@@ -60,7 +60,7 @@ def peer_tests() -> tuple[DeepTest, ...]:
 
 @cache
 def expected_by_instance_type() -> Mapping[str, Expected]:
-    """Return the expected values by EC2 instance type, without HyperPod's prefix `ml.`."""
+    """Return the expected values of an instance, by EC2 instance type (without HyperPod's prefix `ml.`)."""
     return {name: Expected(**row) for name, row in _document()["instance_types"].items()}
 
 

@@ -1,4 +1,4 @@
-"""Packaged detectors of gray failures: counters to compare, and how far a node may exceed its peers."""
+"""Packaged detectors of gray failures: counters to compare, and how far a node may exceed its group."""
 
 from __future__ import annotations
 

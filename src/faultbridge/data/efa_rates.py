@@ -14,7 +14,7 @@ _MAX_RATE = 100_000
 
 
 def efa_rates_with(extensions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, int]:
-    """Return the packaged rates, changed by the rates in a customer's mappings, in Gb/s."""
+    """Return the packaged rates of EFA devices, in Gb/s by instance type, with a customer's changes."""
     own = extensions.get(EFA_RATES)
     if not own:
         return efa_rates_by_instance_type()
@@ -22,9 +22,9 @@ def efa_rates_with(extensions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, 
 
 
 def check_efa_rates(own: object) -> None:
-    """Raise `Misconfigured` unless each rate of a customer is null or an integer from 1 to 100,000 (Gb/s).
+    """Raise `Misconfigured` unless a customer's rates are valid, by instance type.
 
-    `null` removes a packaged rate.
+    A rate is an integer from 1 to 100,000 (Gb/s), or null, which removes a packaged rate.
     """
     if not isinstance(own, dict):
         raise Misconfigured(f"wrong type of {EFA_RATES}: {type(own).__name__}; expected a JSON object")

@@ -1,4 +1,4 @@
-"""The metrics of dcgm-exporter that the decoder reads.
+"""The metrics of dcgm-exporter that the decoder `dcgm-metrics` reads.
 
 When the agent checks whether the output of dcgm-exporter has changed, it ignores all other metrics.
 """

@@ -50,9 +50,9 @@ def merged(base: Mapping[str, Any], extension: Mapping[str, Any]) -> dict[str, A
 
 
 def parse_extensions(text: str) -> dict[str, Mapping[str, Any]]:
-    """Return a customer's extensions of mappings by the name of the extended mapping.
+    """Parse a customer's extensions, and return them by the name of the mapping that each extends.
 
-    Raises `Misconfigured` for a text that is not valid.
+    Raises `Misconfigured` if `text` is not JSON, is too long, or contains an invalid extension.
     """
     try:
         found = json.loads(text)

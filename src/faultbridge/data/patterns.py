@@ -53,10 +53,9 @@ def check_repetitions(pattern: str) -> None:
 
 
 def _is_ambiguous(node: object, *, repeated: bool = False) -> bool:
-    """Return whether a pattern repeats a part with alternatives or with a repetition of variable length.
+    """Return True if a pattern repeats a part with alternatives or with a repetition of variable length.
 
-    Such a pattern may be ambiguous: the repeated part may match a text in several ways. `node` is the parsed pattern or
-    a part of it. `repeated` states whether a repetition contains this part.
+    `node` is the parsed pattern or a part of it. `repeated` states whether a repetition contains this part.
     """
     name, *arguments = node if isinstance(node, tuple) and node else (None,)
     if str(name) in _REPEATS:

@@ -17,7 +17,7 @@ DEFAULT = FOLDER / "policy" / "default.json"
 
 
 def version_of(document: Mapping[str, Any]) -> str:
-    """Return the version of a policy: twelve hexadecimal digits of the hash of its canonical JSON."""
+    """Return the version of a policy: 12 hexadecimal digits of the SHA-256 of its canonical JSON."""
     return hashlib.sha256(canonical_json(document).encode()).hexdigest()[:12]
 
 

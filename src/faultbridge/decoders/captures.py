@@ -22,9 +22,9 @@ _MAX_TITLE = 80
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The output of one command in a capture, with the source that recognizes the output.
+    """The output of one command in a capture, with the name of its source format.
 
-    If no source recognizes it, `source` is None and `reason` states why.
+    If the format is not recognized, `source` is None and `reason` states why.
     """
 
     output: CommandOutput
@@ -61,9 +61,10 @@ def parts_of(body: bytes) -> tuple[Part, ...]:
 
 
 def read_parts(parts: tuple[Part, ...], hints: Hints = NO_HINTS) -> Decoded:
-    """Decode each output of a capture, and return all observations together.
+    """Decode each output of a capture, and return the observations and notes of all outputs.
 
-    An output counts as not understood if no source recognizes it or its decoder rejects it.
+    An output counts as not understood if no source recognizes it or its decoder rejects it. A counter sample is left
+    out if another tool in the capture has already given one of the same source and device.
     """
     observations, unparsed, notes = list[Observation](), 0, list[str]()
     tools: dict[tuple[str, Component], str] = {}
@@ -90,11 +91,10 @@ def _read(part: Part, hints: Hints) -> tuple[Decoded | None, str]:
 
 
 def _is_first_tool(one: Observation, tool: str, tools: dict[tuple[str, Component], str]) -> bool:
-    """Return whether to keep an observation from the output of the command `tool`.
+    """Return False for a counter sample if another tool has given one of the same source and device.
 
-    A counter sample is dropped if a command with another tool has already given a sample of the same source and device,
-    because the counters of different tools cannot be compared. All other observations are kept. `tools` maps each
-    source and device to its first tool, and is updated.
+    The counters of different tools cannot be compared. `tools` maps each source and device to its first tool, and is
+    updated.
     """
     return not isinstance(one, CounterSample) or tools.setdefault((one.source, one.component), tool) == tool
 

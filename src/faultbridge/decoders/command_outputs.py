@@ -1,4 +1,4 @@
-"""Splits a capture of several commands into the outputs, each of which has its own decoder.
+"""Splits a capture of several commands into their outputs, so that each can have its own decoder.
 
 Grammar: an output follows a line with a shell prompt and its command (`$ COMMAND`, `user@host:~$ COMMAND`, `[user@host
 ~]# COMMAND`, `# COMMAND` of a known tool), or a heading (`=== TITLE ===`). Text before the first such line is an output

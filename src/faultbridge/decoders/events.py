@@ -1,4 +1,4 @@
-"""Decodes log events together, and gives each observation the time and node of its own event.
+"""Decodes several log events. An observation without a time or node gets that of its log event.
 
 The events come from a CloudWatch Logs record, or from lines that a collector wrapped.
 """
@@ -127,7 +127,6 @@ def _key(one: Observation) -> str:
 
 
 def _filled(one: Observation, event: LogEvent) -> Observation:
-    """Return an observation whose missing time and node are filled with those of its log event."""
     return _with(one, event.at, event.node)
 
 

@@ -28,8 +28,8 @@ def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequen
     """Add to `decoded` the kernel lines of the input, which the decoder of `source` skipped.
 
     If no job can write to a log of this source, the observations in the kernel lines are added. Otherwise, the faults
-    in these lines only increase `unparsed`, because a job may have forged them. Xid records that were not understood
-    increase `unparsed` too. The input is `events`, or `body` if there are no events.
+    in these lines are only counted as not understood (`unparsed`), because a job may have forged them. Xid records that
+    were not understood are counted too. The input is `events`, or `body` if there are no events.
     """
     texts = [event.message for event in events] or [text_of(body)]
     if source in _READ and not events and (unwrapped := wrapped_lines(body)):
@@ -76,7 +76,6 @@ def _may_hold_lines(text: str) -> bool:
 
 
 def _kernel_lines(text: str) -> Iterator[str]:
-    """Yield the lines with a prefix of the kernel log and a phrase that the kernel decoder searches for."""
     from faultbridge.decoders.kernel.line_filter import matching_lines
 
     for line in matching_lines(text) if _may_hold_lines(text) else ():
@@ -97,7 +96,6 @@ def _decoded(lines: Sequence[tuple[str, LogEvent | None]], hints: Hints) -> Deco
 
 
 def _wrapped(line: str, event: LogEvent) -> str:
-    """Return a line as JSON with the time and node of its event, in the form that log collectors write."""
     return json.dumps({"log": line, "time": event.at and event.at.isoformat(), "host": event.node})
 
 

@@ -32,7 +32,7 @@ _MAX_CONTROL_SHARE = 20
 
 
 def read(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
-    """Decode the body of a raw record to faults, clears, health snapshots and counter samples.
+    """Decode the body of a raw record into faults, clears, health snapshots and counter samples.
 
     If the body is an envelope of CloudWatch Logs or of a log collector, the log lines in it are decoded. Kernel lines
     in a body of another source are decoded or counted too (`lines_of_kernel`).
@@ -139,7 +139,7 @@ def _of_events(decoder: Decoder, events: Sequence[LogEvent], hints: Hints) -> De
 
 
 def is_binary(body: bytes) -> bool:
-    """Return whether a body is not text, because it has too many control characters other than NUL."""
+    """Return True if a body has too many control characters to be text; NUL bytes do not count."""
     if body[:2] in _UTF_16:
         return False
     sample = body[:_SAMPLE].replace(b"\0", b"") or body.replace(b"\0", b"")[:_SAMPLE]
@@ -147,7 +147,7 @@ def is_binary(body: bytes) -> bool:
 
 
 class TextCleaner:
-    """Prepares the text of a body: joins the parts of split lines and removes NUL bytes.
+    """Prepares the text of a body: joins parts of split lines, and removes binary fields and NUL bytes.
 
     A crash of the host leaves runs of NUL bytes in a log. Each run is replaced by a line end, and the bytes are
     counted. A body in UTF-16 is converted to UTF-8.

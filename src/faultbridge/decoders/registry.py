@@ -147,7 +147,7 @@ def _with_instance_type(decoded: Decoded, hints: Hints) -> Decoded:
 def recognize(body: bytes) -> str:
     """Return the name of the source whose format a body has.
 
-    Raises `Rejected` if the body matches no source or several.
+    Raises `Rejected` if the body is empty or too large, or if it matches no source or several sources.
     """
     _reject_unreadable(body)
     text = TextCleaner().clean(unpacked(body))

@@ -2,7 +2,7 @@
 
 Reading order:
 
-- `faults`: the four kinds of observations, their severity, action and component.
+- `faults`: the four kinds of observations, and the severity, action and component of a fault.
 - `catalog`: the meaning of each fault code: severity, action, and what ends the fault.
 - `conditions`: faults that are active on a node, and the sources that report them.
 - `edges`: node and case statuses, and the table of legal transitions between them.

@@ -14,7 +14,7 @@ from faultbridge.domain.records import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A node's next state and the draft timeline entries that record the change, in order.
+    """A node's next state, and the draft timeline entries of the change in their order.
 
     - `writes` are further DynamoDB writes (`storage.writes.Write`) that commit in the same transaction.
     - `outcomes` maps the id of each raw record to its outcome. It is empty if no raw record caused the change.

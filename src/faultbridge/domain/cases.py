@@ -39,7 +39,7 @@ REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
 
 
 class WaitingFor(StrEnum):
-    """The reason why a case waits. With `admission`, it waits for the next selection of cases to repair."""
+    """The reason why a case waits. With `admission`, it waits only for the next run of `repair.dispatch`."""
 
     WAIT = "wait"
     ADMISSION = "admission"
@@ -76,7 +76,7 @@ INSTANCE_ADDED = "cloud.instance_added"
 
 
 class Phase(StrEnum):
-    """The phases of a repair attempt in order. After `intent` the attempt can no longer be canceled."""
+    """The phases of a repair attempt in order. An attempt that has an intent cannot be canceled."""
 
     ADMITTED = "admitted"
     DRAINING = "draining"
@@ -106,10 +106,10 @@ class Attempt:
     """One admitted repair attempt of a case and its progress.
 
     `step` is the latest step, which started at `since`. `steps` maps each finished step to its outcome. Outcomes are
-    sent to Step Functions with `task_token`. The sweep checks the attempt at `probe_at`; `tries` counts the checks.
-    `operation` is the id of the running verification or restart. Faults after `watched_since` can fail a verification.
-    Log collection started at `bundle_since`. `spare` is the instance id of the taken spare. `launches` counts the
-    launches of a successor that certainly failed. `instance_types` are the types to launch.
+    sent to Step Functions with `task_token`. The sweep checks the attempt at `probe_at`; `tries` counts these checks
+    since the last step started or ended. `operation` is the id of the verification or restart that was started last.
+    Faults after `watched_since` can fail a verification. Log collection started at `bundle_since`. `spare` is the
+    instance id of the taken spare. `launches` counts the launches after which a new launch token was needed.
     """
 
     number: int
@@ -136,7 +136,7 @@ class Approval:
     """An approval request for one repair action of one attempt, and the operator's answer.
 
     `granted` is None until an operator answers. The answer is valid only for this repair action and this attempt.
-    `by_rule` is False if no policy rule requires the approval, but the attempt found no evidence of EC2 capacity.
+    `by_rule` is False if missing evidence of EC2 capacity, and no policy rule, requires the approval.
     """
 
     attempt: int
@@ -155,14 +155,14 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The latest case of a node. A case records one fault from detection to closure.
+    """One case: the record of one fault of a node from detection to closure.
 
-    `marks` holds the time at which the case first reached each status or phase. `uncounted` is the number of attempts
-    that do not count against the policy's limit, such as those that found no capacity. A `cancelled` case releases no
-    instance: its next attempt only verifies the node. `incident` is the id of the cluster incident for which an
-    absorbed case waits. It is kept for a verification after the incident. `held_from` is the status before the case was
-    absorbed, or `escalated` if the case needed an operator. `relapse_of` is the id of the earlier case whose repaired
-    fault came back. At `confirmed_at`, a failed verification confirmed the claimed conditions of the node.
+    `marks` maps statuses and phases to the time when the case first reached them, and has keys such as `EXTERNAL`.
+    `uncounted` is the number of attempts that do not count against the policy's limit. A `cancelled` case releases no
+    instance: an attempt after the cancellation only verifies the node. `incident` is the id of the cluster incident for
+    which an absorbed case waits. The id is kept if the node is only verified after the incident. `held_from` is the
+    status before the case was absorbed, or `escalated` if the case needed an operator. `relapse_of` is the id of the
+    earlier case whose repaired fault came back. At `confirmed_at`, the claimed conditions of the node were confirmed.
     `governed_by` names the policy rules of the attempts so far, which also apply to the next attempt.
     """
 
@@ -203,12 +203,12 @@ class Case:
 
     @property
     def before_service(self) -> bool:
-        """Return whether the case verifies a newly registered node, which was not in service before."""
+        """Return whether the case verifies a new node that was never in service."""
         return self.code == INSTANCE_ADDED
 
     @property
     def unrequested_instance(self) -> bool:
-        """Return whether Faultbridge did not request the instance, which may therefore run jobs already."""
+        """Return True if Faultbridge did not request the instance. The instance may then already run jobs."""
         return self.before_service or EXTERNAL in self.marks
 
     @property
@@ -218,7 +218,7 @@ class Case:
 
     @property
     def awaits_correlation(self) -> bool:
-        """Return whether the case will be escalated to an operator unless an incident explains its fault."""
+        """Return whether the case may be absorbed by an incident before it is escalated to an operator."""
         return self.status is CaseStatus.OPEN and self.waiting_for is WaitingFor.CORRELATION
 
     @property
@@ -244,7 +244,7 @@ class Case:
 
 
 def case_id(stack_id: str, cluster: str, node: str, epoch: int, sequence: int) -> str:
-    """Derive a case id from the position of the entry that opens the case: `c-` and 26 base32 characters."""
+    """Derive a case id from the stream position of the first entry in the commit that opens the case."""
     text = "/".join((stack_id, cluster, node, str(epoch), str(sequence)))
     digest = hashlib.sha256(text.encode()).digest()
     return "c-" + base64.b32encode(digest).decode().lower()[:26]

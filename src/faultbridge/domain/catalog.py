@@ -19,9 +19,9 @@ class Kind(StrEnum):
 
 
 class Scope(StrEnum):
-    """The part of a node that a fault belongs to. Restarting or replacing that part ends the fault.
+    """The part of a node that a fault belongs to. The members are sorted by lifetime, shortest first.
 
-    The members are listed from the part with the shortest life to the part with the longest.
+    A reboot ends the faults of the scopes `process` and `boot`.
     """
 
     PROCESS = "process"
@@ -51,7 +51,7 @@ class Row:
       (`xid.*`) that such a report can mean.
     - `conflict` is True if the sources in `recommendations` recommend different things. `reason` explains the severity
       and action.
-    - `family` groups faults that many nodes report when a resource that they share fails.
+    - `family` is the group of fault codes that often have a shared cause outside the node, or None.
     """
 
     code: str
@@ -74,9 +74,8 @@ class Catalog:
     """All fault codes of one catalog version.
 
     An unknown code has severity `error` and action `contact_support`. `coverage` lists, by verifier and diagnostic
-    level, the codes and code patterns that a passed verification proves fixed. If the policy sets no level, a
-    verifier in `by_fault` runs at the lowest level that covers the node's faults, and any other verifier at its own
-    default level.
+    level, the codes and code patterns that a passed verification proves fixed. `by_fault` names the verifiers whose
+    diagnostic level depends on the faults of the node (`lowest_level`).
     """
 
     version: str
@@ -156,10 +155,6 @@ def _unit_suffixes(unit: str | None, attributes: Mapping[str, str]) -> Iterator[
 
 
 def _set_bits(status: str) -> tuple[int, ...]:
-    """Return the value of each bit that is set in a hexadecimal status: 1, 2 and 4 for `7`.
-
-    The result is empty for a text that is not a hexadecimal number.
-    """
     try:
         number = int(status, 16)
     except ValueError:

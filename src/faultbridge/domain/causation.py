@@ -11,7 +11,7 @@ rules:
 - An entry about a fault that changed without a record is caused by the last entry in the same commit that is not about
   a fault, else by the detection of the fault.
 - Any other entry is caused by the previous entry in the same commit, else by the node's last status change. If an actor
-  in `STARTS_CHAINS`, such as an operator, makes the commit, an entry without a previous one has no cause instead.
+  in `STARTS_CHAINS`, such as an operator, makes the commit, an entry without a previous entry has no cause.
 
 The ids that later commits need are stored in the node's state, so a retry and another process give the same cause.
 """
@@ -59,9 +59,10 @@ def moved_by(drafts: Iterable[Draft], cause: str | None) -> tuple[Draft, ...]:
 def name_causes(
     before: NodeState, after: NodeState, drafts: Iterable[Draft], stream: Stream, actor: Actor
 ) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Give each draft entry the id of the event or raw record that caused it.
+    """Set the cause of each draft entry: the id of the event or raw record that caused it, or None.
 
-    Returns the node's next state, with the event ids that later commits need as causes, and the drafts.
+    Returns two values: `after` with the event ids that later commits need as causes, and the drafts with their causes.
+    A cause that a draft already names is kept.
     """
     drafts = tuple(drafts)
     if not drafts:
@@ -101,7 +102,6 @@ class _Causes:
         return cls(starts_chains, last_in_case, before.status_event, known)
 
     def cause_of(self, draft: Draft) -> str | None:
-        """Return the id of the event that caused a draft entry, or None if the entry has no earlier cause."""
         if draft.type in FAULT_TYPES:
             return self.last_action or self.faults.get(draft.subject or "")
         if draft.case_id is not None:
@@ -110,7 +110,6 @@ class _Causes:
         return self.last or (None if self.starts_chains else self.status)
 
     def add(self, draft: Draft, event_id: str) -> None:
-        """Make the event of a draft entry available as a cause of the drafts that follow it."""
         self.last = event_id
         if draft.type in FAULT_TYPES:
             self._add_fault(draft, event_id)
@@ -136,7 +135,6 @@ class _Causes:
             self.faults[draft.subject] = self.detected[draft.subject] = self.codes[str(draft.data["code"])]
 
     def stored_in(self, state: NodeState) -> NodeState:
-        """Return the node's state with the event ids that its next commits can name as causes."""
         conditions = {
             key: replace(one, event_id=self.detected[key]) if key in self.detected else one
             for key, one in state.conditions.items()

@@ -49,7 +49,7 @@ class Condition:
       worker stops (`pipeline.fold.write_filter`).
     - `reported_severity` and `reported_action` are the values of the source or the catalog. `severity` and `action` are
       the values after the policy changed them.
-    - `ended_before` is when the last condition with this key ended. Observations before it belong to that condition.
+    - `ended_before` is when the previous condition with this key ended. Observations up to that time are ignored.
     - `hours` counts the observations of the last day by hour.
     - `known_incarnation` is False until an observation is certain to be about the current instance and boot.
     - `event_id` is the id of the entry that recorded the detection.
@@ -153,9 +153,9 @@ class Tombstone:
 
 
 def last_end(active: Iterable[Condition], tombstones: Iterable[Tombstone]) -> datetime | None:
-    """Return when a condition of a node last ended, if an active condition had ended and came back.
+    """Return the latest end of a condition of a node, or None if no ended condition came back.
 
-    Returns None if no active condition with a fault family came back. `active` are the active conditions of the node,
+    A condition came back if it is active again and has a fault family. `active` are the active conditions of the node,
     and `tombstones` its ended ones. The result is the latest of all ends in `tombstones`, and of the earlier ends
     (`ended_before`) of the conditions that came back.
     """
@@ -164,7 +164,7 @@ def last_end(active: Iterable[Condition], tombstones: Iterable[Tombstone]) -> da
 
 
 def identity(component: Component, devices: Iterable[Component]) -> Component:
-    """Return a component with the identifiers that the device list of its node states for the same device.
+    """Return a component with the identifiers of its device in the device list of the node.
 
     The PCI address, UUID, index and serial number in the list take precedence over those of the component. A component
     whose device is not in the list is returned unchanged.
@@ -225,7 +225,7 @@ def component_key(component: Component) -> str:
 def parse_component(key: str) -> Component | None:
     """Return the component of a canonical name such as `gpu/pci=0000:53:00`.
 
-    Returns None if the name contains no PCI address, UUID or index.
+    Returns None without a PCI address, UUID or index. Raises ValueError for an unknown component type.
     """
     found = _DEVICE.fullmatch(key)
     if found is None:

@@ -1,8 +1,8 @@
 """Copies: creates and copies values of frozen dataclasses several times faster than the classes do.
 
-A frozen dataclass sets each field through `object.__setattr__`, which is slow. This module creates the value in a
-second class with the same slots that is not frozen, and then changes `__class__`. A class without slots, with a base
-class or with `__post_init__` gets no second class; its values are created as usual.
+A frozen dataclass sets each field through `object.__setattr__`, which is slow. This module creates the value as an
+instance of a second class, which has the same slots but is not frozen. It then sets `__class__` to the first class. A
+class without slots, with a base class or with `__post_init__` gets no second class; its values are created as usual.
 """
 
 from __future__ import annotations

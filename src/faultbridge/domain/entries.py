@@ -96,7 +96,7 @@ class Stream:
         return hashlib.sha256("/".join(parts).encode()).hexdigest()
 
     def event_id(self, epoch: int, sequence: int) -> str:
-        """Return the id of one entry: a UUIDv5 of its position, so that every computation returns the same id."""
+        """Return the id of the entry at this epoch and sequence number of the stream, as a UUIDv5."""
         return str(uuid.uuid5(_namespace(self.stack_id), f"{self.name}/{epoch}/{sequence}"))
 
 
@@ -233,7 +233,7 @@ def _data(draft: Draft) -> Mapping[str, Any]:
 
 
 def evidence_digest(evidence: str) -> str:
-    """Return the hash of an entry's evidence, which the entry's body contains instead of the evidence."""
+    """Return the SHA-256 of an entry's evidence. The body of the entry contains only this hash."""
     return hashlib.sha256(evidence.encode()).hexdigest()
 
 

@@ -19,7 +19,7 @@ from faultbridge.dataclass import dataclass
 class Severity(StrEnum):
     """How much a fault affects a node, mildest first.
 
-    `info`: record the fault. `warning`: watch it. `error`: repair the node after a drain. `fatal`: it is unusable now.
+    `info`: record the fault. `warning`: watch it. `error`: drain and repair the node. `fatal`: the node is unusable.
     """
 
     INFO = "info"
@@ -145,7 +145,7 @@ class Fault:
         return self.evidence.endswith(ELLIPSIS)
 
     def classified(self, severity: Severity, action: Action) -> Fault:
-        """Return the fault with this severity and action, each used only if the source stated none."""
+        """Return the fault with this severity and action. A value that its source stated is kept."""
         # Runs for every fault; dataclasses.replace takes five times as long as the constructor.
         return Fault(
             self.source,
@@ -208,7 +208,7 @@ class Snapshot:
     def reporter_key(self) -> str:
         """Return the key under which the time of the last snapshot is stored.
 
-        It consists of the source and, if the source reports several checks, the check.
+        The key is the source, followed by the name of the check (`part`) if the source reports several checks.
         """
         return f"{self.source}#{self.part}" if self.part else self.source
 

@@ -23,8 +23,8 @@ class Detector:
     """How one kind of gray failure is recognized, from how fast the counters of a node rise per hour.
 
     - `counters` are the names of the counters, which the source `source` reports. Their values are added up.
-    - A node is an outlier if its rise exceeds the median of its group by `score` robust standard deviations and by
-      `floor` per hour. The group must have at least `min_peers` other nodes.
+    - A node is an outlier if its rise exceeds the median of its group by at least `score` robust standard deviations
+      and by at least `floor` per hour. The group must have at least `min_peers` other nodes.
     - A finding opens if the node was an outlier in `windows` comparisons in a row.
     - `proved_by` are the codes, with wildcards, of hard faults. Such a fault on the component of an earlier finding
       proves the finding right.

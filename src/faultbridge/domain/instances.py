@@ -36,7 +36,7 @@ class Instance:
 
     @property
     def opt_out(self) -> str | bool:
-        """Return the Kubernetes node whose label excludes the instance, True for a tag, False for neither."""
+        """Return the Kubernetes node whose label excludes the instance, True if a tag excludes it, else False."""
         return (self.opt_out_node or True) if self.opted_out else False
 
     @property

@@ -1,8 +1,8 @@
 """Names: validates names of clusters, nodes, records and instances, and expands Slurm host lists.
 
 A valid name fits unchanged into table keys, events and SNS topics. A host list is Slurm's short form of many node
-names: `gpu-[001-004,007],login-1`. When a name is unknown, this module proposes similar ones. `dns_suffix`
-returns the DNS domain of AWS services in a region.
+names: `gpu-[001-004,007],login-1`. When a name is unknown, this module proposes similar names. `dns_suffix` returns the
+DNS domain of AWS services in a region.
 """
 
 from __future__ import annotations
@@ -117,10 +117,6 @@ def _host_names(text: str) -> Iterator[str]:
 
 
 def _choices(part: str) -> list[str]:
-    """Return all texts that one part of a host pattern means.
-
-    A part in brackets, such as `[01-03,7]`, means each of its numbers. Any other part means only itself.
-    """
     if not part.startswith("["):
         return [part]
     choices: list[str] = []
@@ -138,7 +134,7 @@ def _choices(part: str) -> list[str]:
 
 
 def closest_names(name: str, existing: Iterable[str], limit: int = MAX_CLOSEST) -> tuple[str, ...]:
-    """Return up to `limit` existing names that start with `name`, else similar ones. Case is ignored."""
+    """Return up to `limit` existing names that start with `name`, else similar names. Case is ignored."""
     by_lower_case = {one.lower(): one for one in sorted(existing, reverse=True)}
     given = name.lower()
     found = sorted(one for one in by_lower_case if given and one.startswith(given))

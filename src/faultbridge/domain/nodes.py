@@ -43,7 +43,7 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """The instance and boot that back a node, each numbered from 1. The boot was first seen at `since`."""
+    """The instance and the boot that back a node from the time `since`, each numbered from 1."""
 
     instance: int
     boot: int
@@ -71,8 +71,8 @@ class Placement:
     """Where a node is (its group, instance type and failure domains), and its other names.
 
     `domains` holds the failure domains by kind, and `domain` the narrowest of them. `host_names` change with the
-    instance. `aliases`, and `slot` (the provider's id of the node), do not change then. `named_after` is the id of the
-    last instance whose host name was the node's name. It is None if there was no such instance.
+    instance. `aliases`, and `slot` (the provider's id of the node), stay the same. `named_after` is the id of the last
+    instance whose host name was the node's name. It is None if there was no such instance.
     """
 
     group: str | None = None
@@ -120,15 +120,15 @@ class NodeState:
 
     Isolation: `isolation_since` is when isolation was requested. `isolation_overdue` is set once operators were
     notified that isolation takes too long. A failed call is repeated at `isolation_again_at`; `isolation_tries` counts
-    the calls. `orchestrator_lost_at` is when the orchestrator stopped answering calls about the node.
+    the failed calls. `orchestrator_lost_at` is when the orchestrator stopped answering calls about the node.
 
     Causation: `case_event` is the last entry of the latest case, and `status_event` the id of the entry of the last
-    status change. Later entries about the case or the status name them as their causes.
+    status change. Both can be the cause of later entries.
 
     `probations` are the repaired faults whose return requires the next stronger repair action. `custody` lists the
     devices that were recorded for the current instance. `shard` is the cluster's shard that stores the rows of the
-    node; it never changes. `jobs` are the ids of the jobs that run on the node; `jobs.job_nodes` adds and removes them.
-    `moving_volumes` are recorded before they are detached, and removed once they are attached again.
+    node. `jobs` are the ids of the jobs that run on the node; `jobs.job_nodes` adds and removes them. `moving_volumes`
+    are recorded before they are detached, and removed once they are attached again.
     """
 
     key: NodeKey
@@ -164,7 +164,7 @@ class NodeState:
 
     @property
     def registered(self) -> bool:
-        """Return whether an operator or the inventory registered the node; ingest never does."""
+        """Return whether the node was registered, by an operator or by the inventory."""
         return self.status is not None
 
     @property
@@ -175,7 +175,7 @@ class NodeState:
 
     @property
     def failed_step_at(self) -> datetime | None:
-        """Return the start time of the step that failed the repair of an escalated live case, or None."""
+        """Return when the failed step of an escalated repair started, or None. Verifications do not count."""
         case = self.live_case
         failed = case is not None and case.status is CaseStatus.ESCALATED and case.repair_action.needs_slot
         return case.attempt.since if case and case.attempt and failed else None
@@ -186,14 +186,14 @@ class NodeState:
         return worst_severity(self.active())
 
     def active(self) -> Iterator[Condition]:
-        """Return the conditions that at least one reporter still asserts."""
+        """Return the conditions that at least one reporter asserts."""
         return (condition for condition in self.conditions.values() if condition.active)
 
 
 class Alias(NamedTuple):
-    """One other name of a node, such as an instance id or a host name.
+    """A further name of a node, such as an instance id or a host name.
 
-    An alias of the kind `instance` is unique in the installation, and one of the kind `name` within its cluster.
+    Aliases of the kind `instance` are unique in the installation, and aliases of the kind `name` in their cluster.
     """
 
     kind: str
@@ -213,9 +213,9 @@ class AliasRow:
 class DomainKind(StrEnum):
     """Kinds of failure domains: resources that several instances share and lose together. Narrowest first.
 
-    `network_node` is the switch nearest to the instance, `network_node_2` the next one above it, and so on. Operators
-    declare the kinds that no inventory reports: `chassis`, `rack`, `power`, `file_system`, `subnet`, `image`. `intake`
-    is Faultbridge's own path from the queue of raw records to the table.
+    `network_node` is the switch nearest to the instance, `network_node_2` the next switch above it, and so on.
+    Operators declare the kinds that no inventory reports: `chassis`, `rack`, `power`, `file_system`, `subnet`, `image`.
+    `intake` is Faultbridge's own path from the queue of raw records to the table.
     """
 
     CHASSIS = "chassis"

@@ -50,7 +50,7 @@ class Odds(NamedTuple):
     background: float
 
     def weight(self, trials: Trials) -> float:
-        """Return how many times likelier the trials are if the cause is present in each than if it is absent."""
+        """Return the likelihood of the trials with the cause present, divided by that with the cause absent."""
         fault, none = self.repeat / self.background, (1 - self.repeat) / (1 - self.background)
         return prod((fault,) * trials.faulty) * prod((none,) * (trials.number - trials.faulty))
 
@@ -72,7 +72,7 @@ class Offender:
 
     @property
     def favors(self) -> str:
-        """Return the clearly more likely cause, `card` or `slot`, else `undetermined`."""
+        """Return the cause that is at least `DECISIVE` times as likely, `card` or `slot`, else `undetermined`."""
         return "card" if self.ratio >= DECISIVE else "slot" if self.ratio <= 1 / DECISIVE else "undetermined"
 
 

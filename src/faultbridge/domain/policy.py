@@ -18,7 +18,7 @@ from faultbridge.domain.faults import Action, ComponentType, Severity
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The conditions (active faults) that a policy rule applies to. An empty field matches all.
+    """The conditions (active faults) that a policy rule applies to. An empty field matches any value.
 
     `codes`, `clusters` and `instance_types` are shell patterns (`xid.*`). `count` is the minimum number of observations
     within `hours` hours (1 to 24) up to the last observation.
@@ -89,9 +89,9 @@ class Rule:
     - `repair_actions` lists the permitted repair actions, least disruptive first.
     - The actions in `approval` start only after an operator approves them within `approval_deadline`.
     - With `windows`, repairs start only while one of these maintenance windows is open. Verifications need no window.
-    - If it is unknown whether a replacement can be launched, an operator must approve the release of the instance.
-      With `release_without_capacity`, a node with a fatal fault, or one that never served, needs no such approval,
-      unless the policy lists only sources that do not exist (`Policy.capacity`).
+    - If it is unknown whether a replacement can be launched, an operator must approve the release of the instance. With
+      `release_without_capacity`, a node that has a fatal fault or never served needs no such approval, unless no source
+      in `Policy.capacity` exists and `on_demand` is not one of them.
     - While the orchestrator does not respond, a repair waits. If `orchestrator_unreachable` is `proceed`, the repair
       continues after `Limits.orchestrator_timeout` once the instance is proven gone or impaired.
     - With `dry_run`, repairs are reported but not started.
@@ -140,8 +140,8 @@ class Limits:
     - `probation` is how long a repaired node is on probation. A relapse is verified at `relapse_verify_level` or
       higher.
     - While the owner of a group updates it, repairs of its nodes wait, for at most `update_deadline` from the start of
-      the update. After the update, they wait for `update_grace`. Nodes that the update replaced are retired, at the
-      latest `update_deadline` after that.
+      the update. After the update, they wait for `update_grace`. During `update_deadline` after this grace period,
+      nodes that the update replaced are retired.
     - The findings of a detector count as faults if its recorded precision is at least `finding_precision` percent. With
       None, findings never count as faults.
     """
@@ -178,8 +178,8 @@ class Policy:
     """One immutable version of the rules; `version` is the hash of its document.
 
     A repair moves an EBS volume to the successor if its tag `faultbridge:volume` has one of the values in `volumes`.
-    Before a repair releases an instance, it queries the sources in `capacity`, in this order, for capacity for a
-    successor, until one of them has it.
+    Before a repair releases an instance, it queries the sources in `capacity` in this order. The first source with free
+    capacity for a successor is used.
     """
 
     version: str
@@ -205,7 +205,7 @@ class Policy:
         return any(rule.name == name for rule in self.rules)
 
     def rule_named(self, name: str) -> Rule:
-        """Return the rule of this name, or a rule that overrides nothing if no such rule exists any more."""
+        """Return the rule of this name. If the policy has none, return a rule that overrides nothing."""
         for rule in self.rules:
             if rule.name == name:
                 return rule

@@ -1,4 +1,4 @@
-"""Raw records as sources send them, and the outcome of each."""
+"""Raw records as sources send them, and the outcomes of their processing."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Repeated repairs: whether a repair follows a failed attempt, and which faults the new instance has.
 
-A cause that the node shares with its neighbors, such as a dead switch, also fails the verification of a healthy
-instance. A repeated repair therefore also waits for an incident in its failure domains even if the node has no fault of
-the incident's family.
+A cause that the node shares with its neighbors, such as a dead switch, also makes the verification of a healthy
+instance fail. A repeated repair therefore also waits for an incident in its failure domains even if the node has no
+fault of the incident's family.
 """
 
 from __future__ import annotations

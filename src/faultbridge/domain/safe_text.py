@@ -18,15 +18,15 @@ _UNSAFE = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""Return the text with each control or invisible character replaced by a JSON escape such as `\u001b`.
+    r"""Return the text with control and invisible characters replaced by JSON escapes such as `\u001b`.
 
-    JSON text remains equivalent JSON.
+    Tabs and newlines are kept. JSON text remains equivalent JSON.
     """
     return _UNSAFE.sub(_escape, text)
 
 
 def visible_line(text: str) -> str:
-    """Return the text on one line, with line breaks and tabs as spaces and unsafe characters escaped."""
+    """Return the text on one line: newlines and tabs become spaces, and unsafe characters are escaped."""
     return visible(re.sub(r"[\n\t]+", " ", text))
 
 

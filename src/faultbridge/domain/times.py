@@ -20,7 +20,7 @@ def to_text(instant: datetime) -> str:
 
 @lru_cache(REMEMBERED)
 def from_text(text: str) -> datetime:
-    """Parse an RFC 3339 time and return it in UTC.
+    """Parse an ISO 8601 time, such as `2026-02-03T04:05:06Z`, and return it in UTC.
 
     Raises ValueError for any other text, for a time without an offset, and outside of the years 1 to 9999 in UTC.
     """

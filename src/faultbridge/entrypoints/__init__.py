@@ -2,9 +2,9 @@
 
 Each entry point also prints metrics.
 
-- Raw records: `intake` accepts them from webhooks and log subscriptions. `ingest` records them.
-- New entries of the table: `publish` sends them to the bus and the archive, and `react` acts on them. `table_stream`
-  converts them for both.
+- Raw records: `intake` accepts raw records from webhooks and log subscriptions. `ingest` records them.
+- New entries of the table: `publish` sends entries to the bus and the archive. `react` acts on entries. `table_stream`
+  converts table items for `publish` and `react`.
 - Repairs: `replacement` runs one step of an attempt.
 - Operators: `pager` sends pages, `timeline` serves the HTTP API, and `console` serves the web console. `http_event`
   reads the HTTP requests.

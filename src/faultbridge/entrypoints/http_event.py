@@ -28,7 +28,6 @@ def caller_of(event: Mapping[str, Any]) -> Caller:
 
 
 def _clusters_of(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
-    """Return the clusters that a claim lists; a token without the claim lists none."""
     # API Gateway passes a list as the text `[a b]`.
     return frozenset(str(claims.get(claim) or "").strip("[]").replace(",", " ").split())
 

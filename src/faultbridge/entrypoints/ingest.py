@@ -1,6 +1,6 @@
 """The ingest function: records the raw records that arrive in batches from SQS.
 
-It returns the ids of the messages that SQS must deliver again.
+The function returns the ids of the messages that SQS must deliver again.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ _STATUS: Mapping[str, HTTPStatus] = {
 def intake(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
     """Forward one webhook request, or one batch of CloudWatch log events, to the record queue.
 
-    Returns the HTTP response to the webhook request. For a batch, the result contains its record id or the reason of
-    its refusal.
+    Returns the HTTP response to the webhook request. For a batch, the result contains the record id (None if the batch
+    contains no event to record), or the reason of the refusal.
     """
     if "awslogs" in event:
         return _forward_logs(event, installation)
@@ -72,10 +72,6 @@ def _forward_webhook(event: Mapping[str, Any], installation: Installation) -> di
 
 
 def _post_of(event: Mapping[str, Any]) -> WebhookRequest:
-    """Return the webhook request in an API Gateway event.
-
-    Raises Rejected `bad_body` if the body is not text or not valid base64.
-    """
     path = _members(event.get("pathParameters"))
     headers = {str(name).lower(): str(value) for name, value in _members(event.get("headers")).items()}
     text = event.get("body") or ""
@@ -99,7 +95,6 @@ def _sender(event: Mapping[str, Any]) -> str:
 
 
 def _members(value: object) -> Mapping[str, Any]:
-    """Return the members of a JSON object; any other value has no members."""
     return value if isinstance(value, Mapping) else {}
 
 

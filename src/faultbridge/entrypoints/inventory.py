@@ -1,6 +1,6 @@
 """The inventory function: synchronizes registered nodes with the providers of their clusters.
 
-It runs on a schedule, and after events of the providers.
+The function runs on a schedule, and after events of the providers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ def inventory(event: Mapping[str, Any], installation: Installation) -> dict[str,
 
 
 def _provider_event(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the event in one SQS record; an invalid record becomes an empty event without effect."""
     try:
         event = json.loads(record["body"])
     except ValueError:

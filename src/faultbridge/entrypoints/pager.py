@@ -1,6 +1,6 @@
 """The pager function: sends pages for events on the bus, and posts pages to chats.
 
-Every minute, it also sends summaries, reminders and postponed pages.
+Every minute, the function also sends summaries, reminders and postponed pages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The replacement function: runs one step of a repair attempt; Step Functions calls it."""
+"""The replacement function: runs one step of a repair attempt. Step Functions calls the function."""
 
 from __future__ import annotations
 

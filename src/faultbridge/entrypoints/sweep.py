@@ -1,6 +1,6 @@
 """The sweep function: every minute, runs due timers, and work that other functions did not complete.
 
-It also confirms canary events. A canary is a test record that Faultbridge sends through its own pipeline.
+The function also confirms canary events. A canary is a test record that Faultbridge sends through its own pipeline.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
     """Run one sweep; if `event` is a canary event from the bus, only confirm that the canary arrived.
 
-    The next sweep retries what failed in this one. The result contains only JSON values, because Lambda fails a
-    call whose result it cannot convert.
+    The next sweep retries the steps that failed. The result contains only JSON values, because Lambda fails a call
+    whose result it cannot convert to JSON.
     """
     if event.get("detail-type") == EntryType.NOTE:
         return _confirm_canary(event["detail"], installation)

@@ -52,7 +52,8 @@ class OpenEnum(StrEnum):
 def parse_instant(value: object) -> datetime:
     """Convert the text of a time in an event to a datetime in UTC.
 
-    A datetime is returned unchanged. Any other value, or a date that does not exist, raises `ValueError`.
+    A datetime is returned unchanged. Text in another format, an impossible date, and a value of another type raise
+    `ValueError`.
     """
     if isinstance(value, datetime):
         return value

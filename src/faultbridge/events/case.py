@@ -64,7 +64,7 @@ class CaseStatusData(Model):
 
 
 class CaseStatusChange(Event):
-    """Published when a case is opened, queued, started, escalated, absorbed by an incident, or closed."""
+    """Published when a case opens or closes, or changes its status, its incident or its reason to wait."""
 
     event_type: ClassVar[str] = "Case Status Change"
     metadata: CaseMetadata
@@ -72,7 +72,7 @@ class CaseStatusChange(Event):
 
 
 class ReplacementStepData(Model):
-    """The result of one step of a repair attempt."""
+    """An outcome of one step of a repair attempt."""
 
     step: Text = Field(description="Step name, as in the state machine; `intent` is the point of no return.")
     outcome: Text = Field(description="Result of the step. The state machine selects the next step by it.")
@@ -90,7 +90,7 @@ class ReplacementStepData(Model):
 
 
 class NodeReplacementStep(Event):
-    """Published when a step of a repair attempt has ended.
+    """Published when an outcome of a step of a repair attempt is recorded.
 
     The steps include drain, intent, reset, reboot, replacement, wait for the successor, verification and return.
     """

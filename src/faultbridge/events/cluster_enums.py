@@ -9,7 +9,8 @@ class SafetyKind(OpenEnum):
     """The kind of a safety control. Treat an unknown value as a control that may stop repairs.
 
     `breaker`: stops isolation and repair if too many nodes fail at once. `budget`: limits the attempts that start per
-    hour. `pause`: an operator stops all repairs. `hold`: a cluster incident stops the repairs of a failure domain.
+    hour. `pause`: an operator stops all repairs that have not reached their intent. `hold`: a cluster incident delays
+    repairs in a failure domain.
     """
 
     BREAKER = "breaker"
@@ -22,8 +23,8 @@ class SafetyKind(OpenEnum):
 class SafetyState(OpenEnum):
     """The state of a safety control. Treat an unknown value as a state that stops repairs.
 
-    Repairs continue in `closed` (breaker), `available` (budget), `running` (pause) and `released` (hold). A breaker in
-    `half_open` admits a few repairs. `open`, `used_up`, `paused` and `held` stop repairs.
+    A control permits repairs in `closed` (breaker), `available` (budget), `running` (pause) and `released` (hold). A
+    breaker in `half_open` admits a few repairs. A control stops new repairs in `open`, `used_up`, `paused` and `held`.
     """
 
     CLOSED = "closed"
@@ -89,7 +90,7 @@ class IncidentStatus(OpenEnum):
     """The status of a cluster incident. `closed` is final. Treat an unknown value as `open`.
 
     `recovering`: no node is affected any more, and the incident closes after a quiet period. `expired`: the incident
-    has reached its maximum age, repairs continue, and the incident closes when its nodes are healthy.
+    has reached its maximum age, and repairs continue. It closes after its nodes are healthy for a quiet period.
     """
 
     OPEN = "open"

@@ -19,7 +19,10 @@ class Severity(OpenEnum):
 
 
 class Action(OpenEnum):
-    """The recommended action for a fault, mildest first. Treat an unknown value as `contact_support`."""
+    """The recommended action for a fault. Treat an unknown value as `contact_support`.
+
+    The values are listed from the mildest to the strongest action.
+    """
 
     NONE = "none"
     RESTART_APP = "restart_app"
@@ -133,7 +136,10 @@ class Resolution(OpenEnum):
 
 
 class RepairAction(OpenEnum):
-    """A repair action, from mildest to strongest. Treat an unknown value as `replace_node`."""
+    """A repair action. Treat an unknown value as `replace_node`.
+
+    The values are listed from the mildest to the strongest action.
+    """
 
     VERIFY = "verify"
     RESET_GPU = "reset_gpu"

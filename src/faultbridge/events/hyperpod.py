@@ -1,6 +1,6 @@
 """The HyperPod mirror: copies of events in the format of SageMaker HyperPod events.
 
-With these copies, existing rules and consumers of HyperPod events also receive the events of Faultbridge.
+A consumer of HyperPod events can read the copies. Only some events about cases and repair steps have copies.
 
 The format is described in the EventBridge Events Reference of SageMaker AI, "Cluster Node Health Event" and "Cluster
 Event". Descriptions are free text. The field `Faultbridge` marks a copy and contains the values for which HyperPod has
@@ -51,7 +51,7 @@ class StackLocation:
         return cls(parts[1], parts[3], parts[4]) if parts[0] == "arn" and len(parts) > 5 else cls("aws", "", "")  # noqa: PLR2004 - an ARN has six parts
 
     def cluster_arn(self, cluster: str) -> str:
-        """Return a cluster ARN in HyperPod's format. Its id is derived from the cluster name."""
+        """Return a cluster ARN in HyperPod's format. The id in the ARN is derived from the cluster name."""
         digest = hashlib.sha256(cluster.encode()).digest()
         cluster_id = base64.b32encode(digest).decode().lower()[:12]
         return f"arn:{self.partition}:sagemaker:{self.region}:{self.account}:cluster/{cluster_id}"
@@ -179,5 +179,4 @@ def _origin(metadata: Body) -> dict[str, Any]:
 
 
 def _sagemaker_name(text: str) -> str:
-    """Convert a text to a valid SageMaker name: at most 63 letters, digits and inner hyphens."""
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:63].rstrip("-") or "cluster"

@@ -70,9 +70,9 @@ class JobData(Model):
 class JobChange(Event):
     """Published when a job starts, ends, is affected by a fault of one of its nodes, or may resume.
 
-    `notified`: the delivery of a callback about a job that may resume has ended. `stalled`: the training step did not
-    advance within the job's limit. `advanced`: the training step advances again. `loss`: the training loss is not
-    finite, has risen suddenly, or is normal again.
+    Other changes are published too. `notified`: the delivery of a callback about a job that may resume has ended.
+    `stalled`: the training step did not advance within the job's limit. `advanced`: the training step advances again.
+    `loss`: the training loss is not finite, has risen suddenly, or is normal again.
     """
 
     event_type: ClassVar[str] = "Job Change"
@@ -95,7 +95,10 @@ class JobEvidence(Model):
 
 
 class JobDevice(Model):
-    """A GPU that the cause or a Flight Recorder dump names, and its rank. Unknown values are null."""
+    """A GPU that is named by the cause of a job's failure or by a Flight Recorder dump.
+
+    Unknown values are null.
+    """
 
     node: Text
     rank: Count | None = Field(description="Global rank.")
@@ -139,7 +142,7 @@ class JobExplainedData(Model):
 class JobExplained(Event):
     """Published when a verdict on a job is recorded: why the job failed, and whether it may restart.
 
-    No event is published if verdict, nodes, mechanism and hardware verdict equal the recorded ones.
+    No event is published if the verdict, nodes, mechanism and hardware verdict are unchanged.
     """
 
     event_type: ClassVar[str] = "Job Explained"

@@ -22,7 +22,7 @@ from faultbridge.events.parts import (
 
 
 class FaultData(Model):
-    """The state of a condition after a change, and the observation that caused the change."""
+    """The state of a condition after a change, and the observation that caused the change, if any."""
 
     code: Text = Field(description="Canonical fault code, such as `xid.79`.")
     component: Component
@@ -61,7 +61,7 @@ class NodeFaultDetected(Event):
 
 
 class NodeFaultUpdated(Event):
-    """Published when an active condition changes its severity, reporters or component, or its count grows.
+    """Published when an active condition changes its severity, action, reporters, component or count.
 
     A growing count is published only at each power of ten.
     """

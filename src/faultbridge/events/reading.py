@@ -1,7 +1,7 @@
 """Reads events of any version; keys may be in any order, and unknown fields are ignored.
 
-An upcaster converts an event of one version, as plain JSON, to a later version. Stored events are never rewritten.
-Optional fields and new values need no upcaster.
+An upcaster converts an event of one version, as plain JSON, to a later version. Stored events are never rewritten. New
+optional fields and new values of enumerations need no upcaster.
 """
 
 from __future__ import annotations

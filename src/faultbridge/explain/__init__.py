@@ -2,5 +2,5 @@
 
 `dumps` finds the ranks that other ranks wait for, in dumps of the PyTorch Flight Recorder. `signals` converts logs and
 dumps to signals. `verdict` compares the signals with failure mechanisms, which are known ways in which jobs die. The
-package and customers define these mechanisms as data. The package uses no clock, network or files.
+package and customers define these mechanisms as data. Callers pass the content of the files and the times.
 """

@@ -1,8 +1,8 @@
 """Compares nodes with their peers, at most once an hour, and opens and ends findings about outliers.
 
 A finding opens for a node whose counters rise much faster than those of its peers in several comparisons in a row. The
-finding ends when the counters rise normally, or when the node is out of service or has no recent counters. The finding
-starts a fault if the policy lets its detector act.
+finding ends when the counters rise normally, or when the node is out of service or has no recent counters. If the
+policy lets the detector act when a finding opens, the finding also starts a fault.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ INTERVAL = timedelta(hours=1)
 class Comparison(NamedTuple):
     """The result of comparing one node with its peers by one detector.
 
-    `baseline` has the counters for the next comparison. `outlier` states how far the node is above its peers, or is
-    None if the node is no outlier. `compared` is False if the rise of the counters is unknown, as in the first
-    comparison of a node. `component` is the component that caused more than half of the rise of an outlier, or None.
+    `baseline` has the node's current counters, for the next comparison. `outlier` states how far the node is above its
+    peers; it is None if the node is no outlier. `compared` is False if the rise of the counters is unknown, as in the
+    first comparison of a node. `component` is the component that caused more than half of the rise of an outlier, or
+    None.
     """
 
     baseline: Baseline
@@ -71,7 +72,10 @@ class ComparePeers:
     detectors: Sequence[Detector]
 
     def __call__(self, cluster: str) -> int:
-        """Compare the nodes of a cluster, at most once an hour, and return the number of findings opened."""
+        """Compare the nodes of a cluster, and return the number of findings opened.
+
+        Returns 0 without a comparison if the previous comparison is less than an hour old.
+        """
         table, now = self.append.table, self.append.clock.now()
         first = table.get(stored.baselines_key(cluster, 0))
         if first is not None and now - stored.compared_at(first) < INTERVAL:
@@ -89,8 +93,9 @@ class ComparePeers:
     def _store(self, cluster: str, compared: Comparisons, before: Iterable[str], now: datetime) -> bool:
         """Store the counters for the next comparison; returns False if another run stored its counters first.
 
-        The nodes are spread over several items. Item 0 is always written, because it stores the time of the comparison.
-        Another item is written only if a node in `compared` or `before` (the previous comparison) belongs to this item.
+        The counters of the nodes are spread over several items. Item 0 is always written, because it stores the time of
+        the comparison. Another item is written only if a node in `compared` or `before` (the previous comparison)
+        belongs to this item.
         """
         nodes: dict[int, dict[str, dict[str, Baseline]]] = {shard_of(one, stored.PARTS): {} for one in before}
         nodes[0] = {}
@@ -175,7 +180,7 @@ class ComparePeers:
     def _observe(
         self, state: NodeState, note: Draft, written: Put, arrivals: Sequence[Arrival], rules: Rules, now: datetime
     ) -> Transition:
-        """Return a transition of a node that stores a finding and an entry, and can start or end a fault.
+        """Return a transition that stores a finding and an entry, and may start or end a fault of the node.
 
         `written` stores the finding. `note` is the entry. `arrivals` has the observation that starts or ends the fault;
         it is empty if no fault starts or ends.
@@ -191,8 +196,8 @@ def _compare(
 ) -> Comparisons:
     """Compare the nodes of each group by each detector; return the results by node and detector.
 
-    `before` has the counters of the previous comparison. A result also counts how often in a row the node was an
-    outlier.
+    `before` has the counters of the previous comparison. `baseline.streak` of a result counts the comparisons in a row
+    in which the node was an outlier.
     """
     compared: dict[tuple[str, str], Comparison] = {}
     for detector in detectors:
@@ -212,11 +217,11 @@ def _compare(
 
 
 def _proves(state: NodeState, case: Case, finding: Finding, detector: Detector) -> bool:
-    """Return whether a case about a hard fault soon after a finding proves the finding right.
+    """Return whether a case proves a finding right.
 
-    The result is False if the finding has a mark, or the detector does not list the code of the fault. It is also False
-    if the case did not open within `RIGHT_WITHIN` after the finding, ever waited for an incident, or is about another
-    component, instance or boot than the finding.
+    The case must be about a fault of severity `error` or worse whose code the detector lists. It must open after the
+    finding, at most `RIGHT_WITHIN` later. The result is False if the finding has a mark, if the case ever waited for an
+    incident, if the two are about different components, or if a new instance or boot started between them.
     """
     if CaseStatus.ABSORBED.value in case.marks or not detector.is_proved_by(case.code):
         return False

@@ -43,7 +43,7 @@ def acting_detectors(detectors: Iterable[Detector], findings: Iterable[Finding],
 
 
 def began(finding: Finding) -> Arrival:
-    """Return the observation (`Arrival`) that starts the fault of a finding on the node of the finding."""
+    """Return the observation (`Arrival`) that starts the fault of a finding."""
     fault = Fault(
         SOURCE,
         fault_code(finding.detector),
@@ -56,7 +56,7 @@ def began(finding: Finding) -> Arrival:
 
 
 def ended(finding: Finding, state: NodeState, now: datetime) -> tuple[Arrival, ...]:
-    """Return the observation that ends the active fault of a finding; empty if there is none."""
+    """Return the observation that ends the fault of a finding; empty if the node has no such active fault."""
     code = fault_code(finding.detector)
     if not any(one.code == code for one in state.active()):
         return ()

@@ -28,7 +28,7 @@ class Judgments:
     append: Append
 
     def list(self, clusters: Iterable[str], *, ended: bool = False) -> tuple[Finding, ...]:
-        """Return the findings of clusters, oldest first. Ended findings are included only if `ended` is True."""
+        """Return the findings of clusters in the order of opening; ended findings only with `ended`."""
         found = (
             stored.read_finding(row)
             for cluster in clusters
@@ -37,7 +37,7 @@ class Judgments:
         return tuple(sorted((one for one in found if ended or one.ended_at is None), key=lambda one: one.opened_at))
 
     def show(self, finding: str) -> Finding:
-        """Return the finding with this id. Raises Rejected `unknown_finding` if no cluster has it."""
+        """Return the finding with this id. Raises Rejected `unknown_finding` if no registered cluster has it."""
         return stored.read_finding(self._row(finding))
 
     def find(self, cluster: str, finding: str) -> Finding | None:
@@ -69,7 +69,8 @@ class Judgments:
     def mark_proved(self, finding: Finding, case_id: str) -> None:
         """Mark a finding as right, because a case proves it; the mark names the case instead of an operator.
 
-        A finding that already has a mark keeps this mark. A mark that an operator sets at the same time stays.
+        A finding that already has a mark keeps it. If an operator marks the finding at the same time, the operator's
+        mark stays.
         """
         row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
         found = stored.read_finding(row) if row is not None else None

@@ -25,7 +25,7 @@ STALE = timedelta(minutes=30)
 class Total:
     """The sum of a detector's counters on one node.
 
-    - `group` names the node's group and instance type. The other nodes of the same `group` are the node's peers.
+    - `group` names the node's group and instance type. The other nodes with an equal `group` are the node's peers.
     - `now` has the sum, the time of the report, and the sum of each port or device by key (`now.parts`).
     - `components` maps each key of `now.parts` to the component.
     """
@@ -78,9 +78,9 @@ def _totals(state: NodeState, samples: SampleSet, detectors: Iterable[Detector],
 def _reported_at(samples: SampleSet, now: datetime) -> datetime | None:
     """Return when a node's counter samples were last reported, or None if that is too long ago.
 
-    Samples are too old 30 minutes after they were stored. Samples with a digest (a hash of their values) are stored
-    again only every two hours while their values stay the same. Such samples therefore count as reported now until they
-    are two and a half hours old.
+    Samples without a digest (a hash of their values) are too old 30 minutes after they were stored. Samples with a
+    digest are stored again only every two hours while their values stay the same. They therefore count as reported now
+    if they were stored 30 minutes to two and a half hours ago.
     """
     age = now - samples.at
     if age < STALE:

@@ -1,8 +1,8 @@
 """The gateway: accepts records of senders that cannot write to the queue, and puts them on the queue.
 
 Webhooks arrive through API Gateway, batches of log lines through a CloudWatch Logs subscription. The gateway checks the
-size of the body and, for a webhook, the identity of the sender. It does not read the faults in the body; ingest does
-this later. Read in this order:
+size of the body and, for a webhook, the identity of the sender. Ingest, not the gateway, reads the faults in the body.
+Read in this order:
 
 - `webhooks`: accepts posts of configured senders: Alertmanager, Grafana, gpud and others.
 - `senders`: which senders may post, and how each sender proves its identity.

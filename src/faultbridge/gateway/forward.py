@@ -15,7 +15,7 @@ from faultbridge.storage.wire.message import Message, encode_message, fits, raw_
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Puts messages on the queue; raises `Transient` if the sender must send them again."""
+    """Puts messages on the queue of raw records."""
 
     queue: RecordQueue
     objects: ObjectStore
@@ -23,8 +23,9 @@ class Forward:
     def __call__(self, messages: Sequence[Message]) -> None:
         """Put all messages on the queue.
 
-        Bodies that are too large for a message are stored in the object store first. If a sender sends a message twice,
-        both have the same record id, so ingest processes one of them.
+        Bodies that are too large for a message are stored in the object store first. Raises `Transient` if the queue
+        does not accept a message. The caller may then send all messages again, because ingest processes a repeated
+        record id once.
         """
         sendable = [message if fits(message) else self._store_body(message) for message in messages]
         unsent = self.queue.send([(message.group, encode_message(message)) for message in sendable])

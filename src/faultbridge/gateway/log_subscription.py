@@ -64,7 +64,6 @@ class LogSubscription:
         return record_id
 
     def _sent_at(self, event: Any) -> datetime | None:  # noqa: ANN401 - any JSON value
-        """Return the time of a log event, but not later than now; None if the event has no valid time."""
         try:
             return min(from_milliseconds(int(event["timestamp"])), self.clock.now())
         except (KeyError, TypeError, ValueError, OverflowError):
@@ -72,10 +71,6 @@ class LogSubscription:
 
 
 def _origin(stream: str) -> tuple[str, str]:
-    """Return the record source and the instance id of a log stream, both derived from its name.
-
-    A name of another form than those in `STREAMS` raises `Rejected` (`unknown_stream`).
-    """
     for source, pattern in STREAMS.items():
         found = pattern.fullmatch(stream)
         if found is not None:

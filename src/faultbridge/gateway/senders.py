@@ -33,7 +33,7 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WebhookSender:
-    """A configured sender: the cluster and sources of its records, and its secrets, newest first."""
+    """A configured sender: the cluster and sources of its records, its secrets, and its kind of proof."""
 
     name: str
     cluster: str
@@ -109,7 +109,6 @@ def _sender(name: str, written: Mapping[str, Any]) -> WebhookSender:
 
 
 def _check_body_signers(senders: Collection[WebhookSender]) -> None:
-    """Raise `ValueError` if a sender with body signatures has several sources or a shared secret."""
     uses = Counter(secret for sender in senders for secret in set(sender.secrets))
     for sender in senders:
         if sender.proof is not Proof.BODY_SIGNATURE:

@@ -1,7 +1,7 @@
 """Webhook signatures: HMAC-SHA256 over the time, method, path and body of a request.
 
-Grafana signs only the time and the body. Such a signature is accepted only from a sender with a single source, so that
-its secret is valid for one path only.
+Grafana signs only the time and the body. Such a signature is accepted only from a sender with a single source, so the
+secret of the sender is valid for one path only.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from faultbridge.storage.writes import Put
 MAX_BYTES = 1024 * 1024
 SENDERS_TTL = timedelta(minutes=5)
 REFUSAL_TTL = timedelta(seconds=30)
-"""The senders are read again after a refused proof if they are older, so that a new secret works soon."""
+"""After a refused proof, senders that were read longer ago are read again, so that a new secret works soon."""
 MAX_LOGGED = 64
 REPEAT_WINDOW = 2 * WINDOW
 
@@ -45,7 +45,7 @@ class WebhookRequest:
     def is_signed(self) -> bool:
         """Return whether the post must have a valid signature.
 
-        A post with a signature or a timestamp must have a valid signature, and so must a post without any credentials.
+        The result is True for a post with a signature or a timestamp, and for a post without any credentials.
         """
         return bool(self.signature or self.timestamp or not self.authorization)
 
@@ -61,7 +61,7 @@ class Webhooks:
     """Checks webhook posts and puts their bodies on the queue.
 
     `read_senders` returns the JSON document of the senders. The document is cached for five minutes. After a refused
-    proof, it is read again if it is more than 30 seconds old.
+    proof, the document is read again if the cached copy is at least 30 seconds old.
     """
 
     forward: Forward
@@ -99,11 +99,6 @@ class Webhooks:
         return self._forward_unsigned(sender, post, now)
 
     def _prove(self, post: WebhookRequest, now: datetime) -> WebhookSender:
-        """Return the sender of a post that proves its identity by a signature or a secret.
-
-        Raises `Rejected` for any other post. Before that, the configured senders are read again if they were read more
-        than 30 seconds ago, because they may have changed.
-        """
         try:
             return _proven(self._senders_read_within(SENDERS_TTL, now), post, now)
         except Rejected:

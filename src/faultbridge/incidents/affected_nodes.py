@@ -27,12 +27,12 @@ _WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING})
 
 
 def affected_nodes(config: ClusterConfig, rows: Sequence[Mapping[str, Any]], now: datetime) -> tuple[AffectedNode, ...]:
-    """Return one `AffectedNode` for each unhealthy node and each family of its active faults.
+    """Return one `AffectedNode` for each unhealthy node and each fault family of its active faults.
 
     `rows` are the index rows of unhealthy nodes. Two kinds of faults are left out:
 
     - Missing heartbeats of nodes during an update hold of their group, because an update interrupts heartbeats.
-    - All faults of nodes whose instance was already released.
+    - All faults of nodes whose instance is being replaced (`replacing` or `provisioning`).
     """
     held = {one.group for one in config.update_holds if one.until > now}
     found = ((one, row.get("group") in held) for row in rows for one in _affected(config, row))
@@ -53,9 +53,9 @@ def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[Affecte
 def incidents_of_failures(
     config: ClusterConfig, rows: Sequence[Mapping[str, Any]], control: Control
 ) -> Mapping[str, str]:
-    """Return the ids of incidents that may explain failed repair attempts, by the name of the node.
+    """Return, by node, the ids of incidents that may explain a failed repair attempt of the node.
 
-    The result contains a node if its case had a failed attempt and if an incident may explain the failure.
+    Only nodes whose case waits for a repair after a failed attempt are considered.
     """
     repeated = [row for row in rows if row.get("repeated")]
     found = {(node := str(row["node"])): _incident_of(control, node, config, row) for row in repeated}
@@ -67,7 +67,7 @@ def _incident_of(control: Control, node: str, config: ClusterConfig, row: Mappin
 
 
 def names_in_use(table: Table, config: ClusterConfig) -> tuple[str, ...]:
-    """Return the names of all nodes of a cluster that are not retired."""
+    """Return the names of all nodes of a cluster that are not retired, sorted."""
     return tuple(sorted(str(row["node"]) for row in nodes_in_use(table, config)))
 
 

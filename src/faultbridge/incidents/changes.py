@@ -43,7 +43,7 @@ class IncidentChanges:
     controls: Controls
 
     def read(self, control: Control) -> tuple[Incident, ...]:
-        """Return the incidents of a cluster that are not closed."""
+        """Return the incidents of a cluster that are not closed, according to the holds in `control`."""
         wanted = [name for name, hold in control.holds.items() if hold.ended_at is None]
         found = self.table.get_many(stored_incidents.incident_key(control.cluster, name) for name in wanted)
         return tuple(stored_incidents.read_incident(row) for row in found.values())
@@ -61,10 +61,10 @@ class IncidentChanges:
         affected: Iterable[AffectedNode] | None = None,
         verify_deadline: timedelta = timedelta(),
     ) -> tuple[IncidentChange, ...]:
-        """Commit the first `MAX_CHANGES` changes of a cluster's incidents that `decide` returns; return them.
+        """Commit at most `MAX_CHANGES` of the changes that `decide` returns, and return the committed changes.
 
-        `waiting` counts the cases that wait for an incident. If `affected`, the faults of unhealthy nodes, is given and
-        there is a change, unused holds are removed (`_is_used`). Raises Conflict after 20 conflicts.
+        `waiting` counts the cases that wait for an incident. With `affected`, the faults of unhealthy nodes, a change
+        also removes holds that are not used any more (`_is_used`). Raises Conflict after 20 conflicts.
         """
         committed: tuple[IncidentChange, ...] = ()
 
@@ -94,7 +94,7 @@ def _is_used(hold: Hold, affected: Iterable[AffectedNode], kept: timedelta, now:
     """Return whether the hold of an incident is still needed.
 
     - A hold is needed until its incident is closed, and for the time `kept` afterwards. In this time, the incident may
-      explain a failed verification that started before the end, and the cause of the incident may return.
+      explain a failed verification that started before the close, and the cause of the incident may return.
     - Later, the hold is needed only while a node in `affected` has a fault that the incident explains.
     """
     if hold.ended_at is None or now < hold.ended_at + kept:

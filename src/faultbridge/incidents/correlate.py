@@ -1,6 +1,6 @@
 """Correlate: opens, changes and closes the incidents of a cluster, and makes cases wait for them.
 
-`ops.cluster_steps` (in each sweep) and `ops.react` run this before they update the breakers and start repairs.
+`ops.cluster_steps` (in each sweep) and `ops.react` call `Correlate` before they update the breakers and start repairs.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Correlate:
         )
 
     def _hold_and_release(self, control: Control, rows: Sequence[Item], rules: Rules, now: datetime) -> None:
-        """Make the cases of nodes with an open incident wait, and release the other waiting cases.
+        """Make cases wait for the open incidents that affect their node, and release the other waiting cases.
 
         Then escalate or verify the cases that await an incident but belong to no open incident. `rows` are the index
         rows of the unhealthy nodes, as read at `now`. If a run is interrupted, the next run does the rest.

@@ -37,7 +37,7 @@ MAX_CASES = 200
 class HeldCases:
     """Makes cases wait for an incident (`absorbed`), releases them, and escalates unexplained cases.
 
-    An entry about the start or the end of such a wait has the latest event of the incident as its cause.
+    The cause of an entry about the start or the end of a wait is the latest event of the incident.
     """
 
     table: Table
@@ -56,11 +56,11 @@ class HeldCases:
         rows: Mapping[str, Item],
         explained: Mapping[str, str],
     ) -> None:
-        """Make the cases of nodes with an open incident wait for its end; at most `MAX_CASES` in one run.
+        """Make the cases of the nodes of open incidents wait; one run changes at most `MAX_CASES` cases.
 
         `incidents` has the incidents that are not closed, by id. `rows` has the index rows of unhealthy nodes, by name.
-        `explained` maps nodes to incidents that explain their failed repair attempts; the cases of these nodes wait
-        too. A case that already waits for one of the incidents is not changed.
+        `explained` maps nodes to incidents that explain their failed repair attempts; the cases of these nodes wait for
+        these incidents. A case that already waits for one of `incidents` is not changed.
         """
         holding = [incident for incident in incidents.values() if incident.status.holds]
         found = {node: incidents[name] for node, name in explained.items() if name in incidents}
@@ -80,11 +80,12 @@ class HeldCases:
     def escalate(
         self, control: Control, incidents: Mapping[str, Incident], rows: Iterable[Item], now: datetime
     ) -> None:
-        """Escalate cases that need an operator unless an open incident explains their fault.
+        """Escalate the cases that await correlation, unless an open incident explains their fault.
 
-        A case waits 10 seconds for the escalation, because an incident may still explain its fault. If its faults have
-        ended, the case is queued for a verification instead. One run changes at most `MAX_CASES` cases. `rows` are the
-        index rows of unhealthy nodes, as read at `now`, before the incidents were updated.
+        A case is escalated at the earliest 10 seconds after it opened, because an incident may still explain its fault.
+        If no active fault of the node needs a case any more, the case is queued for a verification instead. One run
+        changes at most `MAX_CASES` cases. `rows` are the index rows of unhealthy nodes, as read at `now`, before the
+        incidents were updated.
         """
         explained = {node for incident in incidents.values() if incident.status.holds for node in incident.nodes}
         due = [

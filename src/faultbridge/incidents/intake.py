@@ -32,7 +32,7 @@ class Intake:
         """Return the nodes of a cluster that count as silent because the intake has failed.
 
         While the intake works, the result is empty. After the intake has failed, the result contains the nodes of the
-        cluster with overdue heartbeats. If the cluster has no such node, the result is `all_nodes`.
+        cluster with overdue heartbeats. If no node of the cluster has overdue heartbeats, the result is `all_nodes`.
         """
         if not self.failed:
             return ()

@@ -48,7 +48,7 @@ class Onsets:
         - A fault that started less than `window` ago may still become part of an incident. A later run counts it.
         - `holds` are the holds of the cluster's incidents. A fault belongs to an incident, and is not counted, if a
           hold has the fault's family and a failure domain of the node.
-        - `before` is the history that `read` returned to the caller. If it is None, this method reads the history.
+        - `before` is the history that the caller read with `read`. If it is None, this method reads the history.
         - If another run stores its counts first, this run stores nothing, and the next run counts these faults.
         """
         before, now = self.read(cluster) if before is None else before, self.clock.now()

@@ -26,8 +26,9 @@ class IncidentOrders:
     def close(self, cluster: str, incident_id: str, operator: str | None, reason: str = "") -> Incident:
         """Close an open or expired incident by order of an operator, and return the closed incident.
 
-        The faults that the incident explains open no further incident. `Correlate` then releases the cases that wait
-        for the incident, the oldest first. Raises Rejected `incident_over` if no open or expired incident has this id.
+        Faults that started before the close and that the incident explains open no further incident. `Correlate` then
+        releases the cases that wait for the incident, the oldest first. Raises Rejected `incident_over` if no open or
+        expired incident has this id.
         """
 
         def decide(incidents: Sequence[Incident], _: Control, now: datetime) -> Iterable[IncidentChange]:

@@ -3,8 +3,8 @@
 A repeated fault increases a count without a write. `NodeCache` keeps that count until the next write of the node.
 
 `ItemCache` keeps items such as aliases, registrations, and the pointers to the current policy and mappings for a
-limited time. It reads items without consistency: an outdated item does no harm, because the copy that another process
-has cached can be just as old. An alias or registration that is not found is read again consistently, because a node may
+limited time. It reads them with eventually consistent reads. An outdated item does no harm, because the copy in another
+process can be just as old. An alias or registration that is not found is read again consistently, because a node may
 send directly after its registration.
 """
 
@@ -24,7 +24,7 @@ MAX_CACHED_NODES = 5_000
 MAX_CACHED_ITEMS = 50_000
 MAX_BATCH_READ = 100
 MAX_REFRESHED = 2
-"""A read of nodes also refreshes the items that expire soon, if they are at most this many."""
+"""A read of nodes also renews the cached items that expire soon, if there are at most this many."""
 ALIAS_TTL = timedelta(minutes=10)
 DEFAULT_TTL = timedelta(seconds=15)
 CACHED_WHEN_MISSING = frozenset({keys.CURRENT_POLICY, keys.CURRENT_MAPPING})
@@ -85,10 +85,6 @@ class ItemCache:
         return {key: item for key, (_, item) in cached.items() if item is not None}
 
     def _read(self, missing: Sequence[Key]) -> Mapping[Key, Item]:
-        """Return the items that exist, read from the table.
-
-        An item that is not found is read again consistently, unless it is in `CACHED_WHEN_MISSING`.
-        """
         found = self.table.get_many(missing, consistent=False)
         unfound = [key for key in missing if key not in found and key not in CACHED_WHEN_MISSING]
         return found | (self.table.get_many(unfound) if unfound else {})
@@ -96,9 +92,9 @@ class ItemCache:
     def read_fresh(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
         """Read items from the table, never from the cache, and return those that exist.
 
-        If at most two cached items expire soon, the same call also reads these items, renews them in the cache and
-        returns them. If such an item cannot be read, the cached item is kept. Raises UnprocessedKeys if one of the
-        `wanted` items was not read.
+        If at most two cached items expire soon, and the call then reads at most 100 items, it also reads, renews and
+        returns these items. If such an item cannot be read, the cached item is kept. Raises UnprocessedKeys if one of
+        the `wanted` items was not read.
         """
         wanted, now = list(dict.fromkeys(wanted)), self.clock.now()
         expiring = sorted(self._expiring.difference(wanted))

@@ -40,7 +40,7 @@ LAST_RECEIVED = Key("CANARY", "RECEIVED")
 
 INTERVAL_MINUTES = 5
 MIN_INTERVAL = timedelta(minutes=2)
-"""Canaries sent less than this after the last one are not recorded."""
+"""A canary sent less than this time after the last recorded one is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,6 @@ class SendCanary:
         return record_id
 
     def _register(self) -> None:
-        """Register the cluster `faultbridge-canary` for test records, unless it exists."""
         if self.registration.find_cluster(CLUSTER) is not None:
             return
         try:
@@ -78,7 +77,10 @@ class SendCanary:
 
 @dataclass(frozen=True, slots=True)
 class RecordCanary:
-    """Records canaries (test records) as timeline notes, each once and at most one in two minutes."""
+    """Records a canary (a test record) as a timeline note.
+
+    A canary that was sent less than two minutes after the last recorded one is not recorded.
+    """
 
     table: Table
     clock: Clock
@@ -125,7 +127,7 @@ class ReceiveCanary:
     def __call__(self, detail: Mapping[str, Any]) -> timedelta:
         """Record the arrival of a canary (a test record) and return the time since it was sent.
 
-        Raises KeyError for an event that is not a canary.
+        Raises KeyError if the event has no fact `sent_at`, so it is no canary.
         """
         sent = from_text(str(detail["data"]["facts"]["sent_at"]))
         now = truncate(self.clock.now())
@@ -134,7 +136,7 @@ class ReceiveCanary:
 
 
 def last_sent_at(table: Table, key: Key) -> datetime | None:
-    """Return when the canary in a stored item was sent; None before the first canary.
+    """Return when the canary of a stored item was sent, or None if the item does not exist.
 
     The item is at the key `LAST_RECORDED` or `LAST_RECEIVED`.
     """

@@ -138,7 +138,6 @@ def _compare_source(
     values: ValuesByRecord,
     limits: Thresholds,
 ) -> ComparedSamples:
-    """Compare new counter samples of one source with its stored samples."""
     stored = _read_samples(found, state)
     stated = [values.get(arrival.record_id) for arrival in arrivals]
     before = _seen_again(stored, stated, [arrival.at for arrival in arrivals])
@@ -191,12 +190,13 @@ def _seen_again(
 ) -> SampleSet | None:
     """Return the stored samples (or None), with a later time if the agent has sent equal values since.
 
-    Equal values are rarely stored again. Later records only state when the agent last sent them. The latest stated time
-    before the first new sample becomes the time of the stored samples, if that is at least `SAMPLE_INTERVAL` later.
+    Equal values are rarely stored again. A later record only states when the agent last sent them (`stated`). The
+    latest stated time before the first new sample becomes the time of the stored samples, if it is at least
+    `SAMPLE_INTERVAL` later.
 
-    `times` are the times of the arrived samples, oldest first, and `stated` is what the record of each sample states.
-    An arrived sample is new if it is later than the stored samples, unless it has their digest and is earlier than the
-    latest stated time. If no sample is new, the first one counts as new.
+    `times` are the times of the arrived samples, oldest first. A sample is new if it is later than the stored samples.
+    A sample with their digest is new only if it is also no earlier than the latest stated time. If no sample is new,
+    the first one counts as new.
     """
     if stored is None or stored.digest is None:
         return stored
@@ -215,7 +215,6 @@ def _seen_again(
 
 
 def _digest(ports: Mapping[str, LastSample], records: Mapping[str, str], values: ValuesByRecord) -> str | None:
-    """Return the digest of these samples if all are from one record that states a digest, else None."""
     sources = {records.get(name) for name in ports}
     record = sources.pop() if len(sources) == 1 else None
     stated = values.get(record) if record is not None else None
@@ -234,13 +233,11 @@ def _need_not_be_stored(after: SampleSet, stored: SampleSet | None, digests: Col
 
 
 def _without_old(ports: Mapping[str, LastSample]) -> dict[str, LastSample]:
-    """Return the counter samples that are less than a day older than the latest of them."""
     newest = max((port.at for port in ports.values()), default=None)
     return {name: port for name, port in ports.items() if newest is None or newest - port.at < FORGET_AFTER}
 
 
 def _read_samples(found: Item | None, state: NodeState) -> SampleSet | None:
-    """Return the stored samples; None if there are none, or if they are of another instance or boot."""
     samples = None if found is None else read_samples(found)
     return samples if samples is not None and (samples.instance, samples.boot) == _incarnation(state) else None
 

@@ -1,7 +1,7 @@
 """Delivery audit: lists the records that were sent and have no outcome.
 
-Senders and ingest write receipt lines (see `outcomes`), and the audit compares these lines. A record counts once,
-however often it was delivered.
+Senders write receipt lines with the records that they sent, and ingest writes receipt lines with the outcomes of
+records. The audit compares these lines. A record counts once, however often it was delivered.
 """
 
 from __future__ import annotations

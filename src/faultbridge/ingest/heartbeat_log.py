@@ -2,8 +2,8 @@
 
 - Ingest skips a heartbeat if the same process has just written a heartbeat of the node. Each written heartbeat includes
   the times of the node's health snapshots that are only in memory.
-- Each sweep reads the stored last heartbeats, and the batches that were written since then. The sweep stores the
-  result only every five minutes, or when a node becomes silent or returns.
+- Each sweep reads the stored last heartbeats, and the batches that were written since then. The sweep stores the result
+  only every five minutes, or when a node becomes silent or returns.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class ClusterHeartbeats:
     stored: tuple[LastHeartbeats, ...] = ()
 
     def overdue(self, timeout: timedelta) -> dict[NodeKey, datetime]:
-        """Return the last heartbeats that are at least 1.2 timeouts old, by node, without silent nodes."""
+        """Return, by node, the last heartbeats that are at least 1.2 timeouts old. Silent nodes are left out."""
         latest = self.read_at - timeout * (1 + WRITE_AFTER)
         watched = ((node, at) for node, at in self.last.items() if node not in self.silent)
         return {NodeKey(self.config.cluster, node): at for node, at in sorted(watched) if at <= latest}
 
     def to_check_again(self, number: int) -> dict[NodeKey, datetime]:
-        """Return at most `number` silent nodes with their last heartbeats; nodes take turns every minute."""
+        """Return the last heartbeats of at most `number` silent nodes; each minute, the next nodes are chosen."""
         silent = sorted(self.silent & self.last.keys())
         turns = max(-(-len(silent) // number), 1)
         mine = silent[int(self.read_at.timestamp()) // 60 % turns :: turns]
@@ -111,7 +111,7 @@ class HeartbeatLog:
             self._remember((NodeKey(cluster, node), at) for node, at in some.items())
 
     def snapshots_since(self, cluster: str, at: datetime) -> Mapping[str, SnapshotTimes]:
-        """Return, by node, the latest snapshot times that were stored with heartbeats from about `at` on."""
+        """Return, by node, the snapshot times stored with heartbeats since about two minutes before `at`."""
         since = max(self.clock.now() - stored.KEEP_BATCHES, at - OVERLAP)
         last: dict[str, dict[str, datetime]] = {}
         partition = stored.partition(cluster)
@@ -121,7 +121,7 @@ class HeartbeatLog:
         return last
 
     def read(self, config: ClusterConfig) -> ClusterHeartbeats:
-        """Return the last heartbeats of a cluster, from the stored result and the batches since then."""
+        """Return the last heartbeats of a cluster, from the stored ones and the batches written afterwards."""
         now, partition = self.clock.now(), stored.partition(config.cluster)
         shards = tuple(stored.read_last(row) for row in query_all(self.table, partition, prefix=stored.LAST))
         last: dict[str, datetime] = {}
@@ -169,7 +169,7 @@ class HeartbeatLog:
     def must_write(self, node: NodeKey, at: datetime) -> bool:
         """Return whether to write the heartbeat that was received from a node at the time `at`.
 
-        False if this process wrote a heartbeat of the node that arrived after `at`, or at most 0.2 timeouts earlier.
+        False if this process wrote a heartbeat of the node that arrived at most 0.2 timeouts before `at`, or later.
         """
         before = self._written.get(node)
         timeout = rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
@@ -183,7 +183,6 @@ class HeartbeatLog:
 
 
 def _add(last: dict[str, datetime], others: Mapping[str, datetime]) -> None:
-    """Merge times of heartbeats or snapshots into `last`, which keeps the latest time of each name."""
     for name, at in others.items():
         if name not in last or at > last[name]:
             last[name] = at
@@ -197,7 +196,6 @@ def _by_shard(nodes: Iterable[str], shards: int) -> Mapping[int, Sequence[str]]:
 
 
 def _must_store(before: LastHeartbeats | None, after: LastHeartbeats) -> bool:
-    """Return whether to store `after`, the last heartbeats of a shard, in place of `before`."""
     if before is None:
         return bool(after.last)
     return after.silent != before.silent or after.read_to - before.read_to >= STORE_LAST_AFTER

@@ -92,8 +92,8 @@ class HeartbeatMonitor:
         Returns True if the fault is recorded, or if no fault is needed because the node is not in service. Returns
         False if it is too early to decide; the next sweep then checks again. It is too early in two cases:
 
-        - Less than a timeout has passed since the former fault `host.silent` of the node ended, or since the time
-          before which its observations are ignored.
+        - Less than a timeout has passed since `last`, since the former fault `host.silent` of the node ended, or since
+          the time before which its observations are ignored.
         - No record has arrived since the next heartbeat of this node should have arrived, so the intake may have
           failed.
 
@@ -142,17 +142,12 @@ def _in_service(state: NodeState) -> bool:
 
 
 def _watched_since(state: NodeState, last: datetime) -> datetime:
-    """Return when the node's period without heartbeats started.
-
-    That is the latest of three times: the node's last heartbeat, the end of its former fault `host.silent`, and the
-    time before which observations are ignored (`floor`).
-    """
+    """Return when the node's current period without heartbeats started."""
     ended = state.tombstones.get(condition_key(SILENT, NODE_COMPONENT))
     return max(last, state.floor or last, ended.ended_at if ended else last)
 
 
 def _is_recorded(state: NodeState, due: datetime) -> bool:
-    """Return whether `host.silent` is active and was already reported for the timeout that ended at `due`."""
     return any(condition.code == SILENT and condition.last_at >= due for condition in state.active())
 
 
@@ -164,7 +159,7 @@ def _is_conclusive(arrived: datetime | None, last: datetime, timeout: timedelta)
     """Return whether the intake still worked after the node's next heartbeat should have arrived.
 
     Only then does a missing heartbeat show a fault. `arrived` is the later of two times: when the latest canary (a test
-    record) was sent, and when the latest heartbeat of any node was received. It is None if no canary has arrived yet.
-    The result is then True, so that missing heartbeats are reported although nothing shows that the intake ever worked.
+    record) was sent, and when the latest heartbeat of any node was received. Before the first canary it is None. The
+    result is then True, so that missing heartbeats are reported.
     """
     return arrived is None or arrived > last + timeout * WRITE_AFTER + HEARTBEAT_GRACE

@@ -60,12 +60,12 @@ class Ingest:
     job_report: StoreWhole
 
     def __call__(self, deliveries: Sequence[Delivery]) -> IngestResult:
-        """Process a batch of messages and return the outcome of each record.
+        """Process a batch of messages; return the outcomes of its records and the messages to deliver again.
 
         An invalid record is rejected. Records of messages that were received often are processed alone, because one of
         them may stop the worker. Bodies from the object store are decoded last, one by one, so that no other record
-        waits for a large body. A message goes back to the queue if one of its records does; the effects of its other
-        records apply only once.
+        waits for a large body. A message goes back to the queue if one of its records does. When its other records are
+        processed again, their effects do not apply again.
         """
         records = [record for delivery in deliveries for record in delivery.records()]
         inline = [record for record in records if not record.is_pointing]
@@ -83,7 +83,6 @@ class Ingest:
         return result
 
     def _process_pointing(self, deliveries: Iterable[Delivery], result: IngestResult) -> None:
-        """Process records with bodies in S3 up to a byte budget; return the remaining records to the queue."""
         budget = BodyBudget()
         for record in deliveries:
             if budget.is_used_up:
@@ -116,7 +115,6 @@ class Ingest:
         return result
 
     def _reject_failed(self, delivery: Delivery, result: IngestResult) -> None:
-        """Reject a record that failed unexpectedly although it was processed alone."""
         detail = f"an unexpected error in {delivery.receives} deliveries; the log line record_given_back names it"
         _log(delivery, "failing_message_rejected", detail, level=logging.WARNING)
         del result.failed[delivery.id]
@@ -143,7 +141,6 @@ class Ingest:
         return result
 
     def _will_be_written(self, node: NodeKey, part: RecordPart) -> bool:
-        """Return whether this heartbeat and the node's snapshot times will be stored; False after an error."""
         try:
             return self.heartbeats.must_write(node, part.record.received_at)
         except Exception:  # noqa: BLE001 - it concerns one cluster, and `record_heartbeats` gives its heartbeats back
@@ -206,8 +203,8 @@ class Ingest:
     ) -> tuple[dict[NodeKey, CachedNode], dict[Key, Item | None]]:
         """Return the nodes of a batch and their stored counter samples, read together.
 
-        The records of a node that cannot be read go back to the queue. Samples that were not read are not included.
-        They are read when their node is committed, so that an error affects only this node.
+        If a node cannot be read, its records go back to the queue. Samples that were not read are not included. They
+        are read when their node is committed, so that an error affects only this node.
         """
         samples: dict[Key, Item | None] = {}
 

@@ -61,7 +61,7 @@ class MappingStore:
 class CustomerMappings:
     """Returns the customer's current mappings to decoders.
 
-    A process reads each version once. `table` caches the pointer to the current version.
+    A process reads a version from the table only once. `table` caches the pointer to the current version.
     """
 
     table: ItemReader
@@ -96,7 +96,7 @@ class CustomerThresholds:
     mappings: Callable[[], MappingsByName]
 
     def __call__(self) -> Thresholds:
-        """Return the thresholds. If the current mappings are missing, log it and return the packaged ones."""
+        """Return the thresholds. If the current mappings are not stored, return the packaged thresholds."""
         try:
             return thresholds_with(self.mappings())
         except Misconfigured as error:

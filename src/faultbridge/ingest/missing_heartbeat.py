@@ -51,8 +51,8 @@ class ProbedInstance:
     def answer(self) -> Answer:
         """Return the first member of `Answer` that the provider's report supports.
 
-        A failed status check therefore takes precedence over a connected SSM agent. The answer is UNKNOWN if nothing is
-        known.
+        A failed status check therefore takes precedence over a connected SSM agent. The answer is UNKNOWN if the report
+        supports no other member.
         """
         if self.presence is Presence.GONE:
             return Answer.GONE

@@ -1,4 +1,4 @@
-"""Node batches: the records of one node that one commit processes, and how they are prepared for it.
+"""Node batches: the records of one node that one commit processes, and their preparation.
 
 Several nodes can share a transaction, in which each node's writes have their own condition. If one condition fails,
 ingest commits the nodes one by one.
@@ -45,8 +45,8 @@ class BatchReads:
     """What ingest reads about the nodes of a batch before it commits them.
 
     `samples` are the stored counter samples by key. `snapshots` are, by node, the times of health snapshots that were
-    stored with heartbeats. `logged` are the nodes whose heartbeat in this batch will be stored; the times of their
-    latest snapshots are stored with it.
+    stored with heartbeats. `logged` are the nodes whose heartbeat in this batch will be stored. With that heartbeat,
+    the snapshot times that are only in memory are stored.
     """
 
     nodes: Mapping[NodeKey, CachedNode]
@@ -133,7 +133,6 @@ class NodeBatch:
         return [replace(self, parts=[part], read=NOT_READ) for part in self.parts]
 
     def _arrivals(self, parts: ResolvedParts, state: NodeState, now: datetime) -> list[Arrival]:
-        """Return the records' observations, and the faults found by comparing their counter samples."""
         if self.continued is not None:
             remaining, puts = self.continued
             self.compared = ComparedSamples(with_faults=puts)
@@ -151,17 +150,17 @@ class NodeBatch:
 
 @dataclass(frozen=True, slots=True)
 class DraftedBatch(NodeDraft):
-    """The records of one node with the transition that they cause and the writes that commit it."""
+    """The records of one node, the transition that they cause, and the writes that commit the transition."""
 
     batch: NodeBatch
 
 
 def first_new_fault(state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]) -> datetime | None:
-    """Return the time of the first health snapshot that may show a new fault; None if there is none.
+    """Return the time of the earliest health snapshot that may show a new fault; None if there is none.
 
-    A snapshot counts only if it contains a fault and is newer than the stored snapshot of its reporter. A snapshot of a
-    source with only one check does not count while the source reports a fault, because its time is always stored with
-    the node.
+    A snapshot counts only if it contains a fault and is later than the stored time of its reporter's last snapshot. It
+    does not count if no such time is stored. A snapshot of a source with only one check does not count while the source
+    reports a fault, because its time is always stored with the node.
     """
     reporting = {source for condition in state.conditions.values() for source in condition.reporters}
     return min(
@@ -188,7 +187,8 @@ def sample_keys(node: NodeKey, parts: Iterable[tuple[RecordPart, AliasRow]]) -> 
 def current_heartbeats(state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]) -> Iterator[RecordPart]:
     """Yield the heartbeats in a node's records, except those of an earlier instance or boot.
 
-    The time of receipt is compared, because the sender's clock may be wrong, and heartbeats never wait on the node.
+    The time of receipt determines the instance and boot, because the sender's clock may be wrong, and heartbeats never
+    wait on the node.
     """
     for part, row in parts:
         if part.record.source == HEARTBEAT:
@@ -198,7 +198,7 @@ def current_heartbeats(state: NodeState, parts: Iterable[tuple[RecordPart, Alias
 
 
 def prepare_records(parts: ResolvedParts, state: NodeState, catalog: Catalog) -> ResolvedParts:
-    """Limit each record of a node to `MAX_FAULTS` faults, and add the checks of its instance type."""
+    """Limit each record to `MAX_FAULTS` faults, and compare its devices with the node's instance type."""
     return [(_with_instance_type_checks(_limited(part, catalog), state), row) for part, row in parts]
 
 
@@ -210,7 +210,6 @@ def _limited(part: RecordPart, catalog: Catalog) -> RecordPart:
 
 
 def _with_instance_type_checks(part: RecordPart, state: NodeState) -> RecordPart:
-    """Add faults if GPUs or EFA rates do not match the instance type, except just after a boot."""
     instance_type, incarnation = state.placement.instance_type, state.incarnation
     if instance_type is None or incarnation is None or part.record.sent_at < incarnation.since + INCARNATION_MARGIN:
         return part
@@ -232,7 +231,6 @@ def _corrected(part: RecordPart, slow: timedelta) -> RecordPart:
 
 
 def _with_snapshots(state: NodeState, later: SnapshotTimes) -> NodeState:
-    """Return the node's state with each time in `later` that is newer than the reporter's known time."""
     newer = {key: at for key, at in later.items() if key in state.snapshots and at > state.snapshots[key]}
     return copied(state, snapshots={**state.snapshots, **newer}) if newer else state
 

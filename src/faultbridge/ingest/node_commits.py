@@ -49,11 +49,6 @@ class NodeCommits:
             self._commit(group)
 
     def _drafts(self, by_node: PartsByNode) -> Iterator[DraftedBatch]:
-        """Yield the planned commit of each node that can be processed.
-
-        If the commit of a node cannot be planned, each of its records is committed separately, or the records go back
-        to the queue.
-        """
         for node, (config, parts) in by_node.items():
             try:
                 batch = self._batch(config, parts, node)
@@ -82,11 +77,6 @@ class NodeCommits:
         )
 
     def _commit(self, group: Sequence[DraftedBatch]) -> None:
-        """Commit a group of nodes in one transaction.
-
-        If the transaction fails, each node is committed separately. If the group has only one node and the error is not
-        a conflict, each record of the node is committed separately, or the records go back to the queue.
-        """
         try:
             self.append.commit([write for draft in group for write in draft.writes])
         except Exception as error:  # noqa: BLE001 - each node is committed alone, where its error is logged
@@ -126,7 +116,6 @@ class NodeCommits:
                 waiting.extendleft(reversed(self._single_records(batch, error)))
 
     def _isolate(self, batch: NodeBatch, error: Exception) -> None:
-        """Commit each record of a failed batch separately; return records that cannot be split to the queue."""
         self._commit_in_order(self._single_records(batch, error), is_fresh=False)
 
     def _single_records(self, batch: NodeBatch, error: Exception) -> list[NodeBatch]:
@@ -149,10 +138,6 @@ class NodeCommits:
         return singles
 
     def _finish(self, batch: NodeBatch, appended: Appended) -> CachedNode:
-        """Complete a committed batch: store its counters, update the node cache, set its outcomes.
-
-        Counters that caused a fault are already part of the commit.
-        """
         if batch.compared.alone:
             self.counter_store.write_alone(batch.compared)
         latest = batch.unwritten or CachedNode(appended.state, appended.state)

@@ -47,12 +47,6 @@ class NodeLookup:
     def _find(
         self, part: RecordPart, candidates: Sequence[Alias], rows: Mapping[Alias, AliasRow]
     ) -> FoundNode | Rejected | None:
-        """Return the registration and the alias row of the node that a part of a record is about.
-
-        The node of a record without a cluster is searched in all clusters, by its instance. Returns Rejected if the
-        cluster or node is unknown, or if the sender may not report about the node. Returns None for a part with neither
-        cluster nor observations, and for an unknown instance that a source of a whole AWS account reports.
-        """
         cluster, any_cluster = part.record.cluster, part.record.cluster == keys.NO_CLUSTER
         if any_cluster and not part.observations:
             return None
@@ -79,10 +73,6 @@ class NodeLookup:
         candidates: Sequence[Alias],
         rows: Mapping[Alias, AliasRow],
     ) -> RecordPart:
-        """Return a part of a record, with `claimed` set if the sender did not prove to be the node.
-
-        `Trust.is_claim` decides this. A part contains what the record reports about one node.
-        """
         others = [rows[alias] for alias in candidates if alias in rows]
         if not self.trust.is_claim(part.record, config, row, others):
             return part

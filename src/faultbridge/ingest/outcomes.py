@@ -2,8 +2,8 @@
 
 An unexpected error of one record or node does not affect the others (`process_isolated`).
 
-Senders write a receipt line with the ids of the records that the queue accepted. Ingest writes a receipt line with the
-outcome of each record. `delivery_audit` compares both.
+Senders write receipt lines with the ids of the records that the queue accepted. Ingest writes receipt lines with the
+outcomes of records. `delivery_audit` compares both.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class GiveBackReason(StrEnum):
     """A setting, a permission or a limit of AWS is wrong."""
 
     UNEXPECTED_ERROR = "unexpected_error"
-    """An error in the software. The message is rejected when it fails in this way alone."""
+    """An error in the software. A record that fails in this way when it is processed alone is rejected."""
 
     POISON_CHECK_UNAVAILABLE = "poison_check_unavailable"
     """The message was received often, and the check whether it stops its worker failed."""
@@ -75,9 +75,10 @@ class GiveBackReason(StrEnum):
 class IngestResult:
     """The outcomes of the records of a batch, and the messages that go back to the queue.
 
-    `failed` maps the id of each message that goes back to the queue to the reason for this. `outcomes` maps each record
-    id to its outcome. `reasons` maps the id of each rejected record to the reason of the rejection. `unparsed` is the
-    number of lines or documents that look like faults but match no known pattern.
+    `failed` maps the id of each message that goes back to the reason for this. While the batch is processed, its keys
+    are the ids of deliveries. `outcomes` maps record ids to outcomes. `reasons` maps the id of each rejected record to
+    the reason of the rejection. `unparsed` is the number of lines or documents that look like faults but match no known
+    pattern.
     """
 
     failed: dict[str, GiveBackReason] = field(default_factory=dict)
@@ -101,11 +102,12 @@ class IngestResult:
     def give_back(
         self, delivery: Delivery, error: Exception, unavailable: GiveBackReason, node: NodeKey | None = None
     ) -> None:
-        """Mark a message to go back to the queue, and log the reason and the error, once per message.
+        """Mark a delivery to go back to the queue, and log the reason and the error.
 
-        The reason is CONFLICT for a Conflict, and `unavailable` for any other Transient error: it names the dependency
-        that did not respond. The reason is MISCONFIGURED for Misconfigured, and UNEXPECTED_ERROR for other errors. If
-        `node` is None, the log line names the node that the message states.
+        A delivery that is already marked is not logged again. The reason is CONFLICT for a Conflict, and `unavailable`
+        for any other Transient error. `unavailable` names the dependency that did not respond. The reason is
+        MISCONFIGURED for Misconfigured, and UNEXPECTED_ERROR for other errors. If `node` is None, the log line names
+        the node that the message states.
         """
         if delivery.id in self.failed:
             return
@@ -125,7 +127,7 @@ class IngestResult:
         )
 
     def merge(self, other: IngestResult) -> None:
-        """Add the outcomes of another part of the same batch to this result."""
+        """Add the result of another part of the same batch to this result."""
         self.failed |= other.failed
         for record_id, outcome in other.outcomes.items():
             self.set_outcome(record_id, outcome)
@@ -149,7 +151,10 @@ def sent_lines(sender: str, records: Iterable[str]) -> Iterator[Mapping[str, Any
 
 
 def outcome_line(outcomes: Mapping[str, Outcome]) -> Mapping[str, Any]:
-    """Return a receipt line: record ids by outcome, joined by spaces, because AWS charges per byte."""
+    """Return one receipt line with the outcomes of records.
+
+    The line contains the record ids of each outcome, joined by spaces, because AWS charges per byte.
+    """
     ids: dict[str, list[str]] = {}
     for record, outcome in outcomes.items():
         ids.setdefault(outcome.value, []).append(record)

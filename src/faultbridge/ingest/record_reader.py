@@ -185,7 +185,6 @@ class RecordReader:
         return (replace(parts[0], unparsed=found.unparsed), *parts[1:])
 
     def _check_sender(self, delivery: Delivery, message: Message) -> None:
-        """Raise Rejected if the sender may not send this record; the body is not read for this check."""
         if not self.trust.required:
             return
         sender = self.trust.sender(delivery.sender, message.sender)
@@ -212,10 +211,6 @@ class RecordReader:
         return add_evidence_object(observations, key)
 
     def _record(self, delivery: Delivery, message: Message, budget: BodyBudget | None) -> RawRecord:
-        """Return the raw record of a message, and fetch its body from the object store if necessary.
-
-        Raises Rejected if the body is missing or too large, cannot be unpacked, or was replaced after it was stored.
-        """
         body = message.body
         if message.pointer is not None:
             body = self.objects.get(message.pointer)

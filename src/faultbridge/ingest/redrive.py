@@ -40,7 +40,7 @@ class Redrive:
     dated: bool = True
 
     def __call__(self, progress: Callable[[int], None] = _no_progress) -> int:
-        """Move the messages that are in the dead-letter queue now, and return their number.
+        """Move about as many messages as the dead-letter queue has now, and return how many were moved.
 
         `progress` is called with the number of messages of each received batch. Raises Transient if the source queue
         refuses a message.

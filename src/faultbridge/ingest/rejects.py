@@ -50,10 +50,10 @@ class Rejects:
     def __call__(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> None:
         """Store a rejected record with its reason.
 
-        A second call for the same record replaces the stored reject, unless the stored one is newer. In an hour, at
-        most 100 records are stored for each instance and reason. A collector sends for many nodes, so its limit applies
-        to each node, source and reason, except for the reasons in `COUNTED_BY_SENDER`. Further records are only
-        counted.
+        A second call for a record replaces the stored reject, unless that reject has the same or a later time of
+        rejection. In an hour, at most about 100 records are stored for each instance and reason. A collector sends for
+        many nodes, so its limit applies to each node, source and reason, except for the reasons in `COUNTED_BY_SENDER`.
+        Further records are only counted.
         """
         reject, raw = self._describe(delivery, record, error)
         counter = rejects.counter(reject, self.clock.now(), by_sender=_is_counted_by_sender(reject))
@@ -71,7 +71,10 @@ class Rejects:
             _log(reject, "reject_not_stored", "newer_reject_stored", error=str(conflict))
 
     def list(self, cluster: str) -> Iterator[Reject]:
-        """Yield a cluster's rejected records, sorted by time of sending; `-` means of no known cluster."""
+        """Yield a cluster's rejected records, sorted by time of sending.
+
+        The cluster `-` has the records of unknown clusters, and unreadable messages.
+        """
         from faultbridge.ledger.queries import query_all  # ingest stores rejects and never lists them
 
         yield from map(rejects.read, query_all(self.table, keys.reject_partition(cluster), up_to=rejects.COUNTERS))
@@ -156,11 +159,6 @@ class Rejects:
         return found is not None and int(str(found["n"])) >= MAX_PER_HOUR
 
     def _message(self, reject: Reject) -> tuple[str, str]:
-        """Return the message group and the text of the queue message that sends a rejected record again.
-
-        Raises Rejected `raw_gone` if the bytes of the record no longer exist, and `body_changed` if other bytes were
-        stored in their place.
-        """
         raw = self.raw(reject)
         if raw is None:
             detail = f"the bytes of the record no longer exist: {reject.record_id}; send it again from its source"
@@ -189,7 +187,6 @@ def _is_counted_by_sender(reject: Reject) -> bool:
 
 
 def _unpacked(delivery: Delivery, body: bytes) -> bytes:
-    """Return a body unpacked, so that its secrets can be masked, or unchanged if it cannot be unpacked."""
     try:
         return delivery.unmasked(body)
     except Rejected:
@@ -199,14 +196,14 @@ def _unpacked(delivery: Delivery, body: bytes) -> bytes:
 def _next_retry(reason: str, received: datetime, now: datetime) -> datetime | None:
     """Return when a rejected record is retried: when its age has doubled, at most a day after arrival.
 
-    Returns None if records with this `reason` are not retried, or if the record is a day old.
+    An age of less than a minute counts as a minute. Returns None if records with this `reason` are not retried, or if
+    the record is a day old.
     """
     age = max(now - received, MIN_RETRY_DELAY)
     return min(now + age, received + RETRY_PERIOD) if reason in RETRIED_REASONS and age < RETRY_PERIOD else None
 
 
 def _unreadable(delivery: Delivery, error: Rejected, now: datetime) -> tuple[Reject, bytes]:
-    """Return the reject for a message that is not a raw record, and its masked text as the bytes to store."""
     raw = mask(delivery.text.encode(errors="surrogatepass"))
     message = Message(
         record_id=unreadable_id(delivery.text),

@@ -1,7 +1,7 @@
 """Release: sets the pause before SQS delivers a returned message again.
 
-Ingest returns messages to the queue that it cannot process yet. The pause doubles with each delivery of a message, up
-to five minutes.
+Ingest returns a message to the queue if it cannot process the message yet. The pause is five seconds after the first
+delivery of a message, and doubles with each further delivery, up to five minutes.
 """
 
 from __future__ import annotations

@@ -121,7 +121,6 @@ def split_body(source: str, body: bytes) -> Iterator[bytes]:
 
 
 def _batches(messages: Iterable[Message]) -> Iterator[list[tuple[Message, str]]]:
-    """Yield messages with their encoded texts, in batches that one call to the queue accepts."""
     batch: list[tuple[Message, str]] = []
     for message in messages:
         batch.append((message, encode_message(message)))

@@ -2,14 +2,14 @@
 
 The start and end of a job, and the faults that affect it, are entries of the cluster's own stream. Read in this order:
 
-- `jobs`: records the start and end of jobs, the faults that affect them, and that they may resume.
+- `jobs`: records the changes of jobs: start, end, a fault that affects the job, and `resumable`.
 - `reports`: validates and records the JSON documents in which schedulers report a start, an end or a training step.
-- `report_records`: accepts the same documents as raw records, from the event bus and from collectors.
+- `report_records`: records such reports that arrive as raw records, from the event bus or a collector.
 - `placement`: finds the nodes of a job by their names, and the ranks on each node.
 - `job_nodes`: stores the ids of running jobs in the states of their nodes, so that events of a node name its jobs.
 - `job_impact`: records the harmful conditions of a node on the jobs that run there or ended recently.
 - `progress`: stores heartbeats of jobs, and records stalls and abnormal loss values.
-- `resume`: records that an ended job may resume, after its faulty nodes returned, were replaced or were retired.
+- `resume`: finds the ended jobs that may resume, because their faulty nodes returned, were replaced or were retired.
 - `callbacks`: notifies webhooks and schedulers that a job may resume.
 - `verdicts`: records why a job died and whether it may restart.
 - `job_writer`: stores a job together with the entry of its change.

@@ -68,7 +68,6 @@ class DeliverCallbacks:
                     held.add(name)
 
     def _lease(self, cluster: str) -> bool:
-        """Reserve the callbacks of the cluster for 55 seconds; return False if they are already reserved."""
         key, now = Key(keys.cluster_partition(cluster), "CALLBACKS"), self.jobs.clock.now()
         found = self.jobs.table.get(key)
         if found is not None and now < from_text(str(found["until"])):
@@ -105,10 +104,6 @@ class DeliverCallbacks:
         return True
 
     def _refusal(self, job: Job, name: str, config: ClusterConfig) -> CallResult | None:
-        """Return a failed result if a callback must not be delivered, or None if it may be delivered.
-
-        It must not be delivered if the cluster no longer has this callback, or if the verdict on the job is STOP.
-        """
         if name not in config.job_callbacks:
             return CallResult(ProviderFailure.NOT_FOUND, "no longer a callback of the cluster")
         if job.must_stop:

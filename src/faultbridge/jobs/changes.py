@@ -40,7 +40,7 @@ class Impact:
 
 
 def hit_since(key: str) -> datetime:
-    """Return when the fault of an impact began. The time is the last part of the impact's key."""
+    """Return when the fault of an impact began, read from the key of the impact (`Impact.key`)."""
     return from_text(key.rpartition(" ")[2])
 
 
@@ -61,8 +61,8 @@ class RankMove:
 class Resume:
     """The reason why a job may resume: its affected nodes returned, were replaced or were retired.
 
-    `cause` is the event id of the last status change of the affected node whose case closed last. `moves` has one item
-    for each replaced or retired node. All other ranks keep their node and instance.
+    `cause` is an event id: the last status change of the affected node whose case was closed last. `moves` has one item
+    for each replaced or retired node. The ranks of other nodes keep their node and instance.
     """
 
     returned: tuple[str, ...] = ()
@@ -95,8 +95,8 @@ class CallbackResult:
 class JobChange:
     """A change of a job that is recorded as an entry: its name and reason.
 
-    Only three changes have details. `impact` is set if a fault affects the job, `resume` if the job may resume, and
-    `callback` if the result of a callback is recorded.
+    `impact` is set if a fault affects the job, `resume` if the job may resume, and `callback` if the result of a
+    callback is recorded. All other changes have only a name and a reason.
     """
 
     name: str

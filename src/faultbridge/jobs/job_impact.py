@@ -22,8 +22,10 @@ MISSED_WITHIN = timedelta(hours=1)
 class JobImpact:
     """Records the harmful conditions of a node on its followed jobs, which run or ended recently.
 
-    The harmful conditions are those of severity `warning` or worse that a job's own log reports, such as a loss that is
-    not a number, and the worst other condition of the node, if its severity is `error` or `fatal`.
+    These conditions are harmful:
+
+    - a condition of severity `warning` or worse that a job's own log reports, such as a loss that is not a number
+    - the worst of all other conditions of the node, if its severity is `error` or `fatal`
     """
 
     append: Append
@@ -44,9 +46,9 @@ class JobImpact:
         return affected
 
     def busy_nodes(self, cluster: str, nodes: Sequence[str]) -> tuple[NodeKey, ...]:
-        """Return those of the given nodes on which a job runs or ended recently.
+        """Return those of the given nodes on which a followed job runs, or ran before it ended.
 
-        One query reads the jobs of all nodes.
+        One query reads the followed jobs of the cluster.
         """
         busy = {node for one in self.jobs.rows(cluster) for node in one.nodes} if nodes else set()
         return tuple(NodeKey(cluster, node) for node in nodes if node in busy)
@@ -72,11 +74,6 @@ class JobImpact:
 
 
 def _harmful(state: NodeState) -> Iterator[Condition]:
-    """Yield the conditions of a node that are recorded on its jobs.
-
-    These are the conditions of severity `warning` or worse that a job's own log reports, and the worst other condition
-    if its severity is `error` or worse.
-    """
     of_node = []
     for one in state.active():
         if one.component.type is not ComponentType.JOB:

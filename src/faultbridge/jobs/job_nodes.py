@@ -1,7 +1,7 @@
 """Job nodes: stores the ids of running jobs in the states of their nodes.
 
-An event of a node can therefore name the jobs on the node, although no job is read for it. The nodes of a job are
-updated after the job's start or end is recorded. The sweep completes an interrupted update.
+Therefore, an event of a node can name the jobs on the node without a read of the jobs. The nodes of a job are updated
+after the job's start or end is recorded. The sweep completes an interrupted update.
 """
 
 from __future__ import annotations
@@ -52,10 +52,6 @@ class MarkNodes:
         return job
 
     def _mark(self, job: Job, marked: set[str]) -> Job:
-        """Add or remove the job's id in the states of the nodes that are not in `marked` yet.
-
-        The updated nodes are added to `marked`, so that a retry skips them.
-        """
         left = [node for node in job.to_mark if node not in marked]
         for first in range(0, len(left), NODES_PER_TRANSACTION):
             group = left[first : first + NODES_PER_TRANSACTION]
@@ -64,10 +60,6 @@ class MarkNodes:
         return self.writer.store(job, replace(job, to_mark=()))
 
     def _mark_group(self, job: Job, nodes: Sequence[str]) -> None:
-        """Add or remove the job's id in the states of `nodes`, in one transaction.
-
-        Raises Conflict if the job or a node has changed since it was read.
-        """
         now = truncate(self.append.clock.now())
         writes: list[Write] = []
         for before in self.append.read_many(NodeKey(job.cluster, node) for node in nodes):

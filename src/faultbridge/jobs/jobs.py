@@ -164,9 +164,9 @@ class Jobs:
             self.writer.change(cluster, job_id, update, JobChange("hit", reason[:MAX_REASON], impact))
 
     def record_resumable(self, job: Job, resume: Resume, callbacks: tuple[str, ...] = ()) -> Job:
-        """Record once that an ended job may resume. `callbacks` names the notifications to deliver.
+        """Record the change `resumable` of an ended job, unless it is recorded or the job has started again.
 
-        A job that has started again since `job` was read is not changed. Returns the job as stored.
+        `callbacks` names the notifications to deliver. Returns the job as stored.
         """
 
         def update(before: Job | None, now: datetime) -> Job | None:
@@ -177,7 +177,6 @@ class Jobs:
         return self.writer.change(job.cluster, job.id, update, JobChange("resumable", resume.reason, resume=resume))
 
     def _marked(self, job: Job) -> Job:
-        """Update the states of a job's nodes, unless this is left to the sweep; return the job as stored."""
         if not job.to_mark or not self.marks_nodes:
             return job
         return self.mark_nodes(job.cluster, job.id) or job
@@ -231,6 +230,5 @@ def _check_id(job_id: str) -> None:
 
 
 def _described(job: Job, *, name: str | None, ranks: Mapping[str, str], stall_after: timedelta | None) -> Job:
-    """Return a job with the given name, ranks and stall limit. Values that are not given do not change."""
     limit = job.stall_after if stall_after is None else stall_after
     return replace(job, name=name or job.name, ranks=ranks or job.ranks, stall_after=limit)

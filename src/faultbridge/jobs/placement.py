@@ -15,10 +15,11 @@ MAX_NODES = 5000
 
 
 def resolved_nodes(table: Table, cluster: str, names: Sequence[str]) -> dict[str, str]:
-    """Return a mapping from each name that a scheduler gave for a node to the name of the node.
+    """Return the node name for each name that a scheduler gave for a node.
 
-    A given name is the node name, another alias or an instance id. Raises Rejected `unknown_cluster`, `unknown_node`
-    for a name without a node in the cluster, and `bad_nodes` if there are no names or more than 5,000.
+    A given name is the node name, another alias or an instance id. The result maps given names to node names. Raises
+    Rejected `unknown_cluster`, `unknown_node` for a name without a node in the cluster, and `bad_nodes` if there are no
+    names or more than 5,000.
     """
     cluster_config(table, cluster)  # rejects an unregistered cluster
     if not 0 < len(names) <= MAX_NODES:

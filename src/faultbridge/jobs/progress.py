@@ -83,8 +83,6 @@ class JobProgress:
             log_cause("job_timer_kept", reason=str(conflict), cluster=cluster, job_id=job_id)
 
     def _record_stall(self, job: Job, progress: Progress) -> None:
-        """Record that a job is stalled, unless its step has advanced meanwhile."""
-
         def update(before: Job | None, now: datetime) -> Job | None:
             current = _of_run(self._stored(job.cluster, job.id), before)
             if before is None or current is None or before.stalled_at is not None:
@@ -104,11 +102,6 @@ class JobProgress:
         return self._record_alarm(job, alarm, step, loss)
 
     def _record_alarm(self, job: Job, alarm: str | None, step: int, loss: float) -> Job:
-        """Record once that the loss alarm of a job changed.
-
-        `alarm` is the kind of abnormal loss, or None if the loss is normal again.
-        """
-
         def update(before: Job | None, _: datetime) -> Job | None:
             return None if before is None or not before.runs or before.alarm == alarm else replace(before, alarm=alarm)
 
@@ -138,7 +131,6 @@ class JobProgress:
 
 
 def _of_run(progress: Progress | None, job: Job | None) -> Progress | None:
-    """Return the progress if it belongs to the current run of a running job; None otherwise."""
     if progress is None or job is None or not job.runs:
         return None
     return progress if progress.run == job.started_at else None

@@ -57,9 +57,9 @@ class RecordReport:
         """Record the fields of a valid report, and return the job.
 
         `reported_at` is the time of the report, used if the field `at` is missing. `watched` is True if the sender
-        observes the job itself. If such a sender reports a start with a later `at` than the running job has, the
-        earlier run is recorded as ended. Raises Rejected `bad_time` for a time more than five minutes in the future,
-        and the errors of `Jobs.start`, `Jobs.end` and `JobProgress.heartbeat`.
+        observes the job itself. If such a sender reports a start with a later `at` than that of the running job, the
+        running job is first recorded as ended. Raises Rejected `bad_time` for a time more than five minutes in the
+        future, and the errors of `Jobs.start`, `Jobs.end` and `JobProgress.heartbeat`.
         """
         given = dict(fields)
         change, job_id = given.pop("change"), given.pop("job_id")

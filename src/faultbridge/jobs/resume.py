@@ -24,12 +24,14 @@ MAX_RANK_TEXT = 256
 
 @dataclass(frozen=True, slots=True)
 class ResumeJobs:
-    """Records which ended jobs of a cluster may resume, for up to seven days after the end of each.
+    """Records which ended jobs of a cluster may resume, for up to seven days after the end of each job.
 
-    Only jobs that failed, or whose outcome is not reported, may resume. An affected node is one whose fault is recorded
-    on the job. A job may resume when each affected node is retired, or is in service without a case and without a fault
-    of severity `error` or worse. A job without affected nodes is not recorded, because its nodes did not end it. A job
-    whose recorded verdict is STOP is not recorded either, because a restart would fail in the same way.
+    A job may resume under these conditions:
+
+    - It failed, or its outcome is not reported.
+    - It has affected nodes, which are nodes whose faults are recorded on the job.
+    - Each affected node is retired, or is in service without a case and without a fault of severity `error` or worse.
+    - No verdict STOP is recorded on the job.
     """
 
     append: Append
@@ -39,7 +41,7 @@ class ResumeJobs:
         """Check the ended jobs of one cluster, and record those that may resume.
 
         - A job is checked from five minutes after its end on, because its faults may be recorded late.
-        - A job without affected nodes, or one that ended more than seven days ago, is then removed from the list of
+        - A checked job without affected nodes, or one that ended more than seven days ago, is removed from the list of
           jobs that the sweep reads.
         - A job with waiting callbacks is skipped, because it was already recorded as resumable.
         - If the update of the states of a job's nodes was interrupted, the update is completed, and the next run checks
@@ -87,10 +89,6 @@ def resume_of(job: Job, states: Iterable[NodeState]) -> Resume | None:
 
 
 def _move(job: Job, state: NodeState) -> RankMove:
-    """Return the ranks of a node and the instance to which they move.
-
-    The instance is None if the node is retired, because its ranks then have no new instance.
-    """
     node = state.key.node
     instance = None if state.status is NodeStatus.RETIRED else _instance(state)
     ranks = job.ranks.get(node)

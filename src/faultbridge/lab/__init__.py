@@ -1,4 +1,4 @@
-"""Lab: replays months of a fleet under a policy, and compares policies.
+"""Lab: simulates months of a fleet under a policy, and compares policies.
 
 Reading order:
 

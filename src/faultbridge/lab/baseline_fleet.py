@@ -26,7 +26,7 @@ RETRY = 10 * MINUTE
 
 @dataclass(slots=True)
 class _Repair:
-    """A node under repair. `kind` is the kind of its reported fault.
+    """The repair of a node. `kind` is the kind of the fault that was reported.
 
     `action` is the repair action, which is None until it starts. `number` identifies the repair, so that events of an
     earlier repair of the node are ignored.
@@ -91,7 +91,6 @@ class BaselineFleet:
                 pass
 
     def _report(self, node: int, kind: str, at: float) -> None:
-        """Start a repair of a node for a reported fault or false alarm of the kind `kind`."""
         self._number += 1
         self._repairs[node] = _Repair(kind, self._number)
         self._history[self._host[node]].append(at)
@@ -128,11 +127,6 @@ class BaselineFleet:
             self._finish(node, at)
 
     def _begin(self, node: int, at: float, repair: _Repair) -> None:
-        """Start the repair action of a node, or call an operator if the rules choose no action.
-
-        While too many nodes have a reported fault, or the pool has no host for a replacement, the start is tried again
-        every ten minutes.
-        """
         unhealthy = len(self._repairs)
         if unhealthy > self._rules.min_unhealthy and unhealthy * 100 > self._rules.percent * self._scenario.nodes:
             self._log.waited["breaker"] += RETRY / HOUR
@@ -165,7 +159,6 @@ class BaselineFleet:
         self._push(at + physics.launch, node, "done")
 
     def _action(self, node: int, at: float, kind: str) -> RepairAction | None:
-        """Return the repair action that the rules choose for a node; None if an operator must repair it."""
         rules, host = self._rules, self._host[node]
         recent = [time for time in self._history[host] if time > at - rules.window]
         if rules.give_up and len(recent) > rules.give_up:

@@ -1,6 +1,6 @@
 """Compares policies and baselines on the same hosts, faults and false alarms, over many scenarios.
 
-A scenario is one seed and one part of a trace.
+A scenario is a simulated fleet with one seed and one part of a trace.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MEASURED = (
     "pages_a_week",
 )
 GOAL = 0.2
-"""The share of the best baseline's lost GPU-hours that a policy should save at no more needless evictions."""
+"""The share of the best baseline's lost GPU-hours that a policy should save without more needless evictions."""
 System = Policy | Baseline
 Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The results of one system (a policy or a baseline): one result per scenario, in their order."""
+    """The results of one system (a policy or a baseline), in the order of the scenarios."""
 
     name: str
     results: tuple[Measures, ...]
@@ -132,7 +132,7 @@ def _share_saved(lost: float, of: float) -> float:
 
 
 def best_baseline(compared: Iterable[Compared], names: Iterable[str]) -> Compared:
-    """Return the result of the baseline, one of `names`, that loses the fewest GPU-hours on average."""
+    """Return the result of the baseline in `names` that loses the fewest GPU-hours on average."""
     wanted = set(names)
     found = [one for one in compared if one.name in wanted]
     return min(found, key=lambda one: one.interval("lost_gpu_hours").mean)

@@ -1,4 +1,4 @@
-"""Events: what happens to a simulated fleet, in the order of time."""
+"""Events: the faults, the false alarms and the repair steps of a simulated fleet, sortable by time."""
 
 from __future__ import annotations
 

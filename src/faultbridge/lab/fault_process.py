@@ -8,7 +8,7 @@ factor with mean 1.
 
 A run with more hosts than the trace has servers, or with a longer time than the trace covers, is an extrapolation. No
 cause affects several pods, although a real cause might. After each period of the trace's length, the histories are
-assigned to the hosts anew. Seeds differ in the shifts, the assignment and the repair times, not in the histories.
+assigned to the hosts anew. A seed determines the shifts, the assignment and the repair times, not the histories.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ REPAIR_SPREAD = 0.1
 
 @dataclass(frozen=True, slots=True)
 class HostFault:
-    """One fault of one host: its start and repair time in seconds, and its name in the trace (`kind`)."""
+    """One fault of one host: its start and the duration of its repair, in seconds.
+
+    `kind` is the name of the fault in the trace.
+    """
 
     host: int
     start: float

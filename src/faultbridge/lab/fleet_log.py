@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 
 class Outage(NamedTuple):
-    """A node that went out of service, or that returned to service (`up`).
+    """A change of a node: it went out of service, or it returned to service (`up` is True).
 
-    `needless` means that its host had no fault at that time.
+    `needless` is True if the node's host had no fault at that time.
     """
 
     at: float
@@ -32,7 +32,7 @@ class FleetLog:
     _down: set[int] = field(default_factory=set)
 
     def update(self, node: int, at: float, *, serving: bool, faulty: bool) -> None:
-        """Record whether a node serves now, if this has changed since the last call.
+        """Record that a node went out of service or returned; an unchanged node adds no outage.
 
         `faulty` states whether the node's host has a fault.
         """

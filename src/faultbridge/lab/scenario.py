@@ -16,7 +16,7 @@ from faultbridge.lab.trace import DAY, HOUR, Trace
 
 MINUTE = 60.0
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-"""The time at which every simulated fleet starts."""
+"""The default time at which a simulated fleet starts."""
 
 
 @dataclass(frozen=True, slots=True)

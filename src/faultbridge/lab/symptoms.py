@@ -1,4 +1,4 @@
-"""Symptoms: the fault that Faultbridge receives for each kind of trace fault, and of false alarm."""
+"""Symptoms: the fault that Faultbridge receives for each kind of trace fault or false alarm."""
 
 from __future__ import annotations
 

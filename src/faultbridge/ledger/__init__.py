@@ -7,15 +7,15 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `cluster_stream`: writes a cluster's own state and entries.
 - `publish`: sends entries to the event bus, at least once each.
 - `queries`: reads all pages of a query, the rows in all shards of a cluster, and the entries of a time window.
-- `cluster_reads`: reads some items and rows of one cluster once for several services.
+- `cluster_reads`: shares reads of one cluster among several services.
 - `streams`: lists the streams of a cluster, their last entries, and the entries of one stream.
 - `timeline`: the entries of a node, cluster, case, device or job, in pages.
 - `job_timeline`: the entries of a job and of the nodes whose faults affected it.
-- `follow`: the entries of a timeline, and each new entry after it was recorded.
+- `follow`: yields the entries of a timeline, then each new entry.
 - `history`: what happened to one device or one node over time, and which devices or slots have repeated faults.
 - `causes`: the chain of one entry: what caused it, and what it caused.
 - `page_tokens`: opaque texts that contain a position in a timeline or list.
-- `entry_text`: one line of text for an event: what happened, and why.
+- `entry_text`: a short text for an event: what happened, and why.
 - `entry_attributes`: recomputes the attributes of a stored entry from its body.
 - `hash_chain`: checks the entries of one stream one by one: sequence, hash, identity and attributes.
 - `stream_seal`: a stream's last entry in a sealed day of the archive, and the last entry that may expire.

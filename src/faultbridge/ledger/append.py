@@ -1,9 +1,9 @@
 """Append: writes the state of nodes together with the timeline entries that record each change.
 
-Every change of a node's state passes through this module. A try reads the node, calls a function that computes its
+Every change of a node's state passes through this module. `Append` reads the node, calls a function that computes its
 transition, checks the transition (`transition_guard`) and commits it. The commit is conditional on the node's version.
-After a conflict, the whole try is repeated, up to 20 tries. The rows derived from a node (case, queue, unhealthy nodes,
-repair slot) are written in the same transaction, so that they agree with the node's state.
+After a conflict, `Append` repeats all of this, up to 20 tries. The rows derived from a node (case, queue, unhealthy
+nodes, repair slot) are written in the same transaction, so that they agree with the node's state.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The result of a transition: the node's next state, and the timeline entries to add or already added."""
+    """The result of a transition: the node's next state, and the entries that record the transition."""
 
     state: NodeState
     entries: tuple[Entry, ...] = ()
@@ -132,7 +132,7 @@ class Append:
     def prepare(
         self, before: NodeState, transition: Transition, *, actor: Actor, now: datetime
     ) -> tuple[Appended, tuple[Write, ...]]:
-        """Return a transition's result and writes, for a caller that commits several transitions at once.
+        """Return a transition's result and the writes that commit it, for a caller that makes the commit.
 
         Raises IllegalTransition if the transition is not allowed.
         """
@@ -153,7 +153,7 @@ class Append:
     def draft(self, before: NodeState, revise: Revise, *, actor: Actor) -> tuple[Appended, tuple[Write, ...]]:
         """Return the result and the writes of the transition that `revise` computes, without a commit.
 
-        If `revise` changes nothing, there are no writes.
+        If `revise` changes nothing, there are no writes. Raises IllegalTransition if the transition is not allowed.
         """
         now = truncate(self.clock.now())
         transition = revise(before, now)
@@ -174,7 +174,7 @@ class Append:
 
 
 def group_commits(drafts: Iterable[D]) -> Iterator[list[D]]:
-    """Yield groups of drafts to commit in one transaction each; drafts of a group write different items.
+    """Yield groups of drafts. The drafts of a group write different items and are committed together.
 
     A group of several drafts has at most `MAX_WRITES` writes and `MAX_ENTRIES` entries. A draft with fewer than two
     writes is a group of its own, because a transaction doubles the cost of a write.
@@ -213,7 +213,6 @@ def transaction_token(writes: Sequence[Write]) -> str:
 
 
 def _log_conflict(conflict: Conflict, key: NodeKey, actor: Actor, attempt: int) -> None:
-    """Log that the commit of a node's transition failed because the condition of a write was false."""
     log_cause(
         "commit_conflict",
         reason=str(conflict),

@@ -1,7 +1,7 @@
 """Causes: the chain of one timeline entry: what caused it, and what it caused.
 
-Each entry contains the id of its cause, so causes are read one by one back to the start of the chain. Effects are read
-step by step through an index on the cause.
+An entry contains the id of its cause, unless it starts a chain. Causes are therefore read one by one back to the start
+of the chain. Effects are read step by step through an index on the cause.
 
 If an incident caused an entry of a case, the entry has two predecessors in the chain: its recorded cause, which is an
 event of the incident, and the previous entry of the case. The search for causes continues at the previous entry of the
@@ -39,7 +39,7 @@ class Relation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One entry of a chain of causes. `distance` is 0 for the requested event and grows along the chain."""
+    """One entry of a chain of causes. `distance` is 0 for the requested event and grows on both sides."""
 
     line: Line
     relation: Relation
@@ -52,8 +52,8 @@ class Chain:
 
     - `record` is the id of the raw record that started the chain. It is None if the first entry has no cause, if the
       causes form a loop (in a damaged table), or if the chain has more than `MAX_LINKS` causes.
-    - `complete` is False if there are more than `MAX_LINKS` causes or effects. The chain then contains the nearest
-      `MAX_LINKS` of them.
+    - `complete` is False if there are more than `MAX_LINKS` causes or effects. The chain then contains the `MAX_LINKS`
+      nearest causes and the `MAX_LINKS` nearest effects.
     """
 
     links: tuple[Link, ...]
@@ -81,7 +81,7 @@ def read_chain(table: Table, event_id: str) -> Chain:
 def _causes(table: Table, item: Item) -> tuple[list[Link], str | None]:
     """Return the causes of an entry, nearest first, and the id of the raw record that started the chain.
 
-    An id that an entry names as its cause, and that no entry has, is the id of a raw record. The second value is None
+    If the table has no entry with the id of a cause, this id counts as the id of a raw record. The second value is None
     if the first entry of the chain has no cause, or if the search stopped: after more than `MAX_LINKS` causes, or
     because the causes form a loop.
     """
@@ -122,8 +122,8 @@ def _effects_of(table: Table, event_id: str, item: Item | None) -> Iterator[Item
     """Yield the entries that an event caused.
 
     These are the entries that name the event as their cause. If none of them is of the event's case, and the recorded
-    cause of the next entry of the case is an incident, this next entry is yielded too: it continues the chain of the
-    case. `item` is the entry of the event, or None if `event_id` is the id of a raw record.
+    cause of the next entry of the case is an event of an incident, this next entry is yielded too: it continues the
+    chain of the case. `item` is the entry of the event, or None if `event_id` is the id of a raw record.
     """
     named = list(_entries(table, EFFECTS, keys.effects_of(event_id)))
     yield from named
@@ -137,7 +137,7 @@ def _effects_of(table: Table, event_id: str, item: Item | None) -> Iterator[Item
 
 
 def _neighbor(table: Table, item: Item, step: int) -> Item | None:
-    """Return the next (step 1) or previous (step -1) entry of the same case, or None.
+    """Return the entry of the same case after `item` (`step` 1) or before it (`step` -1), or None.
 
     Entries about faults are skipped.
     """
@@ -148,7 +148,6 @@ def _neighbor(table: Table, item: Item, step: int) -> Item | None:
 
 
 def _is_of_case(one: Item, item: Item) -> bool:
-    """Return whether entry `one` is in the same stream and case as entry `item`, and is not about a fault."""
     same = one["pk"] == item["pk"] and one.get("case_id") == item.get("case_id") is not None
     return same and one.get("type") not in FAULT_TYPES
 
@@ -163,7 +162,7 @@ def _event(item: Item) -> dict[str, Any]:
 
 
 def _entries(table: Table, index: Index, partition: str) -> Iterator[Item]:
-    """Return all attributes of the entries that one partition of an index lists, without expired entries."""
+    """Return the complete entries that one partition of an index lists, without expired entries."""
     listed = [Key(str(row["pk"]), str(row["sk"])) for row in query_all(table, partition, index=index)]
     entries = table.get_many(listed) if listed else {}
     return (entries[key] for key in listed if key in entries)

@@ -1,11 +1,11 @@
-"""Cluster reads: reads the configuration, controls and work rows of a cluster once for many services.
+"""Cluster reads: shares reads of a cluster's configuration, controls and work rows among services.
 
 While `ClusterReads.once` runs, services share the reads of some items of the cluster (`_shared`), such as its
 configuration, and of its work rows, such as queued cases:
 
 - Shared items and rows are at most five seconds old.
-- After a write of a shared item, the next read of this item reads all items and rows again.
-- After a write of a row, the rows of its shard are read again.
+- After a write of a shared item, the next read of this item reads all shared items again and discards the rows.
+- After a write of a row, the next query reads the rows of its shard again.
 - Rows are always read after the items, so no row is older than an item.
 - A service makes the write of its decision conditional on the version of the item that it read, or calls `forget`
   before it decides. Otherwise, the decision could be based on an item that has changed since.
@@ -47,14 +47,13 @@ class _Held:
     rows: dict[str, dict[str, Page]] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """Discard the items and rows that were read, so that the next read is fresh."""
         self.read_at, self.items = None, {}
         self.rows.clear()
 
 
 @dataclass(slots=True)
 class ClusterReads:
-    """A `Table` that reads some items and rows of a cluster once for all calls in a context of `once`.
+    """A `Table` that shares its reads of some items and rows among all calls in a context of `once`.
 
     What was read is used for at most five seconds (`MAX_AGE`). Calls outside of such a context, and calls for other
     items or rows, go to `table` directly.
@@ -94,7 +93,10 @@ class ClusterReads:
         return self._items(held, frozenset((key,)))[key]
 
     def get_many(self, wanted: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
-        """Return those of the wanted table items that exist, by key, from the shared reads if possible."""
+        """Return the wanted table items that exist, by key.
+
+        The shared reads are used only if all wanted items are shared.
+        """
         held, wanted = self._held, tuple(wanted)
         if held is None or not held.shared.issuperset(wanted):
             return self.table.get_many(wanted, consistent=consistent)
@@ -115,9 +117,9 @@ class ClusterReads:
     ) -> Page:
         """Return one page of a partition. The parameters are those of `Table.query`.
 
-        Within `once`, the first query for all rows of one kind of waiting work in a shard of the cluster (`WORK_ROWS`,
-        such as unhealthy nodes) reads the rows of all kinds. Later such queries use these rows. All other queries read
-        the table.
+        Within `once`, a query for all rows of one kind of waiting work in a shard of the cluster (`WORK_ROWS`, such as
+        unhealthy nodes) reads the rows of all kinds. Later such queries use these rows for at most five seconds. All
+        other queries read the table.
         """
         held = self._held
         is_part = after or up_to or limit or start or index or newest_first
@@ -147,8 +149,7 @@ class ClusterReads:
     def _items(self, held: _Held, wanted: frozenset[Key] = frozenset()) -> Mapping[Key, Item | None]:
         """Return the shared items of a cluster.
 
-        All shared items are read again if they are older than `MAX_AGE`, or if an item in `wanted` was discarded after
-        a write.
+        All shared items are read again if they are older than `MAX_AGE`, or if a write discarded an item in `wanted`.
         """
         now = self.clock.now()
         if held.read_at is None or now - held.read_at > MAX_AGE or not held.items.keys() >= wanted:
@@ -176,10 +177,6 @@ class ClusterReads:
 
 
 def _shared(cluster: str, *, policy: bool) -> frozenset[Key]:
-    """Return the keys of a cluster's items that are read together: its registration, controls and state.
-
-    If `policy` is True, the current policy and the counter baselines of detectors are added.
-    """
     own = keys.cluster_config(cluster), keys.cluster_control(cluster), keys.cluster_state(cluster)
     from faultbridge.storage import findings  # only services that decide read it
 

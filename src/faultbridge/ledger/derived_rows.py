@@ -99,7 +99,7 @@ def cluster_differences(table: Table, stored: Item, state: ClusterState, facts: 
 
 
 def index_differences(table: Table, facts: StreamFacts) -> Iterator[Difference]:
-    """Yield where the stored index rows of jobs and devices differ from the entries of a stream."""
+    """Yield the differences between the stored index rows of jobs and devices and the entries of a stream."""
     found = table.get_many([*facts.links, *facts.serials])
     for key, link in facts.links.items():
         yield from differences(key, found.get(key), link)
@@ -134,7 +134,7 @@ def _case_differences(table: Table, state: NodeState, facts: StreamFacts) -> Ite
 
 
 def unexpected_row(row: Item, state: NodeState) -> bool:
-    """Return True if a node's state does not require this row, such as a queue row or unhealthy-node row."""
+    """Return whether a row, such as a queue row, does not follow from the state of its node."""
     return _key(row) not in {_key(one) for one in projections.derived_rows(state, _ANY_TIME)}
 
 
@@ -167,7 +167,7 @@ def differences(key: Key, stored: Mapping[str, Any] | None, expected: Mapping[st
 
 
 def _is_left_out(key: Key, name: str, row: Mapping[str, Any]) -> bool:
-    """Return whether only rows of earlier versions have this attribute, because nothing reads it.
+    """Return whether a queue row or unhealthy-node row has this attribute only from an earlier version.
 
     This is an empty attribute, or the time `opened` of a queued case whose next repair follows no failed repair.
     """

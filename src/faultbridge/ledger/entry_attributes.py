@@ -1,6 +1,6 @@
 """Entry attributes: recomputes a stored entry's attributes from its hashed body and compares them.
 
-`faultbridge.storage.item_kinds` lists the attributes that the body does not determine as unproven.
+The body does not determine all attributes. `faultbridge.storage.item_kinds` lists the others as unproven.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ParsedEntry:
 
 
 def parse_entry(stream: Stream, position: tuple[int, int], stored: Mapping[str, Any]) -> ParsedEntry:
-    """Return the entry as its stored body describes it; a body that is not an event raises ValueError."""
+    """Return the entry that a stored item contains; a body that is not an event raises ValueError."""
     try:
         body = json.loads(stored["body"])
         metadata, data = dict(body["metadata"]), dict(body["data"])

@@ -21,7 +21,7 @@ class EntryText:
 
 
 def entry_text(event: Mapping[str, Any]) -> EntryText:
-    """Return the text of an event. If its type is unknown or its data is missing, the text is the type."""
+    """Return the text of an event. If its type is unknown or its data is missing, `what` is only the type."""
     metadata, data = event["metadata"], event.get("data") or {}
     build = _TEXTS.get(str(metadata["event_type"]))
     if build is None or not data:
@@ -30,7 +30,10 @@ def entry_text(event: Mapping[str, Any]) -> EntryText:
 
 
 def component_text(component: Data | None) -> str:
-    """Return a component's type, most precise name and link, such as `gpu 0000:c1:00`; empty for None."""
+    """Return a component's type, name and link as text, such as `gpu 0000:c1:00`; empty for None.
+
+    The name is the PCI address if it is known, else the UUID, else the index, else the name.
+    """
     if not component:
         return ""
     component_type = str(component.get("type") or "")
@@ -57,7 +60,7 @@ def nodes_text(registered: int, target: int) -> str:
 
 
 def source_answers(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the answers of the capacity sources in the entry that happened last among those with answers.
+    """Return the answers of the capacity sources from the entry with answers that happened last.
 
     A capacity source is a place where EC2 capacity for a successor may come from. The answers are in the order in which
     the sources were queried. The result is empty if none of `entries` contains answers.
@@ -79,7 +82,7 @@ def answer_text(answer: Mapping[str, Any]) -> str:
 
 
 def duration_text(milliseconds: int) -> str:
-    """Return a duration in its two largest units, such as `2m 05s`, or `5.3s` below a minute."""
+    """Return a duration as text in its two largest units (`2m 05s`), or in seconds (`5.3s`)."""
     seconds, rest = divmod(int(milliseconds), 1000)
     if seconds < _MINUTE:
         return f"{seconds}.{rest // 100}s"

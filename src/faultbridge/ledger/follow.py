@@ -1,4 +1,4 @@
-"""Follow: yields the matching entries of a timeline, then each matching entry that is recorded later."""
+"""Follow: yields the matching entries of a timeline, then matching entries as they are recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OVERLAP = timedelta(seconds=30)
 
 
 def follow(timeline: Timeline, query: TimelineQuery, clock: Clock, wait: Callable[[], bool]) -> Iterator[Line]:
-    """Yield the entries that match `query`, then each matching entry that is recorded later.
+    """Yield the entries that match `query`, then matching entries as they are recorded.
 
     `wait` pauses between two reads. If it returns False, `follow` reads once more and ends.
     """

@@ -91,14 +91,17 @@ class ChainScan:
 
     @property
     def position(self) -> Position:
-        """Return the epoch and sequence of the last checked entry, at first those of `start` or (0, 0)."""
+        """Return the epoch and sequence of the last checked entry.
+
+        Before the first check, the result is the position of `start`, or (0, 0).
+        """
         return self._epoch, self._sequence
 
     def check(self, stored: Mapping[str, Any]) -> list[Break]:
         """Check the next entry; return the defects (breaks) found, such as entries missing before it.
 
-        The scan then continues from this entry as it is stored. One damaged entry is therefore reported once, not again
-        for every entry after it.
+        The scan then continues from this entry as it is stored. A defect is therefore not reported again for every
+        entry after it.
         """
         position = _position(stored)
         if position is None:
@@ -115,10 +118,7 @@ class ChainScan:
         return [*breaks, *self._check_known_hash(*position)]
 
     def _check_link(self, position: Position, stored: Mapping[str, Any]) -> list[Break]:
-        """Check that an entry's sequence number and hash follow from the previous entry.
-
-        If the previous entry may have expired, it need not exist.
-        """
+        """Check an entry's sequence number and hash. The previous entry may be missing if it may have expired."""
         epoch, sequence = position
         expected, before = self._sequence + 1, (epoch, sequence - 1)
         previous = self._hash or self._stream.genesis(epoch)
@@ -175,9 +175,10 @@ class ChainScan:
         return []
 
     def check_known(self) -> list[Break]:
-        """Return a defect if entries with known hashes are missing at the end of the current epoch.
+        """Return a defect if known entries are missing at the end of the epoch of the last checked entry.
 
-        A missing entry that may have expired is no defect.
+        A known entry is an entry in `known`. Before the first check, the earliest epoch in `known` is searched. A
+        missing entry that may have expired is no defect.
         """
         epoch, reached = self._first_epoch(), max(self.position, self._seal.missing_to)
         missing = [position for position in self._known if position[0] == epoch and position > reached]

@@ -1,4 +1,4 @@
-"""Timeline of a job: its own entries, and what happened to the nodes whose faults affected it."""
+"""Timeline of a job: its own entries, and entries of the nodes whose faults affected it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,10 @@ BEFORE_START = timedelta(minutes=5)
 def job_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Found:
     """Return the entries of a job and of the nodes whose faults affected it, with their positions.
 
-    The entries of an affected node are included from five minutes before the start of the job's latest run until five
-    minutes after one of these times:
-
-    - `Job.resumable_at`, when the ended job was reported as resumable,
-    - or, without such a report, a week after the end of the job.
-
-    While the job runs, all later entries of the node are included.
+    The entries of an affected node are included from five minutes before the start of the job's latest run. While the
+    job runs, all later entries of the node are included. After the job ended, they are included until five minutes
+    after `Job.resumable_at`, the time at which the job was reported as resumable. Without such a report, they are
+    included until a week and five minutes after the end of the job.
     """
     own = own_entries(table, cluster, job_id, order)
     job = find_job(table, cluster, job_id)
@@ -49,7 +46,6 @@ def own_entries(table: Table, cluster: str, job_id: str, order: ReadOrder) -> Fo
 
 
 def _of_node(table: Table, job: Job, node: str, order: ReadOrder) -> Found:
-    """Return the entries of one affected node that belong to the timeline of a job, with their positions."""
     key = NodeKey(job.cluster, node)
     partition, since = keys.node_partition(key), job.started_at - BEFORE_START
     if order.after is not None:

@@ -47,7 +47,8 @@ class Tokens:
     def read(self, scope: str, token: str) -> str:
         """Return the position in a signed token.
 
-        A forged or too long token, or a token of another scope, raises Rejected `bad_token`.
+        An invalid token, a token of another scope, or a token of more than `MAX_CHARACTERS` characters raises Rejected
+        `bad_token`.
         """
         try:
             raw = _decode(token)
@@ -68,5 +69,4 @@ def _encode(raw: bytes) -> str:
 
 
 def _decode(token: str) -> bytes:
-    """Decode base64 text without padding; any other text raises ValueError."""
     return base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)

@@ -30,8 +30,8 @@ _UNPUBLISHED_MARK = (("gsi4pk",), ("gsi4sk",))
 class Publish:
     """Sends entries to the event bus and removes their unpublished marks.
 
-    The sweep publishes entries whose mark remains. For entries of the clusters in `mirrored`, copies in the format of
-    SageMaker HyperPod events are sent too.
+    The sweep publishes entries whose mark remains. Some entries of the clusters in `mirrored` are also sent as copies
+    in the format of SageMaker HyperPod events.
     """
 
     table: Table
@@ -40,7 +40,7 @@ class Publish:
     mirrored: frozenset[str] = frozenset()
 
     def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
-        """Publish entry items and return their number; raises Transient if one of them must be sent again."""
+        """Publish entry items and return their number; raises Transient if at least one must be sent again."""
         pending = {str(entry["event_id"]): entry for entry in entries}
         refused = self._put(pending, stub=False)
         permanent = {refusal.event_id: pending[refusal.event_id] for refusal in refused if refusal.permanent}
@@ -72,7 +72,7 @@ class Publish:
         """Put the events of entries on the bus; return the entries that failed.
 
         With `stub`, the events are sent without their data, because the bus permanently refused the complete events. A
-        damaged entry fails, and all other entries are sent.
+        damaged entry fails and does not prevent the other entries from being sent.
         """
         events, failed = [], []
         for event_id, entry in entries.items():
@@ -101,7 +101,6 @@ class Publish:
         return [refusal for refusal in refused if not refusal.permanent]
 
     def _mark_done(self, published: Sequence[Key]) -> None:
-        """Remove the unpublished marks of entries in transactions, or one by one if a transaction fails."""
         for first in range(0, len(published), MARKS_PER_TRANSACTION):
             batch = published[first : first + MARKS_PER_TRANSACTION]
             marks = [Update(key, remove=_UNPUBLISHED_MARK, when=Present()) for key in batch]
@@ -138,7 +137,10 @@ def _log_refusals(decision: str, refused: Iterable[FailedEvent]) -> None:
 
 
 def resources(stack_id: str, instance_id: object) -> tuple[str, ...]:
-    """Return the ARN of an event's instance as a tuple; empty if the instance or the account is unknown."""
+    """Return the ARN of an event's instance in a tuple, which is empty if the ARN cannot be formed.
+
+    This is the case if `instance_id` is empty or if `stack_id` is not an ARN.
+    """
     parts = stack_id.split(":")
     if not instance_id or len(parts) < STACK_ARN_PARTS or parts[0] != "arn":
         return ()

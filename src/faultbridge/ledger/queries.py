@@ -53,9 +53,9 @@ def cluster_config(table: Table, cluster: str) -> ClusterConfig:
 
 
 def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Item]:
-    """Read the rows of a cluster whose sort key starts with `prefix`, shard by shard and in key order.
+    """Read the rows in a cluster's shards whose sort key starts with `prefix`.
 
-    The reads are consistent.
+    The rows are read shard by shard, in the order of their sort keys. The reads are consistent.
     """
     for shard in range(config.shards):
         yield from query_all(table, keys.shard_partition(config.cluster, shard), prefix=prefix)
@@ -92,13 +92,13 @@ def registered(state: NodeState) -> NodeState:
 
 
 def find_job(table: Table, cluster: str, job_id: str) -> Job | None:
-    """Return a job, or None if its start was not recorded."""
+    """Return a job, or None if the table has no item of it."""
     found = table.get(jobs.job_key(cluster, job_id))
     return jobs.read_job(found) if found else None
 
 
 def recorded_job(table: Table, cluster: str, job_id: str) -> Job:
-    """Return a job; raises Rejected `unknown_job` if its start was not recorded."""
+    """Return a job; raises Rejected `unknown_job` if the table has no item of it."""
     found = find_job(table, cluster, job_id)
     if found is None:
         raise UnknownName("job", job_id, cluster)
@@ -142,7 +142,7 @@ def newest_in_window(table: Table, pk: str, head: Head, window: Span, limit: int
     """Return the newest entry items of a stream in a time window, at most `limit`, oldest first.
 
     The second value is True if the window contains more than `limit` entries. `window` is the start and the end; None
-    leaves the window open on that side. Both are located by binary search over the sequence numbers.
+    leaves the window open on that side. The start and the end are located by binary search over the sequence numbers.
     """
     since, until = window
     after = last_before(table, pk, head, since - SKEW) if since else None
@@ -165,7 +165,7 @@ def _within(found: Iterator[Item], window: Span) -> Iterator[Item]:
 def end_before(table: Table, pk: str, head: Head, until: datetime) -> str | None:
     """Return the sort key up to which a query must read to get the entries recorded before a time.
 
-    A caller adds `SKEW` to the time, because the entries of a stream can be out of time order by so much. If no entry
+    A caller adds `SKEW` to the time, because the entries of a stream can be out of time order by this much. If no entry
     of the current epoch was recorded before the time, the key is the end of the earlier epochs. If there is no earlier
     epoch, the result is None.
     """
@@ -177,7 +177,7 @@ def last_before(table: Table, pk: str, head: Head, since: datetime) -> str | Non
     """Return the sort key of the last entry that was recorded before a time, by binary search.
 
     Only the current epoch, that of `head`, is searched. The result is None if none of its entries was recorded before
-    the time. An expired entry, which is missing in the table, counts as recorded before it.
+    the time. An expired entry, which is missing in the table, counts as recorded before the time.
     """
     low, high, instant = 0, head.sequence, to_text(since)
     while low < high:

@@ -61,8 +61,8 @@ class RecoverTable:
 
         With `epoch`, the call finishes an interrupted run that claimed this number. `by` is the operator that the
         entries name. Raises Rejected `unknown_epoch` if the vault (a locked S3 bucket) has no claim of `epoch`, and
-        `no_epoch_left` if the highest number is used. Raises Conflict if another writer is active, or if a listed
-        cluster has no registration.
+        `no_epoch_left` if the highest number is used. Raises Conflict if another writer changes a stream or claims the
+        number at the same time, or if a listed cluster has no registration.
         """
         clusters = [self._config(str(row["sk"])) for row in query_all(self.table, keys.CLUSTERS)]
         recovered = RecoveredTable(self._claim(clusters) if epoch is None else self._claimed(epoch))
@@ -94,7 +94,10 @@ class RecoverTable:
         return epoch
 
     def _begin_in_cluster(self, config: ClusterConfig, epoch: int, by: str | None) -> Iterator[bool]:
-        """Start the epoch in each stream of a cluster; yield True, or False if the stream has it already."""
+        """Start the epoch in each stream of a cluster.
+
+        Yields True for each started stream, and False for a stream that has this or a later epoch already.
+        """
         yield self._begin_cluster_stream(config.cluster, epoch, by)
         for name in node_names(self.table, config):
             yield self._begin_node_stream(NodeKey(config.cluster, name), epoch, by)

@@ -1,6 +1,6 @@
 """Stream seal: a stream's last entry in a sealed day of the archive, and which entries may expire.
 
-A sealed day has a manifest of its entries that cannot be changed.
+A sealed day has an unchangeable manifest, which lists the entries of the day.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class StreamSeal:
 
 
 def entry_position(sort_key: str) -> Position | None:
-    """Return epoch and sequence in the sort key of an entry; None if the key is not an entry's."""
+    """Return the epoch and sequence in the sort key of an entry; None if the key is not that of an entry."""
     found = _ENTRY_SORT_KEY.fullmatch(sort_key)
     return None if found is None else (int(found[1]), int(found[2]))
 

@@ -27,10 +27,10 @@ UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, Misconfigured)
 class AnchoredHashes:
     """The hashes of a cluster's entries that are stored in the vault, by stream, epoch and sequence.
 
-    The vault is a locked S3 bucket. `known` are the hashes from anchors (hourly records of where each stream ends) and
-    from sealed manifests (lists of the entries of a day). `sealed` are only the hashes from sealed manifests.
-    `recovered` are the epochs that `faultbridge recover` started. `breaks` are the defects of the objects in the vault.
-    `anchors` is the number of anchors and sealed manifests that were read.
+    The vault is a locked S3 bucket. `known` contains the hashes from anchors (hourly records of where each stream ends)
+    and from sealed manifests (lists of the entries of a day). `sealed` contains only the hashes from sealed manifests.
+    `recovered` contains the epochs that `faultbridge recover` started. `breaks` contains the defects of the objects in
+    the vault. `anchors` is the number of anchors and sealed manifests that were read.
     """
 
     known: Mapping[str, KnownHashes] = field(default_factory=dict)
@@ -120,7 +120,6 @@ class StreamVerification:
                 return [*late, *scan.check_head(head), *scan.check_known(), *rows]
 
     def _scan(self, scan: ChainScan, up_to: Head | None) -> list[Break]:
-        """Check the entries that were not read yet, only to the entry `up_to` if given; return their defects."""
         found: list[Break] = []
         for item in query_all(self.table, partition(self.stream), prefix=keys.ENTRY, after=self._read_to):
             self.entries += 1
@@ -131,7 +130,6 @@ class StreamVerification:
         return found
 
     def _row_breaks(self, stored: Item) -> list[Break]:
-        """Return a defect for each attribute of the state or of a derived row that contradicts the entries."""
         if self.stream.node is None:
             cluster = items.read_cluster(self.stream.cluster, stored)
             found = cluster_differences(self.table, stored, cluster, self._facts)
@@ -158,7 +156,6 @@ class StreamVerification:
         return self._node(stored).head
 
     def _node(self, stored: Item | None) -> NodeState:
-        """Return the state of the stream's node; an unregistered node raises Rejected `unknown_node`."""
         return registered(items.read_state(NodeKey(self.stream.cluster, str(self.stream.node)), stored))
 
 
@@ -169,7 +166,6 @@ def _state_key(stream: Stream) -> Key:
 
 
 def _check_seal(stream: Stream, start: Head, sealed: KnownHashes) -> list[Break]:
-    """Return a defect unless a sealed manifest in the vault confirms the table's last sealed entry."""
     known = sealed.get((start.epoch, start.sequence))
     if known is not None and known.hash == start.hash:
         return []

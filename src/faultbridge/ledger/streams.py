@@ -43,7 +43,10 @@ def partition(stream: Stream) -> str:
 
 
 def entries_after(table: Table, stream: Stream, start: Head | None) -> Iterator[Item]:
-    """Read a stream's entries after `start`, or all entries, in order and with consistent reads."""
+    """Read a stream's entries after `start`, in order and with consistent reads.
+
+    If `start` is None, all entries are read.
+    """
     pk = partition(stream)
     after = keys.entry(pk, start.epoch, start.sequence).sk if start else None
     yield from query_all(table, pk, prefix=keys.ENTRY, after=after)

@@ -1,8 +1,8 @@
 """Timeline: the entries of a cluster, node, case, device or job, in the order of recording.
 
-A page token is the position of the last entry that was read, so no entry is read twice. An entry recorded long after
-it happened is late (`is_late`). The cost of a page depends on how many entries are read for it. For a job, the
-entries of the affected nodes are read too.
+A page token contains the position of the last entry that was read, so no entry is returned twice. An entry recorded
+long after it happened is late (`is_late`). The cost of a page depends on how many entries are read for it. For a job,
+the entries of the affected nodes are read too.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TimelineQuery:
       or a node requires its `cluster` too.
     - Every other field that is set filters the entries. An empty field filters nothing.
     - `device` is a serial number or a UUID.
-    - `since` is inclusive, `until` is exclusive. Both compare the recording time.
+    - `since` is inclusive, `until` is exclusive. Both are compared with the recording time.
     """
 
     cluster: str | None = None
@@ -88,15 +88,14 @@ class TimelineQuery:
 
         - An entry that is not indexed under any device is about none.
         - An entry that names a UUID is about the device if its UUID or serial number is `device`.
-        - Any other entry of a job or case is about the device if the entry is indexed under `device`.
-        - Any other entry of a device's timeline is about the device, because the index selected it.
+        - In the timeline of a job or case, any other entry is about the device if it is indexed under `device`.
+        - In the timeline of a device, any other entry is about the device, because the index selected it.
         """
         data = entry_data(item)
         named = component_of(data).get("uuid") is not None or not (self.job or self.case)
         return item.get("device") is not None and (is_of_device(data, device) if named else item["device"] == device)
 
     def _names_code(self, data: Mapping[str, Any]) -> bool:
-        """Return whether `codes` contains the code of an entry or the code that its source reported."""
         return data.get("code") in self.codes or data.get("reported_code") in self.codes
 
 
@@ -117,7 +116,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Reads timeline entries through the table's indexes; it never scans the table."""
+    """Reads timelines with queries of the table and its indexes, without a scan."""
 
     table: Table
 
@@ -147,7 +146,7 @@ class Timeline:
         return tuple(lines), None
 
     def newest(self, query: TimelineQuery, limit: int) -> tuple[tuple[Line, ...], bool]:
-        """Return the last `limit` matching entries, in the order of recording, and whether others match."""
+        """Return the last `limit` matching entries, oldest first, and whether earlier entries match too."""
         found = self._find(query, ReadOrder(page_size=limit + 1, newest_first=True))
         matching = (
             Line(str(item["body"]), str(item["hash"]), position) for item, position in found if query.covers(item)
@@ -156,13 +155,16 @@ class Timeline:
         return lines[:limit][::-1], len(lines) > limit
 
     def stream(self, cluster: str, node: str | None, after: tuple[int, int], limit: int) -> tuple[Line, ...]:
-        """Return up to `limit` stream entries after an epoch and sequence; a cluster's own if `node` is None."""
+        """Return up to `limit` entries of a stream that follow the epoch and sequence in `after`.
+
+        If `node` is None, the cluster's own stream is read.
+        """
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
         found = query_all(self.table, pk, prefix=keys.ENTRY, after=keys.entry(pk, *after).sk, page_size=limit)
         return tuple(Line(str(item["body"]), str(item["hash"]), str(item["sk"])) for item in islice(found, limit))
 
     def of_job(self, cluster: str, job_id: str, limit: int) -> tuple[tuple[Line, ...], bool]:
-        """Return the last `limit` entries about a job itself, in order, and whether there are others."""
+        """Return the last `limit` entries about a job itself, oldest first, and whether earlier ones exist."""
         found = own_entries(self.table, cluster, job_id, ReadOrder(page_size=limit + 1, newest_first=True))
         newest = [Line(str(item["body"]), str(item["hash"]), at) for item, at in islice(found, limit + 1)]
         return tuple(newest[:limit][::-1]), len(newest) > limit
@@ -227,7 +229,6 @@ class Timeline:
                 return
 
     def _rows(self, pk: str, order: ReadOrder, **bounds: Any) -> Iterator[Item]:  # noqa: ANN401 - those of query_all
-        """Read the rows of a partition in `order`; `bounds` are further arguments of `query_all`."""
         return query_all(self.table, pk, page_size=order.page_size, newest_first=order.newest_first, **bounds)
 
 

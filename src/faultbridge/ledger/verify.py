@@ -55,7 +55,7 @@ class Verify:
         """Verify one node's stream, or all streams of a cluster if no node is given.
 
         `anchored` are the hashes in the vault with which the entries are compared. If it is None, only the table is
-        checked. Raises Rejected `unknown_cluster`, and `unknown_node` if the given node is not registered.
+        checked. Raises Rejected `unknown_cluster` or `unknown_node` if the given cluster or node is not registered.
         """
         verified = Verified()
         for _ in self.stream_by_stream(cluster, node, verified, anchored):
@@ -68,7 +68,8 @@ class Verify:
         """Verify each stream, add its result to `verified`, and yield the name of the finished stream.
 
         If `node` is None, all streams of the cluster are verified. `anchored` are the hashes in the vault, or None if
-        only the table is checked. Raises Rejected `unknown_cluster`, and `unknown_node` for an unregistered `node`.
+        only the table is checked. Raises Rejected `unknown_cluster` or `unknown_node` if the given cluster or node is
+        not registered.
         """
         key = keys.cluster_config(cluster)
         stored = self.table.get(key)

@@ -1,9 +1,9 @@
 """The embedded stack: Faultbridge's template, deployed into two AWS emulators on this machine.
 
 Modules in reading order: `stack` starts, deploys and stops a stack; `servers` runs the two emulators; `gaps` patches
-the emulators where they differ from AWS; `kubernetes` and `hyperpod` are fakes of those APIs. `environment` defines
-ports and variables, `clients` calls a stack, `compute_control` creates instances and injects faults, and
-`subscriptions` collects events and pages.
+the emulators where they differ from AWS; `kubernetes` and `hyperpod` are fakes of the Kubernetes and HyperPod APIs.
+`environment` defines ports and variables, `clients` calls a stack, `compute_control` creates instances and injects
+faults, and `subscriptions` collects events and pages.
 """
 
 from faultbridge.local.compute_control import (

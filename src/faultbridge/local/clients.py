@@ -48,7 +48,7 @@ def stack_client(service: str, state: StackState) -> Any:  # noqa: ANN401 - as a
 
 
 def outputs(state: StackState) -> dict[str, str]:
-    """Return the stack's CloudFormation outputs, with an `ApiUrl` that resolves on this machine."""
+    """Return the stack's CloudFormation outputs; `ApiUrl`, if present, resolves on this machine."""
     found = stack_client("cloudformation", state).describe_stacks(StackName=state.stack)["Stacks"][0]
     outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
     # The host name of an API resolves only on AWS; the event plane serves its paths at its own address.
@@ -56,7 +56,7 @@ def outputs(state: StackState) -> dict[str, str]:
 
 
 def resources(state: StackState, *types: str) -> Iterator[tuple[str, str]]:
-    """Yield the logical and the physical id of each deployed resource of the given types."""
+    """Yield the logical and the physical id of each deployed resource of the given types in the stack."""
     pages = stack_client("cloudformation", state).get_paginator("list_stack_resources").paginate(StackName=state.stack)
     for page in pages:
         for resource in page["StackResourceSummaries"]:
@@ -85,7 +85,7 @@ def ensure_topic(state: StackState, name: str) -> str:
 
 
 def json_attribute(text: str) -> dict[str, Any]:
-    """Return the JSON object in an AWS attribute; {} for an empty text or other JSON.
+    """Return the JSON object in an AWS attribute; {} for an empty text or JSON that is no object.
 
     Raises ValueError for a text that is not JSON.
     """
@@ -96,7 +96,8 @@ def json_attribute(text: str) -> dict[str, Any]:
 def http_call(url: str, body: object = None, *, timeout: float = 30.0, headers: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - JSON
     """Send a GET request, or a POST request if there is a body, and return the JSON response.
 
-    Raises `Transient` if the emulator does not respond or responds with an error. `timeout` is in seconds.
+    Raises `Transient` if the emulator does not respond, or responds with an error or without JSON. `timeout` is in
+    seconds.
     """
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(  # noqa: S310 - always http on loopback

@@ -85,7 +85,6 @@ def _max_size(size: int) -> int:
 
 
 def _group_instances(scaling: Any, group: str) -> list[str] | None:  # noqa: ANN401 - a boto3 client
-    """Return the ids of the instances of a group, or None if the group does not exist."""
     groups = scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"]
     return [instance["InstanceId"] for instance in groups[0]["Instances"]] if groups else None
 
@@ -95,7 +94,7 @@ def set_command_output(
 ) -> None:
     """Set the result of all later commands on an instance, except restarts and uploads of log bundles.
 
-    `endpoint` is the URL of the compute plane. The result applies until `heal_instance` removes it. If `until` is
+    `endpoint` is the URL of the compute plane. `heal_instance` and `reset_faults` remove the result. If `until` is
     `reset` or `reboot`, the next such restart of the instance also removes it.
     """
     body = {"instance_id": instance_id, "exit_code": exit_code, "stdout": stdout, "until": until}
@@ -147,7 +146,8 @@ def set_launch_faults(endpoint: str, seed: int, rates: LaunchFaultRates) -> None
 def configure_kubernetes(endpoint: str, cluster: str, **settings: Any) -> None:  # noqa: ANN401 - any JSON
     """Configure the fake Kubernetes API of an EKS cluster.
 
-    The settings are `pods`, `budgets` (disruption budgets), `register_taints` (taints of new nodes) and `reachable`.
+    The settings are `pods`, `budgets` (disruption budgets), `register_taints` (taints of new nodes) and `reachable`
+    (False makes the API fail).
     """
     http_call(f"{endpoint}/faultbridge/kubernetes-cluster", {"cluster": cluster, **settings})
 
@@ -155,7 +155,8 @@ def configure_kubernetes(endpoint: str, cluster: str, **settings: Any) -> None: 
 def configure_hyperpod(endpoint: str, cluster: str, **settings: Any) -> None:  # noqa: ANN401 - any JSON
     """Configure a fake HyperPod cluster.
 
-    The settings are `faulty` (instance ids that fail checks), `capacity` and `node_recovery`.
+    The settings are `faulty` (instance ids that fail checks), `capacity` (False makes replacements fail) and
+    `node_recovery`.
     """
     http_call(f"{endpoint}/faultbridge/hyperpod-cluster", {"cluster": cluster, **settings})
 

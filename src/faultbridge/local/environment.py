@@ -1,7 +1,7 @@
 """Ports and environment variables of the emulators, SAM CLI and AWS clients of an embedded stack.
 
-The emulators get a new, minimal environment, because their Lambda workers inherit all of it. The user's AWS profile,
-proxy and `PYTHONPATH` must not reach the workers.
+The emulators get a new, minimal environment, because Lambda workers inherit the environment of their emulator. The
+user's AWS profile, proxy and `PYTHONPATH` must not reach the workers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Collect published events and pages in SQS queues, for the demo and for tests.
 
-The subscriptions use rules, topics and queues, as a customer would. Faultbridge does not depend on them.
+A subscription uses rules, topics and queues, as a customer would. Faultbridge does not depend on any subscription.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ class BacklogItem:
     """One kind of waiting work: how many items wait, since when, and whether that is too long.
 
     - `what` is the kind. `since` is the time of the oldest waiting item, or None if no item waits.
-    - For the kind `sweep`, `since` is the end of the latest sweep. For the kind `canary`, it is the sending time of the
-      latest canary that arrived. `since` is None if there was no sweep or canary yet.
+    - For the kind `sweep`, `since` is the end of the latest sweep. For the kind `canary`, `since` is the sending time
+      of the latest canary that arrived. `since` is None before the first sweep or canary.
     - `stuck` is True if `since` is too long ago, or if there was no sweep or canary yet. It is always False for
       rejected records.
     - `note` states what is missing or failed for the kinds `sweep` and `canary`. It is empty for all other kinds.
@@ -76,25 +76,16 @@ class Backlog:
         self.table.write(Put(items.item(LAST_SWEEP, now, result)))
 
     def overdue(self) -> int:
-        """Return how many items have been due for five minutes or longer.
-
-        An item is a timer, or the retry of a rejected record.
-        """
+        """Return how many timers, and retries of rejected records, have been due for five minutes or longer."""
         return len(list(self._times(DUE_WORK, self.clock.now() - OVERDUE)))
 
     def _entries(self) -> BacklogItem:
-        """Return how many entries are not published yet, and the time of the oldest of them."""
         return self._waiting("unpublished", self._times((Work.UNPUBLISHED,)))
 
     def _timers(self) -> BacklogItem:
-        """Return how many items are due, and the earliest due time.
-
-        An item is a timer, or the retry of a rejected record.
-        """
         return self._waiting("timers", self._times(DUE_WORK, self.clock.now()))
 
     def _rejects(self) -> BacklogItem:
-        """Return the number of rejected records of all clusters, and the time of the oldest record."""
         clusters = [str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)]
         partitions = [keys.reject_partition(cluster) for cluster in (*clusters, keys.NO_CLUSTER)]
         sort_keys = (str(row["sk"]) for each in partitions for row in query_all(self.table, each, up_to=COUNTERS))
@@ -102,10 +93,6 @@ class Backlog:
         return BacklogItem("rejects", len(times), times[0] if times else None, stuck=False)
 
     def _sweep(self) -> BacklogItem:
-        """Return when the latest sweep ended.
-
-        The item's note states whether the sweep had too little time for all its work, and how many of its parts failed.
-        """
         found = self.table.get(LAST_SWEEP)
         if found is None:
             return BacklogItem("sweep", 0, None, stuck=True, note="no sweep has completed yet")
@@ -115,10 +102,6 @@ class Backlog:
         return BacklogItem("sweep", 0, completed_at, stuck=self._is_overdue(completed_at), note=note)
 
     def _canary(self) -> BacklogItem:
-        """Return the sending time of the latest canary (a test record) that arrived at the event bus.
-
-        If the canary is overdue, the note states whether a canary sent after it reached at least the table.
-        """
         stored, received = last_sent_at(self.table, LAST_RECORDED), last_sent_at(self.table, LAST_RECEIVED)
         stuck = received is None or self.clock.now() - received > CANARY_OVERDUE
         reached_table = stored is not None and (received is None or stored > received)
@@ -126,7 +109,6 @@ class Backlog:
         return BacklogItem("canary", 0, received, stuck=stuck, note=note if stuck else "")
 
     def _times(self, kinds: Iterable[Work], up_to: datetime | None = None) -> Iterator[datetime]:
-        """Yield the time of each waiting item of these kinds of work. With `up_to`, later times are left out."""
         until = to_text(up_to) if up_to else None
         for partition in chain.from_iterable(kind.partitions() for kind in kinds):
             for row in query_all(self.table, partition, up_to=until, index=WORK):

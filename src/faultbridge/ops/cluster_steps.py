@@ -1,4 +1,7 @@
-"""The steps of a sweep for one cluster, in their order; a failed step does not stop the others."""
+"""The steps of a sweep for one cluster, in their order.
+
+A failed step does not stop the others, but no repair starts if the incidents could not be updated.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +52,9 @@ class ClusterSteps:
     def __call__(self, cluster: str, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
         """Run all steps for one cluster.
 
-        If the incidents could not be updated, no repair starts, because an incident may forbid the repair. When the
-        time of `limit` is over, no further node is isolated. Counts are added to `result`, errors to `failures`.
+        If the incidents could not be updated, no repair starts, because an incident may forbid the repair. After the
+        time of `limit`, no further node is isolated; the other steps still run. Counts are added to `result`, errors to
+        `failures`.
         """
         control, correlated = None, False
         with failures.collect(f"updating the incidents of {cluster}"):
@@ -84,7 +88,6 @@ class ClusterSteps:
             self.compare_peers(cluster)
 
     def _open_postponed(self, cluster: str, result: SweepResult) -> None:
-        """Open the postponed cases of nodes whose exclusion from repairs ended earlier than planned."""
         config = rules_of(self.tick_node.rulebook, cluster).config
         rows = shard_rows(self.table, config, UNHEALTHY)
         for key in postponed_too_long(rows, self.tick_node.append, config, self.table.clock.now()):
@@ -94,8 +97,7 @@ class ClusterSteps:
         """Isolate nodes that are still in service although their case requires isolation.
 
         Also withdraw requested isolations that are not needed any more. `control` contains the cluster's breakers,
-        which may keep a node in service. `control` is None if the breakers could not be updated. When the time of
-        `limit` is over, no further node is isolated.
+        which may keep a node in service; it is None if the breakers could not be updated.
         """
         config = rules_of(self.tick_node.rulebook, cluster).config
         rows = shard_rows(self.table, config, UNHEALTHY)

@@ -34,6 +34,7 @@ class Erase:
         """Delete a cluster and return the number of deleted items.
 
         Raises Rejected `cluster_lives` if a node of the cluster has a live case, which is a case that has not ended.
+        Raises Rejected `unknown_cluster` if the cluster is not registered.
         """
         config = cluster_config(self.table, cluster)
         states = [self._read_node(cluster, node) for node in node_names(self.table, config)]
@@ -95,7 +96,7 @@ class Erase:
             yield Key(str(item["pk"]), str(item["sk"]))
 
     def _in_another_cluster(self, cluster: str, uuid: str, serial: str) -> bool:
-        """Return whether a device was seen, or had a recorded fault, in another cluster than `cluster`.
+        """Return whether another cluster than `cluster` has seen a device or recorded a fault of it.
 
         If so, the item that maps the device's `uuid` to its `serial` must be kept.
         """
@@ -106,5 +107,4 @@ class Erase:
         return bool(self.table.get_many(devices.faulty_device(other, serial) for other in sorted(others)))
 
     def _partition(self, pk: str) -> list[Key]:
-        """Return the keys of all items with this partition key."""
         return [Key(str(item["pk"]), str(item["sk"])) for item in query_all(self.table, pk)]

@@ -96,8 +96,8 @@ def _add_case(metrics: ClusterMetrics, data: Mapping[str, Any]) -> None:
 def _phase_durations(phases: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """Yield metric names and durations (ms) of a closed case: the total, then each phase.
 
-    The total excludes the phase `detected`, which is the time before the case opened. A case without recorded phases
-    yields nothing.
+    The total excludes the phase `detected`, which is the time before the case opened. Without recorded phases, nothing
+    is yielded.
     """
     if phases:
         yield "CaseTotal", sum(milliseconds for name, milliseconds in phases.items() if name != "detected")
@@ -106,5 +106,4 @@ def _phase_durations(phases: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 
 def _title(name: str) -> str:
-    """Return a name such as `in_service` as part of a metric name, such as `InService`."""
     return name.title().replace("_", "")

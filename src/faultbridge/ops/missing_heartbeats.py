@@ -24,12 +24,12 @@ MAX_CHECKED_AGAIN = 20
 def report_missing_heartbeats(
     monitor: HeartbeatMonitor, reads: ClusterReads, clusters: Iterable[str], failures: Failures, probe: Probe = unprobed
 ) -> Intake | None:
-    """Record a fault of nodes in service with overdue heartbeats, and end it when heartbeats return.
+    """Record a fault of nodes in service with overdue heartbeats; end it when heartbeats return.
 
     No fault is recorded if no records arrive at all. `probe` distinguishes a lost instance from a failed agent or
-    network path. `probe` is called for at most `MAX_PROBED` nodes of a cluster, and for no node if the silent nodes of
-    the cluster form an incident. `reads` reads the data of each cluster once. Returns the state of the intake, which is
-    the path of records, or None if this state is unknown.
+    network path. `probe` is called for at most `MAX_PROBED` nodes of a cluster. It is not called if so many nodes of
+    the cluster are silent that they form an incident. `reads` caches the data of each cluster. Returns the state of the
+    intake, which is the path of records, or None if this state is unknown.
     """
     overdue, probed = dict[NodeKey, datetime](), set[str]()
     read, on_time = list[ClusterHeartbeats](), 0
@@ -108,7 +108,7 @@ def _settle(
 ) -> None:
     """End the faults of nodes that send heartbeats again, and store the latest heartbeats of a cluster.
 
-    - The nodes in `settled` are stored as silent: the fault of the missing heartbeat is recorded, or is not needed.
+    - The nodes in `settled` are stored as silent: the fault of their missing heartbeat is recorded, or they need none.
     - If a fault could not be ended, its node stays stored as silent, so that the next sweep tries again.
     """
     cluster = heartbeats.config.cluster

@@ -1,7 +1,7 @@
 """Finds nodes whose case is still postponed although their exclusion from repairs has ended.
 
-The state of a node stores the planned end of the exclusion. If a maintenance or an update of the group ends early, the
-case would open too late.
+The state of a node stores the planned end of the exclusion. If a maintenance of the cluster or an update of the group
+ends early, the case would open too late.
 """
 
 from __future__ import annotations

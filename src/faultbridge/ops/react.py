@@ -1,7 +1,7 @@
 """React: updates and repairs the nodes and clusters that have new entries, seconds after each entry.
 
 The table's stream triggers the work. An entry is only a trigger: every step reads the current state from the table. The
-sweep repeats the same steps each minute, so a lost or failed trigger only delays the work.
+sweep runs the same steps each minute, so a lost or failed trigger only delays the work.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class React:
     def __call__(
         self, triggers: Iterable[tuple[str, str | None]], causes: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Run the steps once for each triggered cluster. A failed step does not stop the others.
+        """Run the steps once for each triggered cluster; errors of steps are collected until the end.
 
         - A trigger is a cluster and the node that has a new entry. The node is None for an entry of the cluster itself.
         - `causes` maps a cluster to the event id of the last node status change among the new entries. This event is
@@ -83,7 +83,7 @@ class React:
     def _process(
         self, cluster: str, nodes: Sequence[str], cause: str | None, failures: Failures, clusters: int
     ) -> None:
-        """Run the steps for one cluster and the triggered `nodes`; the batch has `clusters` clusters."""
+        """Run the steps for one cluster; `clusters`, the size of the batch, divides the time limits."""
         control, correlated = None, False
         with failures.collect(f"updating the incidents of {cluster}"):
             self.correlate(cluster, cause)

@@ -30,8 +30,8 @@ PAUSE = timedelta(minutes=10)
 class ProbeInstance:
     """Probes the instance of one node that sends no heartbeat. What cannot be read is returned as unknown.
 
-    If an open incident explains the missing heartbeat, the instance is not probed: the cause is shared by many nodes,
-    and no single instance shows it.
+    If an open incident explains the missing heartbeat, the instance is not probed: many nodes then share one cause,
+    which no single instance shows.
     """
 
     tools: StepTools
@@ -57,7 +57,6 @@ class ProbeInstance:
         return replace(probed, orchestrator=self._readiness(state, config))
 
     def _probe_instance(self, state: NodeState, config: ClusterConfig, instance_id: str) -> ProbedInstance:
-        """Return the provider's report on an instance: its presence and, unless it is gone, its status checks."""
         probed = ProbedInstance()
         try:
             provider = self.tools.compute(config).providers.get(config.provider)
@@ -70,7 +69,7 @@ class ProbeInstance:
         return probed
 
     def _readiness(self, state: NodeState, config: ClusterConfig) -> CheckResult:
-        """Return PASSED if the orchestrator reports a node as ready; UNKNOWN without answer or orchestrator.
+        """Return what the orchestrator reports about a node; UNKNOWN without an answer or an orchestrator.
 
         A call without an answer lasts up to 40 seconds, and a sweep has no time for a second such call. After a failed
         call, the orchestrator of the cluster is therefore not called again for ten minutes (`PAUSE`).

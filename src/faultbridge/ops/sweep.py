@@ -66,7 +66,7 @@ class Sweep:
     check_progress: Callable[[Key], object] = lambda _key: None
 
     def __call__(self, seconds: float = 40) -> SweepResult:
-        """Run all parts for about this many seconds; errors of parts are in the result, and not raised."""
+        """Run all parts in about `seconds` seconds; errors of parts are in the result, and not raised."""
         until = self.clock.now() + timedelta(seconds=seconds)
         result, failures, plan = SweepResult(), Failures(), SweepPlan()
         with failures.collect("listing the clusters"):
@@ -82,10 +82,6 @@ class Sweep:
         return result
 
     def _publish(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Publish entries that the table's stream did not publish within two minutes.
-
-        One sweep publishes at most `MAX_PUBLISHED` entries of each partition of unpublished entries.
-        """
         horizon = to_text(self.clock.now() - UNPUBLISHED_AFTER)
         for outbox in plan.partitions(Work.UNPUBLISHED):
             page = self.table.query(outbox, up_to=horizon, index=WORK, limit=MAX_PUBLISHED)
@@ -98,10 +94,6 @@ class Sweep:
                     result.published += len(waiting)
 
     def _due_timers(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Process the nodes and jobs whose timers are due.
-
-        For nodes, end waiting periods and recover attempts. For jobs, record those that are stalled.
-        """
         for key in self._due(plan.partitions(Work.TIMER)):
             if limit.is_over():
                 return
@@ -114,7 +106,6 @@ class Sweep:
                     self.tick_node(node, result)
 
     def _rejects(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Put rejected records on the queue again when their retry is due."""
         for key in self._due(plan.partitions(Work.RETRY)):
             if limit.is_over():
                 return
@@ -123,7 +114,6 @@ class Sweep:
                 result.rejects += 1
 
     def _callbacks(self, _plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Deliver the job callbacks of the clusters in which callbacks wait."""
         for cluster in result.with_callbacks:
             if limit.is_over():
                 return
@@ -137,7 +127,6 @@ class Sweep:
                 yield Key(str(row["pk"]), str(row["sk"]))
 
     def _clusters(self, plan: SweepPlan, result: SweepResult, failures: Failures, limit: TimeLimit) -> None:
-        """Report missing heartbeats, then run the steps of each cluster."""
         monitor = self.heartbeat_monitor
         result.intake = report_missing_heartbeats(monitor, self.table, plan.clusters, failures, self.probe)
         for cluster in plan.clusters:

@@ -1,6 +1,6 @@
 """Sweep plan: the order in which a sweep reads the clusters and the index partitions of waiting work.
 
-The order is random and changes each minute. With a fixed order, the last clusters and partitions would never be
+The order is random and drawn again each minute. With a fixed order, the last clusters and partitions would never be
 processed under overload.
 """
 
@@ -41,7 +41,7 @@ class SweepPlan:
 
 
 def list_clusters(table: Table, now: datetime) -> SweepPlan:
-    """Return a plan with all registered clusters, in a random order that depends on `now`.
+    """Return a plan with all registered clusters, in a random order that depends on the minute of `now`.
 
     The plan contains all partition numbers of the index of waiting work; `narrowed` reduces them.
     """
@@ -49,7 +49,7 @@ def list_clusters(table: Table, now: datetime) -> SweepPlan:
 
 
 def narrowed(plan: SweepPlan, table: Table, now: datetime) -> SweepPlan:
-    """Return the plan with only the partition numbers that its clusters use.
+    """Return the plan with only the partition numbers in use (`numbers_to_read`).
 
     The registrations of the clusters determine these numbers. In the first minute of each hour, all numbers are kept.
     If the registrations cannot be read, the error is raised, and the sweep uses the plan with all numbers.
@@ -60,7 +60,7 @@ def narrowed(plan: SweepPlan, table: Table, now: datetime) -> SweepPlan:
 
 
 def plan_for(clusters: Sequence[str], shards: Mapping[str, int], now: datetime) -> SweepPlan:
-    """Return the plan for clusters in this order; `shards` maps each cluster to its number of shards."""
+    """Return a plan with `clusters` in this order; `shards` maps each cluster to its number of shards."""
     retries = numbers_to_read(dict.fromkeys(shards, 1), now)
     return SweepPlan(clusters, numbers_to_read(shards, now), retries)
 
@@ -81,7 +81,10 @@ def numbers_to_read(shards: Mapping[str, int], now: datetime) -> list[int]:
 
 
 def shuffled(things: Iterable[T], now: datetime) -> list[T]:
-    """Return the given values in a random order; all calls in the same minute use the same order."""
+    """Return the given values in a random order.
+
+    The order depends only on the minute of `now` and on the number of values.
+    """
     listed = list(things)
     return [listed[place] for place in _order(_minute(now), len(listed))]
 
@@ -92,7 +95,6 @@ def _minute(now: datetime) -> int:
 
 @lru_cache(maxsize=8)
 def _order(minute: int, count: int) -> tuple[int, ...]:
-    """Return the numbers from 0 to `count` - 1 in a random order, the same for equal arguments."""
     order = list(range(count))
     Random(minute).shuffle(order)  # noqa: S311 - an order, not a secret
     return tuple(order)

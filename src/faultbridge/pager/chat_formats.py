@@ -59,11 +59,6 @@ _COLORS: Mapping[PageState, str] = {PageState.TRIGGERED: "Attention", PageState.
 
 
 def _facts(page: Page) -> Iterator[tuple[str, str]]:
-    """Yield the label and value of each line of a chat message, without links and empty values.
-
-    The lines are those of `text_formats.rows`, the nodes of a summary, and the note. A note is a remark of the pager,
-    for example that the page is a reminder.
-    """
     links = _links(page).values()
     yield from ((label, value) for label, value in rows(page) if value and value not in links)
     yield from (("Node", f"{one.node} {one.code}") for one in page.members)

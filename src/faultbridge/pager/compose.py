@@ -25,7 +25,10 @@ MAX_NODES_SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class StoredDetails:
-    """The stored case, node and cluster registration of an event; each is None if it is not stored."""
+    """The stored case, node state and cluster registration that belong to an event.
+
+    A value is None if the event does not name it. The case and the registration are also None if they are not stored.
+    """
 
     case: Case | None = None
     node: NodeState | None = None
@@ -75,7 +78,6 @@ def write_page(event: Mapping[str, Any], rule: PageRule, stored: StoredDetails, 
 
 
 def _scalars(data: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the fields of an event's data as text, without null values and nested objects."""
     return {name: str(value) for name, value in data.items() if value is not None and not isinstance(value, dict)}
 
 
@@ -91,10 +93,6 @@ def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:
 
 
 def _isolation_texts(config: ClusterConfig | None) -> dict[str, str]:
-    """Return the texts about isolation; each key is the placeholder that its text replaces.
-
-    In a cluster without an orchestrator, the texts state that the node is not isolated.
-    """
     if config is None or config.orchestrator != NO_ORCHESTRATOR:
         return {"isolates": "Isolates the node", "isolated": "isolated", "meanwhile": "None now.", "not_isolated": ""}
     why = "isolation is not applicable: the cluster has no orchestrator"
@@ -107,10 +105,6 @@ def _isolation_texts(config: ClusterConfig | None) -> dict[str, str]:
 
 
 def _no_repairs_text(config: ClusterConfig | None) -> str:
-    """Return a text that Faultbridge repairs no node of the cluster; empty if it repairs nodes.
-
-    The text is also empty if the registration of the cluster is not stored.
-    """
     if config is None or config.repairs:
         return ""
     text = f" Faultbridge repairs no node of this cluster (mode {config.mode}, repair owner {config.repair_owner})."
@@ -119,14 +113,11 @@ def _no_repairs_text(config: ClusterConfig | None) -> str:
 
 
 class _TextValues(dict[str, str | None]):
-    """The values for the placeholders in a rule's texts. A missing value is shown as a question mark."""
-
     def __missing__(self, _name: str) -> str:
         return "?"
 
 
 def _nodes_text(nodes: Mapping[str, Any] | None) -> str:
-    """Return the first 12 names of a list of nodes, and how many more there are; `none` without nodes."""
     if not nodes:
         return "none"
     shown = list(nodes["listed"])[:MAX_NODES_SHOWN]
@@ -139,7 +130,6 @@ def _cause_of(case: Case | None) -> dict[str, Any]:
 
 
 def _fault_text(cause: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """Return code, component and message of the fault `cause`; if `cause` is empty, the reason in `data`."""
     if not cause:
         return str(data.get("reason") or "")
     fault = " ".join(part for part in (cause.get("code"), component_text(cause.get("component"))) if part)
@@ -165,13 +155,11 @@ def _location(
 
 
 def _serial(pci: str | None, node: NodeState | None) -> str | None:
-    """Return the serial number of the node's device at a PCI address, or None if it is not known."""
     devices = node.devices if node else ()
     return next((device.serial for device in devices if pci and device.pci == pci), None)
 
 
 def _since(data: Mapping[str, Any], case: Case | None) -> datetime | None:
-    """Return when the fault was detected, or else when the case opened; None if neither is recorded."""
     since = data.get("detected_at") or data.get("opened_at")
     if since:
         return from_text(since)

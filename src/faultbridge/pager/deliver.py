@@ -1,4 +1,4 @@
-"""Sends the pages of one event at least once. A repeated page has the same key.
+"""Sends the pages of one event at least once. All repetitions of a page have one key.
 
 If the table or the paging service does not respond before a page is sent, the call raises an error, and the event is
 delivered again.
@@ -67,7 +67,7 @@ class Paging:
     settings: PagerSettings = field(default_factory=PagerSettings)
 
     def __call__(self, event: Mapping[str, Any]) -> tuple[Delivery, ...]:
-        """Send every page that the rules require for an event, and return the result of each page.
+        """Send the pages that the rules require for an event, and return the result of each page.
 
         An event that is too large for the bus arrives without its data, which is then read from the table. An event
         older than 16 days sends no page. If the table or the paging service fails for one page, the other pages are
@@ -145,11 +145,6 @@ class Paging:
         return PageOutcome.SENT if was_sent else PageOutcome.QUIET
 
     def _is_postponed(self, event: Mapping[str, Any], rule: PageRule, config: ClusterConfig | None) -> bool:
-        """Return whether a triggered page waits for the end of a maintenance of its cluster.
-
-        Only a page of a rule with `postponed` waits. A page that replaces an earlier page does not wait if the earlier
-        page was sent.
-        """
         if not rule.postponed or config is None or not config.is_maintained(self.clock.now()):
             return False
         replaced = rule.replaced_key(event)
@@ -188,7 +183,6 @@ class Paging:
         return True
 
     def _stored_details(self, event: Mapping[str, Any]) -> StoredDetails:
-        """Read the stored node and case of an event, and the registration of its cluster."""
         metadata = event["metadata"]
         if metadata.get("node") is None:
             stored = self.table.get(keys.cluster_config(metadata["cluster"]))
@@ -207,7 +201,6 @@ class Paging:
 
 
 def _not_sent(event: Mapping[str, Any], rule: PageRule, outcome: PageOutcome) -> Delivery:
-    """Log why a page is not sent, and return the result for this page."""
     _log("page not sent", event, rule, _NOT_SENT[outcome], outcome=outcome.value)
     return Delivery(rule.key(event), rule.state, outcome)
 

@@ -1,6 +1,7 @@
 """Open pages: stores the pages that are triggered and not resolved, and applies the hourly page limit.
 
-Pages above the limit of a clock hour are withheld. Instead, a summary lists them until all of them are resolved.
+Pages above the limit of a clock hour are withheld, and summaries list them instead. When no withheld page of a cluster
+and urgency is left, the summary is resolved.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ MAX_TRIES = 5
 class OpenPage:
     """A page that is triggered and not resolved.
 
-    - `individual` is True if the page was sent as a message of its own. It is False if the page is postponed, or if
+    - `individual` is True if the page was sent as a message of its own. False means that the page is postponed, or that
       only summaries list the page.
     - `possibly_sent` is True if an earlier try to send the page was interrupted, so that a recipient may have it. The
       page that resolves this page is then sent in any case, even if only summaries list this page.
     - `postponed` is True if the page waits for the end of the maintenance of its cluster.
     - `last_sent_at` and `sent_count` are the last time and the number of times that the page was sent, in a message of
       its own or in a summary.
-    - `failed_at` is the time at which a wrong setting prevented the last reminder; None after a reminder that was sent.
+    - `failed_at` is the time at which a wrong setting prevented the last reminder; None if no setting prevented it.
     """
 
     page: Page
@@ -87,14 +88,14 @@ class OpenPages:
         return found is not None and int(str(found["sent"])) >= self.max_per_hour
 
     def read_all(self, cluster: str, urgency: PageUrgency) -> tuple[list[OpenPage], OpenPage | None]:
-        """Return all open pages of a cluster and urgency, and the open summary or None, by one query."""
+        """Return all open pages of a cluster and urgency, and their open summary (None without a summary)."""
         rows = query_all(self.table, keys.pages(cluster, urgency), after=keys.LIVE_PAGE)
         found = {str(row["sk"]): _read(row) for row in rows}
         summary = found.pop(keys.summary_page(cluster, urgency).sk, None)
         return list(found.values()), summary
 
     def read(self, page: Page) -> OpenPage | None:
-        """Return the open page that has the same key as this page, or None."""
+        """Return the open page with the key of `page`, or None if no such page is open."""
         found = self.table.get(keys.live_page(page.location.cluster, page.urgency, page.key))
         return None if found is None else _read(found)
 
@@ -113,7 +114,7 @@ class OpenPages:
     def update(self, opened: OpenPage) -> bool:
         """Store an open page that changed.
 
-        Returns False, and stores nothing, if the page was resolved in the meantime.
+        Returns False, and stores nothing, if the page is no longer open.
         """
         try:
             self.table.write(Put(self._row(opened), when=Present()))

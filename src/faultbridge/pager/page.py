@@ -48,7 +48,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class SummaryMember:
-    """One page in a summary. It has no message of its own, because the hourly limit was reached."""
+    """One page in a summary. The page has no message of its own, because the hourly limit was reached."""
 
     key: str
     node: str = ""

@@ -1,7 +1,8 @@
 """Page deduplication: stores the last state sent for each page, so that repeated events send no page.
 
-A record of the page is written to the table before the page is sent, and again afterwards. If a crash occurs in
-between, the page is sent again under the same key, so that the paging service can recognize it as the same page.
+A record of the page is written to the table before the page is sent, and again after the page is sent. If a crash
+occurs between the two writes, the page is sent again under the same key. The key shows the paging service that it is
+the same page.
 """
 
 from __future__ import annotations
@@ -110,10 +111,10 @@ class NotificationLog:
         self.table.transact([update, *other_writes])
 
     def was_sent(self, page_key: str) -> bool:
-        """Return whether the last event recorded for this page key was sent as a message of its own.
+        """Return whether the last event recorded for a page key sent the page as a message of its own.
 
         The result is False if the page was only listed in a summary, was postponed, or already had the state that the
-        event requires.
+        event requires. The result is also False if no event is recorded.
         """
         record = self.table.get(_record_key(page_key))
         return record is not None and bool(record.get("message_id"))
@@ -145,8 +146,8 @@ def _record_key(page_key: str) -> Key:
 def _is_new(record: Item | None, state: PageState) -> bool:
     """Return whether a page must be sent.
 
-    It must be sent if its state differs from the recorded state, or if the recorded send was interrupted. Without a
-    record, only a trigger is sent, because a page that was never triggered needs no resolve.
+    The page must be sent if its state differs from the recorded state, or if the recorded send was interrupted. Without
+    a record, only a trigger is sent, because a page that was never triggered needs no resolve.
     """
     if record is None:
         return state is PageState.TRIGGERED

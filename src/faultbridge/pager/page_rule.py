@@ -26,14 +26,15 @@ Condition = Mapping[str, frozenset[str | None]]
 
 @dataclass(frozen=True, slots=True)
 class PageRule:
-    """The events that either trigger or resolve one kind of page (`state`), and the texts of that page.
+    """The events that trigger or resolve one kind of page, and the texts of the page.
 
-    - `kind` names the kind of page in the page key.
+    - `state` is `triggered` if the events trigger the page, and `resolved` if the events resolve the page.
+    - `kind` is the name of the kind of page.
     - `when` maps fields of `data` in the event to the allowed values.
-    - If `by_operator` is True, the rule applies only to events that an operator's order caused. If it is False, the
-      rule applies only to other events, and if it is None, to all.
-    - If `postponed` is True, a page that is triggered while the cluster is under maintenance is sent afterwards, or at
-      once if an earlier page of the kind `replaces` about the same incident was sent.
+    - `by_operator` is True if the rule applies only to events that an operator caused, and False if the rule applies
+      only to all other events. None means that the cause of an event does not matter.
+    - If `postponed` is True, a page that is triggered during a maintenance of the cluster is sent after its end.
+      However, the page is sent at once if an earlier page of the kind `replaces` about the same incident was sent.
     - Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), the name of each scalar field of
       `data` and of its `facts`, and the placeholders that `compose.write_page` adds.
     """

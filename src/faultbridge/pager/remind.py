@@ -1,6 +1,6 @@
 """Each minute, sends summaries of withheld pages, reminders of urgent pages, and postponed pages.
 
-A page is withheld if it was above the hourly page limit. It is postponed while its cluster is under maintenance.
+A page is withheld if it was above the hourly page limit. A page is postponed while its cluster is under maintenance.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Remind:
     def __call__(self) -> Reminded:
         """Send the pages, summaries and reminders that are due in every cluster, and return their numbers.
 
-        If one of them fails, or the pages of one cluster cannot be read, the others are still sent. The first error is
-        then raised at the end.
+        If one page fails, or the pages of one cluster cannot be read, all other pages are still sent. The first error
+        is then raised at the end.
         """
         counts, failures = Reminded(), Failures()
         for row in query_all(self.table, keys.CLUSTERS):
@@ -148,7 +148,6 @@ class Remind:
         return True
 
     def _delete_resolved(self, opened: OpenPage) -> bool:
-        """Delete an open page whose resolve was sent but not recorded. Returns whether it was deleted."""
         if not NotificationLog(self.table, self.clock).is_resolved(opened.page.key):
             return False
         log_cause("open page deleted", reason="its resolve was sent but not recorded", page_key=opened.page.key)

@@ -3,10 +3,10 @@
 The rules about cases are in this module. The rules about operators' orders are in `operator_rules`, and the rules about
 clusters are in `cluster_rules`.
 
-- A fatal fault that Faultbridge can repair sends only a notice.
+- A fatal fault that Faultbridge can repair sends a notice when its repair is queued.
 - A fault that needs an operator sends an urgent page.
 - A case has at most one open page about its status. Pages about its approval and isolation may be open too.
-- A failed node has no page of its own, because its case has one.
+- No rule is about the status of a node, because the rules about its case send the pages.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ def subject(page: Page) -> str:
 def sms(page: Page) -> str:
     """Return the SMS of a page, at most 140 ASCII characters.
 
-    It contains the urgency (or that the page is resolved), cluster and node, fault code and headline, and a command if
-    there is space for it.
+    The SMS contains the urgency (or `RESOLVED`), the cluster and node, the fault code, the headline, and a command if
+    there is space for the command.
     """
     command = page.commands[-1] if page.commands else ""
     place = f"{place_text(page)} {page.code}" if page.code else place_text(page)
@@ -107,10 +107,6 @@ def rows(page: Page) -> Iterator[tuple[str, str]]:
 
 
 def _fault_row(page: Page) -> tuple[str, str]:
-    """Return label and text of the first row of a page.
-
-    The text is the fault, the nodes of a summary, or the reason of an event without a fault.
-    """
     if page.code and page.severity:
         return "Fault", f"{page.severity}: {page.fault}"
     label = "Nodes" if page.members else "Fault" if page.code else "Reason"

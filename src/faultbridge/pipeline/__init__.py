@@ -11,5 +11,5 @@ Every stage is a function of its arguments: no clock, no table, no network. Read
 - `entry_builder`: builds the draft entries of the timeline; their texts are read by operators.
 - `node_list`: the form of a list of nodes in an entry.
 
-The callers are in `ingest`, `repair`, `registry` and `ops`. Tests: tests/pipeline.
+Most callers are in `ingest`, `repair`, `registry` and `incidents`. Tests: tests/pipeline.
 """

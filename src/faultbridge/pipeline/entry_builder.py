@@ -1,6 +1,7 @@
 """Entry builder: build the draft entries of faults, node and case transitions, notes and repair steps.
 
-`data` has the shape of an event schema (docs/events.md). Operators read the texts on timelines, in pages and tickets.
+The `data` of a draft has the shape of an event schema (docs/events.md). Operators read the texts on timelines, in pages
+and tickets.
 """
 
 from __future__ import annotations
@@ -167,7 +168,6 @@ def case_change(
 
 
 def _cause_data(case: Case, state: NodeState | None) -> dict[str, Any]:
-    """Return a case's fault as JSON event data; without `state` or if the fault ended, `message` is None."""
     condition = state.conditions.get(condition_key(case.code, case.component)) if state else None
     return {
         "code": case.code,
@@ -227,7 +227,8 @@ def step(
 ) -> Draft:
     """Draft the timeline entry of one step of a repair attempt and its outcome.
 
-    `failure` is a failure code or None, `operation` the provider's operation id, `evidence` the verifier's report.
+    `failure` is a failure code or None. `operation` is the provider's operation id or None. `evidence` is the
+    verifier's report.
     """
     return Draft(
         type=EntryType.REPLACEMENT_STEP,

@@ -14,7 +14,10 @@ STYLE = "text{font:13px system-ui,sans-serif;fill:#1f2937}.title{font-weight:600
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One stacked bar: its parts by name, and half the width of the confidence interval of their sum."""
+    """One stacked bar: its parts by name, and half the width of the confidence interval of their sum.
+
+    `margin` is None if there is no confidence interval.
+    """
 
     name: str
     parts: Mapping[str, float]
@@ -30,7 +33,7 @@ class Bar:
 class Point:
     """One point of a chart; `margins` are half the widths of its confidence intervals in x and y.
 
-    A point with `marked` gets another color.
+    The color of a point with `marked` differs from that of the other points.
     """
 
     name: str
@@ -42,8 +45,6 @@ class Point:
 
 @dataclass(slots=True)
 class _Drawing:
-    """Collects the SVG elements of one chart."""
-
     title: str
     height: int
     elements: list[str] = field(default_factory=list)
@@ -55,7 +56,6 @@ class _Drawing:
         self.elements.append(f"<{tag} {named}/>" if text is None else f"<{tag} {named}>{escape(text)}</{tag}>")
 
     def svg(self) -> str:
-        """Return the SVG document."""
         head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" role="img"'
         lines = [f'{head} aria-label="{escape(self.title)}">', f"<style>{STYLE}</style>"]
         lines.append(f'<rect width="{WIDTH}" height="{self.height}" fill="#ffffff"/>')
@@ -64,7 +64,10 @@ class _Drawing:
 
 
 def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
-    """Return a chart of horizontal bars as SVG, each with its total and its confidence interval."""
+    """Return a chart of horizontal bars as SVG.
+
+    Each bar has its total as text, and its confidence interval as a line if `margin` is set.
+    """
     names = list(dict.fromkeys(name for bar in bars for name in bar.parts))
     drawing = _Drawing(title, HEAD + ROW * len(bars) + 12)
     scale = (WIDTH - LEFT - RIGHT) / _longest(bar.total + (bar.margin or 0.0) for bar in bars)

@@ -5,9 +5,9 @@ Reading order:
 - `schema`: the fields with their allowed values. `fields.yaml` has the meaning and an example of each field.
 - `json_schema`: the JSON Schema for editors and for error texts.
 - `expectations`: texts for error messages about what a field must contain.
-- `parser`: `read_policy` and `write_policy`; an invalid file is rejected with all its problems at once.
+- `parser`: `read_policy` and `write_policy`; the error for an invalid file lists all invalid fields.
 - `effective`: every value of a policy, set by its file or by a default, and the differences between two policies.
-- `weakened`: the limits, breakers and approvals that a new policy removes or weakens.
+- `weakened`: the limits, breakers and rules that a new policy weakens or removes.
 
 Tests: tests/policyfile.
 """

@@ -39,8 +39,8 @@ class Setting:
 class ChangedSetting:
     """One value that differs between two policies.
 
-    `before` is the setting in the old policy, and `after` the setting in the new policy. Each is None if its policy
-    does not have the rule, the breaker or the maintenance window.
+    `before` is the setting in the old policy, and `after` that in the new policy. A setting is None if its policy has
+    no such rule, breaker or maintenance window.
     """
 
     rule: str | None
@@ -53,7 +53,7 @@ def effective_settings(document: Mapping[str, Any]) -> tuple[Setting, ...]:
     """Return every value of a stored policy document, with its origin: the file or a default.
 
     The setting with the field `rules` lists the names of the rules in their order, because the first rule that matches
-    applies.
+    applies. Its origin is always `file`.
     """
     policy = complete_policy(document)
     given = policy.model_dump(mode="json", exclude_unset=True)

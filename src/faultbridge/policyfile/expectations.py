@@ -57,7 +57,7 @@ def _example(field: Mapping[str, Any]) -> str:
     """Return a text such as `, such as 1h30m` with an example of a field's value, or "".
 
     The text is empty if the field has no example. It is also empty for a choice, a whole number or a boolean, because
-    the error text already lists the allowed values.
+    the error text already states the allowed values.
     """
     is_listed = "enum" in field or field.get("type") in {"integer", "boolean"}
     if is_listed or not field.get("examples"):

@@ -55,10 +55,10 @@ def schema_at(location: Iterable[int | str]) -> Mapping[str, Any]:
 
 
 def resolved(field: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the JSON Schema of a field with its own `$ref` resolved; references inside it remain.
+    """Return the JSON Schema of a field with its own `$ref` resolved.
 
-    The `$ref` is replaced by the definition to which it refers. If the field allows null and one other type, the result
-    is the schema of that type with the additional member `nullable`.
+    The `$ref` is replaced by the definition to which it refers; references inside the definition remain. If the field
+    allows null and one other type, the result is the schema of that type with the additional member `nullable`.
     """
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Reads and writes policy files, and rejects an invalid file with all its problems at once."""
+"""Reads and writes policy files. The error for an invalid file lists all its invalid fields."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Problem:
 
 
 class InvalidPolicy(Rejected):
-    """Raised for an invalid policy file; `problems` lists all its problems."""
+    """Raised for an invalid policy file; `problems` lists its invalid fields or its contradictions."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Store all problems; the error text contains the first problem and the number of the others."""
+        """Store all problems; the error text has the first problem and the number of further problems."""
         more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
         super().__init__("invalid_policy", f"{problems[0]}{more}")
         self.problems = tuple(problems)
@@ -52,8 +52,8 @@ def read_policy(text: str) -> dict[str, Any]:
     """Convert a policy file in YAML or JSON to the document that the table stores, without its version.
 
     Invalid fields raise `InvalidPolicy`, which lists all of them. If all fields are valid, but contradict each other,
-    `InvalidPolicy` lists all contradictions. A file that is not YAML raises `Rejected` (`malformed_yaml`), and a file
-    that is too large raises `Rejected` (`too_large`).
+    `InvalidPolicy` lists all contradictions. Text that is not YAML raises `Rejected` (`malformed_yaml`). A text of more
+    than 200,000 characters raises `Rejected` (`too_large`).
     """
     parsed = _parse(text)
     try:
@@ -92,24 +92,21 @@ def _parse(text: str) -> Mapping[str, Any]:
 
 
 def _text_of(error: Exception) -> str:
-    """Return the text of a YAML error as one line: the line and column of the error, and the reason."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: {error.problem}"
     return " ".join(str(error).split())
 
 
 class _LoaderWithoutAliases(yaml.SafeLoader):
-    """Loads YAML and refuses aliases, with which a short file can expand to more than fits into memory."""
+    """Loads YAML and refuses aliases: a short file with aliases can expand to more than fits into memory."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose a YAML node; an alias raises `YAMLError`."""
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("YAML aliases (*name) are not supported; write the value again")
         return super().compose_node(parent, index)
 
 
 def _problem(error: Mapping[str, Any], parsed: Mapping[str, Any]) -> Problem:
-    """Convert one pydantic error to a problem, with the name of the rule from the file `parsed`."""
     location = list(error["loc"])
     rule = None
     if location[:1] == ["rules"] and len(location) > 1 and isinstance(location[1], int):

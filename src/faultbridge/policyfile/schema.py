@@ -204,7 +204,7 @@ class LimitsPart(_Part):
 
 
 class IncidentsPart(_Part):
-    """The limits from which faults of many nodes become an incident, and how long it may delay repairs."""
+    """The limits from which faults of many nodes form an incident, and how long incidents delay repairs."""
 
     nodes: Annotated[int, Field(ge=2, le=100_000)] = 3
     percent: Annotated[int, Field(ge=0, le=100)] = 30

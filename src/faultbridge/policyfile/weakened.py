@@ -56,10 +56,10 @@ _UNSAFE = {
 
 
 def weakened_protection(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return one line of text for each change of a breaker, limit or rule that can weaken protection.
+    """Return lines of text about the changes of breakers, limits and rules that can weaken protection.
 
-    Rules are compared by name. A rule that only the new policy has is not compared, because other rules applied to its
-    conditions before.
+    Rules are compared by name. A rule that only the new policy has is not compared, because the old policy applied
+    other rules to its conditions.
     """
     lines = [_weaker(change) for change in changed_settings(before, after) if change.rule is None]
     old, new = complete_policy(before), complete_policy(after)
@@ -71,7 +71,7 @@ def weakened_protection(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
 
 
 def _weaker_rule(before: RulePart, after: RulePart | None, general: tuple[float, float]) -> Iterator[str]:
-    """Yield a line for each part of a rule that can protect nodes less than before.
+    """Yield a line for each part of a rule that can protect nodes less in the new policy.
 
     `after` is the rule in the new policy, or None if the new policy has no rule of this name. `general` has the ranks
     of the general verification levels of the old and the new policy.

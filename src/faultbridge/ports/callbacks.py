@@ -27,10 +27,10 @@ class JobCallback(Protocol):
 
     @property
     def ordered(self) -> bool:
-        """Return whether a failed notice delays the notices of later jobs of its cluster, to keep their order."""
+        """Return whether a failed notice delays the later notices of its cluster, to keep their order."""
 
     def deliver(self, notice: JobNotice) -> CallResult:
-        """Deliver one notice; a repeated notice must have no second effect.
+        """Deliver one notice.
 
         If the result is a failure that can be retried, Faultbridge delivers the notice again later.
         """

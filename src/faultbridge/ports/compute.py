@@ -49,8 +49,7 @@ _INCONCLUSIVE = frozenset({ProviderFailure.THROTTLED, ProviderFailure.CONFLICT})
 class CallResult:
     """The result of one call to a provider or another system: success, or a failure code and its reason.
 
-    `operation` is the id that the called system gave to the operation. `no_response` means that the service did not
-    respond, so `reason` is not the service's text.
+    `operation` is the called system's id of the operation. `no_response` is True if the system did not respond.
     """
 
     failure: ProviderFailure | None = None
@@ -65,9 +64,9 @@ class CallResult:
 
     @property
     def inconclusive(self) -> bool:
-        """Return whether it is unknown if the call had an effect.
+        """Return whether the call has no conclusive result.
 
-        It is unknown without a response, and after a refusal because of load or a concurrent change.
+        This is the case without a response, and after a refusal because of load or a concurrent change.
         """
         return self.no_response or self.failure in _INCONCLUSIVE
 
@@ -98,13 +97,13 @@ class InstanceChecks:
 
 
 class CapacityEvidence(StrEnum):
-    """Evidence that capacity for a successor exists before an instance is released, strongest first.
+    """Evidence that capacity for a successor exists; the values are listed from strongest to weakest.
 
     - `spare`: a verified spare is ready.
-    - `reservation`: a reservation other than that of the instance has free instances.
-    - `own_reservation`: the instance runs in a reservation, to which its release returns capacity.
+    - `reservation`: a reservation fits the successor, other than the one in which the instance runs.
+    - `own_reservation`: the instance runs in a reservation, to which its release can return capacity.
     - `launch_first`: the successor is launched before the instance is released.
-    - `none`: only a launch can show whether the source has capacity.
+    - `none`: it is unknown whether the source has capacity; only a launch can show it.
     - `absent`: the provider or the instance has no such source, for example no reservation.
     """
 
@@ -171,7 +170,10 @@ class Provider(Protocol):
         """Return the capacity of a source for the instance's successor; ABSENT if there is no such source."""
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return possible successors: running instances of the group launched since a time, oldest first."""
+        """Return possible successors: running instances of the group launched since a time, oldest first.
+
+        The result is empty if the groups of the provider launch no instances.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +244,7 @@ class Restarter(Protocol):
     """Resets the GPUs of an instance or reboots the instance. A token starts at most one restart."""
 
     def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
-        """Start a restart. Returns NOT_FOUND if the instance cannot be reached."""
+        """Start a restart. The failure NOT_FOUND means that the instance cannot be reached."""
 
     def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
-        """Return the status of the restart with this token: `done` when the instance responds again."""
+        """Return the status of the restart with this token: `done` when the restart has succeeded."""

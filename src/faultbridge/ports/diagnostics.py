@@ -18,11 +18,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The status of a verification: verdict, one line per failed test, and the raw report.
+    """The status of a verification: the verdict, findings as lines of text, and the raw report.
 
-    `gpus` is the number of GPUs in the report, or None if the report names none. `level` is the diagnostics level that
-    ran, from 1 to 5. data/coverage.json lists the faults that a level proves fixed. The default 0 means that no level
-    is known, so the verification proves no fault fixed.
+    `findings` are about the tests, such as one line per failed test. `gpus` is the number of GPUs in the report, or
+    None if the report names none. `level` is the diagnostics level that ran, from 1 to 5. data/coverage.json lists the
+    faults that a level proves fixed. The default 0 means that no level is known, so the verification proves no fault
+    fixed.
     """
 
     verdict: Verdict
@@ -38,8 +39,9 @@ class Verifier(Protocol):
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
         """Start a verification and return its operation id; a token starts at most one verification.
 
-        `level` is the diagnostics level from 1 to 5. None means the default level of the installation. Level 5 adds
-        tests between two instances; a verifier without these tests runs level 4.
+        `level` is the diagnostics level from 1 to 5. None means the default level of the verifier. Level 5 requires
+        tests between two instances. A verifier without these tests runs level 4 instead. Raises Unverifiable if it can
+        never verify instances of this type at the level.
         """
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:

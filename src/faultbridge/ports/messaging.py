@@ -31,7 +31,7 @@ class EventBus(Protocol):
     """Publishes events to customers through the event bus."""
 
     def put(self, events: Sequence[BusEvent]) -> tuple[FailedEvent, ...]:
-        """Publish events in as few calls as the limits allow; return those that were not accepted."""
+        """Publish events in batches; return those that were not accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +86,4 @@ class Receipts(Protocol):
         """Append one line to the log of receipts."""
 
     def read(self, since: datetime) -> Iterator[Mapping[str, Any]]:
-        """Return every receipt line of senders and of ingest that was written at or after a time."""
+        """Yield the receipt lines of senders and of ingest that were written at or after a time."""

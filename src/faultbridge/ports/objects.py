@@ -15,7 +15,10 @@ class ObjectStore(Protocol):
         """Store bytes under a key that contains their hash, so a repeated call changes nothing."""
 
     def get(self, key: str) -> bytes | None:
-        """Return the bytes under a key, or None if the key does not exist."""
+        """Return the bytes under a key, or None if the key does not exist.
+
+        Raises Rejected `too_large` if the object is larger than the limit of the store.
+        """
 
 
 class Archive(Protocol):

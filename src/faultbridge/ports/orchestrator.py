@@ -70,7 +70,10 @@ class Orchestrator(Protocol):
         """Prevent new work on the node. A repeated call is harmless."""
 
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Allow work on the node again. A repeated call is harmless."""
+        """Remove the cordon that Faultbridge set. An earlier cordon by another party stays.
+
+        A repeated call is harmless.
+        """
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
         """Start to evict the work of a node, without waiting; the result is ok only if no work runs there.
@@ -79,8 +82,8 @@ class Orchestrator(Protocol):
         """
 
     def readiness(self, node: ClusterNode) -> CheckResult:
-        """Return PASSED if the node is ready, FAILED if not, UNKNOWN if the orchestrator does not have it.
+        """Return PASSED if the orchestrator reports the node as ready, FAILED if it reports it as not ready.
 
-        The call changes nothing. Raises Transient if the orchestrator does not respond, and Misconfigured if the
-        permission is missing.
+        The result is UNKNOWN if the orchestrator does not have the node or reports neither. The call changes nothing.
+        Raises Transient if the orchestrator does not respond, and Misconfigured if the permission is missing.
         """

@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class PageUrgency(StrEnum):
-    """The urgency of a page: `urgent` needs action now, `notice` can wait."""
+    """The urgency of a page: `urgent` needs action now, `notice` can be read later."""
 
     URGENT = "urgent"
     NOTICE = "notice"
@@ -32,7 +32,7 @@ class PageFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FormattedPage:
-    """A page in the format of one service: a subject of at most 100 ASCII characters, and JSON."""
+    """A page in the format of one service: a subject of at most 100 ASCII characters, and a body as JSON."""
 
     subject: str
     body: str
@@ -42,8 +42,8 @@ class FormattedPage:
 class PageMessage:
     """One page: a notification that is sent to operators.
 
-    `subject` has at most 100 ASCII characters. `bodies` maps each SNS protocol to its text. SNS subscriptions filter
-    pages by `attributes`. `forms` has the page in the formats of particular services.
+    `subject` has at most 100 ASCII characters. `bodies` maps each SNS protocol to the text of the page. SNS
+    subscriptions filter pages by `attributes`. `forms` has the page in the formats of particular services.
     """
 
     key: str

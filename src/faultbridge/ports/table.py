@@ -64,11 +64,15 @@ class Table(Protocol):
         """
 
     def write(self, write: Write) -> None:
-        """Make one conditional write; raises Conflict if its condition is false."""
+        """Make one conditional write; raises Conflict if its condition is false.
+
+        It also raises Conflict if a transaction changes the item at the same time.
+        """
 
     def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
         """Make up to 100 writes, all or none; raises Conflict if a condition is false.
 
-        It also raises Conflict if another transaction writes the same items. `token` makes the call idempotent: within
-        ten minutes the same token with the same writes succeeds again and changes nothing.
+        It also raises Conflict if another write changes one of the items at the same time. Raises ValueError for more
+        than 100 writes, or for two writes to one item. `token` makes the call idempotent: within ten minutes the same
+        token with the same writes succeeds again and changes nothing.
         """

@@ -71,7 +71,7 @@ class Volumes(Protocol):
     def attach(self, volume_id: str, instance_id: str, device: str | None) -> CallResult:
         """Start to attach a free volume under a device name.
 
-        If `device` is None, the provider selects the name.
+        `device` is None if the provider selects the name. A provider that needs a name then returns a failure.
         """
 
 

@@ -23,7 +23,10 @@ class Workflow(Protocol):
     """
 
     def start(self, name: str, payload: Mapping[str, Any]) -> None:
-        """Start an execution with this name. An execution that already exists counts as started."""
+        """Start an execution with this name. An execution that already exists counts as started.
+
+        Raises ValueError for an invalid name.
+        """
 
     def status(self, name: str) -> ExecutionStatus:
         """Return the status of the workflow execution with this name."""

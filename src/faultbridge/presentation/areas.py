@@ -23,7 +23,7 @@ LAYERS = (
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The numbers of nodes by status, which apply from a time until the next sample."""
+    """The number of nodes in each status at the time `at`; the numbers apply until the next sample."""
 
     at: datetime
     counts: dict[str, int]
@@ -44,7 +44,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A stacked area chart over one span of time; `highest` (top of the scale) is the largest node total."""
+    """A stacked area chart over one span of time.
+
+    `highest` is the top of the scale: the largest total number of nodes, at least 1.
+    """
 
     start: datetime
     end: datetime
@@ -58,20 +61,25 @@ class Area:
 
 
 def cluster_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
-    """Return the chart of a cluster's nodes by status; None if no entry until `end` changes the cluster's status."""
+    """Return the chart of a cluster's nodes by status, from the entries up to `end`.
+
+    The result is None if none of these entries changes the status of the cluster.
+    """
     changes = of_type(entries, "Cluster Status Change")
     return _area([Sample(occurred_at(one), dict(one["data"].get("counts") or {})) for one in changes], start, end)
 
 
 def incident_area(entries: Iterable[Document], start: datetime, end: datetime) -> Area | None:
-    """Return the chart of an incident's affected nodes; None if no entry until `end` changes the incident."""
+    """Return the chart of an incident's affected nodes, from the entries up to `end`.
+
+    The result is None if none of these entries changes the incident.
+    """
     changes = of_type(entries, "Cluster Incident Change")
     samples = [Sample(occurred_at(one), {"failed": int(one["data"]["nodes"]["count"])}) for one in changes]
     return _area(samples, start, end)
 
 
 def _area(samples: Sequence[Sample], start: datetime, end: datetime) -> Area | None:
-    """Return the stacked area of the samples until `end`; None if there is no sample."""
     end = max(end, start + MIN_SPAN)
     shown = [one for one in samples if one.at <= end]
     if not shown:
@@ -88,10 +96,6 @@ def _area(samples: Sequence[Sample], start: datetime, end: datetime) -> Area | N
 
 
 def _tone(name: str) -> Tone:
-    """Return the tone (urgency) of a node status. The chart has one layer for each tone.
-
-    An unknown status has the tone of a node that is out of service.
-    """
     return NODE.get(name, Tone.BAD)
 
 

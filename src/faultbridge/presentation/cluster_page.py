@@ -44,7 +44,7 @@ class CaseRow:
 class ControlRow:
     """A setting, condition or number that shows whether repairs are permitted.
 
-    `note` is an explanation, such as what ends a block.
+    `note` is an explanation, such as what ends a pause of repairs.
     """
 
     name: str
@@ -54,7 +54,7 @@ class ControlRow:
 
 @dataclass(frozen=True, slots=True)
 class RepairTimes:
-    """How long repairs took: number of cases, median duration of a case, and the phases.
+    """How long the repaired cases took: their number, their median duration, and their phases.
 
     Each phase has a name, its mean duration per case as text, and its share of the total time from 0 to 1.
     """
@@ -118,7 +118,7 @@ class ClusterFacts:
 
     @property
     def limits(self) -> Document | None:
-        """The number of repairs that the policy permits at a time and in an hour; None if it is unknown."""
+        """The numbers of repairs that the policy permits at the same time and per hour; None without a policy."""
         limits = self.policy.limits if self.policy else None
         return {"concurrent": limits.concurrent, "per_hour": limits.per_hour} if limits else None
 
@@ -150,7 +150,7 @@ def cluster_page(facts: ClusterFacts, span: Span) -> ClusterPage:
 
 
 def in_order(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Return pairs of node status and number of nodes, in the order of display: in service first."""
+    """Return pairs of node status and number of nodes in display order: statuses in service come first."""
     order = list(NODE)
     return tuple(sorted(counts.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order)))
 
@@ -180,7 +180,6 @@ def _incident(incident: Document) -> tuple[str, Mark, str, datetime]:
 
 
 def _controls(cluster: Document, facts: ClusterFacts) -> tuple[ControlRow, ...]:
-    """Return the rows about what permits or blocks repairs, such as a pause or an open breaker."""
     acts = cluster["mode"] == "act" and cluster["repair_owner"] == "faultbridge"
     mode = f"{str(cluster['mode']).replace('_', ' ')}, repair owner {cluster['repair_owner']}"
     waiting = Counter(str(one["waiting_for"]) for one in facts.live_cases if one["waiting_for"])
@@ -204,7 +203,6 @@ def _controls(cluster: Document, facts: ClusterFacts) -> tuple[ControlRow, ...]:
 
 
 def _budget(cluster: Document, policy: Policy | None) -> ControlRow:
-    """Return a row with the number of running repairs, and with the limits if the policy is known."""
     running = len(cluster["holders"])
     tone = Tone.WORK if running else Tone.GOOD
     if policy is None:
@@ -215,7 +213,6 @@ def _budget(cluster: Document, policy: Policy | None) -> ControlRow:
 
 
 def _breaker(breaker: Document, facts: ClusterFacts) -> ControlRow:
-    """Return a row for a breaker, with a note about what ends its open or half-open state."""
     row = ControlRow(f"Breaker {breaker['name']}", mark(breaker["state"], BREAKER))
     if breaker["state"] == "closed":
         return row
@@ -234,7 +231,6 @@ def _facts(cluster: Document) -> tuple[tuple[str, str], ...]:
 
 
 def _repair_times(cases: Iterable[Document]) -> RepairTimes | None:
-    """Return the repair times of the repaired cases; None if no case was repaired."""
     repaired = [one for one in cases if one["resolution"] in DONE]
     if not repaired:
         return None

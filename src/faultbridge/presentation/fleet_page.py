@@ -16,7 +16,7 @@ from faultbridge.presentation.tones import CLUSTER, NODE, Mark, mark
 class FleetFacts:
     """The documents of one cluster on the fleet page.
 
-    `lost_ms` is the lost GPU time in milliseconds, in the period that the page shows.
+    `lost_ms` is the GPU time that was lost by cases opened in the period of the page, in milliseconds of one GPU.
     """
 
     cluster: Document
@@ -44,7 +44,7 @@ class FleetCluster:
 
 @dataclass(frozen=True, slots=True)
 class FleetPage:
-    """The content of the fleet page; the sums cover the clusters that the page shows."""
+    """The content of the fleet page; the totals are sums over the clusters that the page shows."""
 
     clusters: tuple[FleetCluster, ...]
     gpus: GpuShare
@@ -62,7 +62,10 @@ class FleetPage:
 
 
 def fleet_page(clusters: Iterable[FleetFacts], gpus_by_type: dict[str, int], since: datetime) -> FleetPage:
-    """Return the fleet page, with the numbers of each cluster and their totals."""
+    """Return the fleet page, with the numbers of each cluster and their totals.
+
+    `since` is the start of the period whose cases count for the lost GPU time.
+    """
     shown = tuple(_cluster(one, gpus_by_type) for one in clusters)
     healthy = sum(count for one in shown for status, count, _ in one.counts if status.text == "healthy")
     nodes = sum(one.nodes for one in shown)

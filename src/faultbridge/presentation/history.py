@@ -37,10 +37,10 @@ def of_type(entries: Iterable[Document], *kinds: str) -> tuple[Document, ...]:
 
 
 def status_lane(name: str, entries: Iterable[Document], kind: str, tones: Mapping[str, Tone], span: Span) -> Lane:
-    """Return a lane with one bar for each period in a status; entries of the type `kind` record the changes of status.
+    """Return a lane with one bar for each period in a status.
 
-    Each bar ends at the next change, and the last bar at the end of the span. If a case was resolved or expired, the
-    bar of this final status has no length.
+    The changes of status come from the entries of the type `kind`. Each bar ends at the next change, and the last bar
+    at the end of the span. If a case was resolved or expired, the bar of this final status has no length.
     """
     changes = of_type(entries, kind)
     bars = list(_first_bar(changes, tones, span))
@@ -66,14 +66,13 @@ def status_lane(name: str, entries: Iterable[Document], kind: str, tones: Mappin
 
 
 def _first_bar(changes: Sequence[Document], tones: Mapping[str, Tone], span: Span) -> Iterator[Bar]:
-    """Yield a bar for the status before the first change, if the change records an earlier status."""
     if changes and changes[0]["data"].get("from"):
         before = mark(changes[0]["data"]["from"], tones)
         yield Bar(span.start, max(occurred_at(changes[0]), span.start), before.text, before.tone)
 
 
 def condition_lanes(entries: Iterable[Document], active: Iterable[Document], span: Span) -> tuple[Lane, ...]:
-    """Return one lane for each condition, with a bar from its detection until it is cleared.
+    """Return one lane for each condition, with one bar from each detection until the condition is cleared.
 
     Each bar shows the reporters of the condition. `active` are the node's conditions now. They add lanes for conditions
     that began before the first entry. If the span reaches the present, a condition that was not cleared is shown only
@@ -121,8 +120,9 @@ def _since(data: Mapping[str, Any], entry: Document) -> datetime:
 def attempt_lanes(entries: Iterable[Document]) -> tuple[Lane, ...]:
     """Return one lane for each attempt number, with one bar for each repair step.
 
-    The first bar begins at the start of the attempt, and each other bar at the end of the previous step. A bar ends
-    with the outcome of its step. Attempts of different cases with the same number share a lane.
+    The first bar begins at the start of the attempt, if an entry records it, and each other bar at the end of the
+    previous step. A bar ends with the outcome of its step. Attempts of different cases with the same number share a
+    lane.
     """
     admitted = {
         (change["metadata"]["case_id"], change["data"].get("attempt")): occurred_at(change)
@@ -144,7 +144,7 @@ def attempt_lanes(entries: Iterable[Document]) -> tuple[Lane, ...]:
 
 
 def instance_lane(entries: Iterable[Document], span: Span) -> Lane:
-    """Return a lane with one bar for each instance and boot that backed a node."""
+    """Return a lane with one bar for each instance and boot of a node, as the entries record them."""
     ordered = sorted(entries, key=occurred_at)
     known = [(occurred_at(one), one["data"].get("incarnation"), _target(one)) for one in ordered]
     changes: list[tuple[datetime, Mapping[str, Any], str]] = []

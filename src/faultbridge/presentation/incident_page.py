@@ -42,7 +42,8 @@ class DomainNode:
 class DomainPart:
     """One part of the failure domain, such as a rack below a spine switch, with its nodes.
 
-    A part of a large domain lists only affected nodes and nodes with a waiting case.
+    If the failure domain has more than 1,000 registered nodes, `nodes` has only affected nodes and nodes with a waiting
+    case.
     """
 
     name: str
@@ -128,11 +129,6 @@ def incident_page(
 
 
 def _parts(incident: Document, nodes: Sequence[GridNode]) -> tuple[DomainPart, ...]:
-    """Return the parts of the failure domain in the order of their names.
-
-    A domain of more than 1,000 registered nodes lists only nodes that are affected or have a waiting case. A part
-    without such nodes is left out.
-    """
     affected, held = set(incident["nodes"]), incident["held_cases"]
     whole, of = str(incident["domain"]["name"]), {one.node: one.domain for one in nodes}
     members: dict[str, list[str]] = defaultdict(list)

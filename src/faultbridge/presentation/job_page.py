@@ -35,7 +35,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRow:
-    """One piece of evidence: its points, the rule that gave them, what was found, where, and when."""
+    """One piece of evidence: its points, the name of its weight, what was found, where, and when."""
 
     points: int
     weight: str
@@ -58,7 +58,10 @@ class JobNode:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """The content of the page of a job; `explanation` is empty if no verdict is recorded."""
+    """The content of the page of a job.
+
+    `explanation` is empty if the entries contain no verdict on the job.
+    """
 
     cluster: str
     job_id: str
@@ -119,7 +122,6 @@ def job_page(job: Document, entries: Sequence[Document], now: datetime, *, older
 
 
 def _is_open(job: Document) -> bool:
-    """Return whether a job still runs, or has ended and waits until its nodes are repaired."""
     return job["ended_at"] is None or job["state"] == "waiting"
 
 

@@ -1,7 +1,7 @@
 """Node answers: the questions of an operator about a node, with their answers.
 
-The questions are: what happened to the node, why it is not repaired, what happens now, and what to do. The first
-sentence of each answer can be read alone.
+The questions are: what happened to the node, why it is not repaired, what was done, what happens now, and what to do.
+Questions that do not apply are left out. The first sentence of each answer can be read alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _COMMAND = re.compile(r"`([^`]+)`")
 def node_answers(node: Document, case: CaseFacts | None) -> Iterator[Answer]:
     """Yield the questions about a node with their answers.
 
-    `case` has the facts of the node's live case, or of its last case if none is live.
+    `case` has the facts of the node's live case, or of its last case if none is live. It is None if the node had no
+    case.
     """
     if node["case"] and case is not None:
         yield from (one for one in case_answers(case) if one.is_refusal or one.question in _OF_CASE)
@@ -42,10 +43,6 @@ def node_answers(node: Document, case: CaseFacts | None) -> Iterator[Answer]:
 
 
 def _what_happened(node: Document) -> Iterator[str]:
-    """Yield sentences about a node's worst active fault and the number of its other active faults.
-
-    If no fault is active, the sentences state this and the status of the node.
-    """
     order = list(SEVERITY)
     faults = sorted(node["conditions"], key=lambda one: order.index(str(one["severity"])) if one["severity"] in order
                     else len(order), reverse=True)  # fmt: skip
@@ -63,7 +60,6 @@ def _what_happened(node: Document) -> Iterator[str]:
 
 
 def _last_case(last: CaseFacts | None) -> str:
-    """Return a sentence that states how the last case of a node ended, or that no case is recorded."""
     if last is None:
         return "No case of this node is recorded."
     case = last.case

@@ -73,7 +73,7 @@ def node_page(
     """Return the page of a node; `older` states that the span has entries before those in `entries`.
 
     `followed` is the number of the node's followed jobs. `jobs` are the first of these, sorted by id. `case` has the
-    facts of the node's live case, or of its last case if none is live.
+    facts of the node's live case, or of its last case if none is live. It is None if the node had no case.
     """
     rows, live = entry_rows(entries), node["case"]
     if older and rows:

@@ -7,12 +7,12 @@ Reading order:
 - `roster`: the rows from which the inventory reads which instance backs which node.
 - `aliases`: the names that lead from a record to a node, and how they change.
 - `instances`: how providers and orchestrators list instances; the result of a sync.
-- `groups`: which clusters have a provider's group and since when; compares a group's members with its nodes.
+- `groups`: when a sync first read a provider's group; compares the group's members with its nodes.
 - `repair_owner`: rejects a registration if Faultbridge and the provider would both repair, or neither.
 - `provider_check`: records what the provider reports about a whole cluster, and how many nodes to expect.
 - `inventory_sync`: compares running instances with registered nodes, and updates the nodes.
 - `replacement_detection`: updates a node whose instance another controller changed or removed.
-- `verification`: cases that require a verification before an instance serves, and peers for a test with a peer.
+- `verification`: cases that require a verification before an instance serves, and peers for joint tests.
 - `event_origin`: the account and the HyperPod cluster that a provider's event names.
 - `inventory_events`: starts a sync when a provider event names an instance or a group.
 - `retirement`: removes a node from its cluster.

@@ -1,8 +1,8 @@
 """Aliases: the names that lead from a record to a node, and how they change with the node's instance.
 
-An open node name leads to a node, but does not prove which instance a record is about. A closed alias is a former name
-of the node. If the instance of the node changed, the alias stores the id of the former instance, so that a late record
-under this name is not applied to the current instance.
+An open alias is a current name of a node. A name alone does not prove which instance a record is about. A closed alias
+is a former name of the node. If it was closed because the instance changed, it stores the id of the former instance, so
+that a late record under this name is not applied to the current instance.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def aliases_of(key: NodeKey, node_names: Iterable[str], instance_id: str | None)
 def new_alias_writes(table: Table, rows: Iterable[tuple[Alias, AliasRow]], now: datetime) -> Iterator[Put]:
     """Yield the writes of a new node's aliases: its names and its instance id.
 
-    An open alias that leads to another node raises Rejected `alias_taken`.
+    If an open alias leads to another node, Rejected `alias_taken` is raised.
     """
     wanted = {keys.alias(*alias): (alias, row) for alias, row in rows}
     found = table.get_many(wanted)
@@ -82,16 +82,17 @@ class AliasChange:
 def usable_names(instance_names: Iterable[str], node: str) -> tuple[str, ...]:
     """Return the names that have the form of a node name and are not the node's own name.
 
-    Of more than MAX_NAMES such names, the last ones in the given order are returned.
+    If there are more than MAX_NAMES such names, only the last MAX_NAMES in the given order are returned.
     """
     usable = dict.fromkeys(name for name in instance_names if name != node and names.NODE_NAME.fullmatch(name))
     return tuple(usable)[-MAX_NAMES:]
 
 
 def alias_writes(table: Table, change: AliasChange, now: datetime) -> Iterator[Put]:
-    """Yield the writes of an alias change. A name that belongs to another node stays with that node.
+    """Yield the writes of an alias change.
 
-    An instance that backs another node raises Rejected `alias_taken`.
+    A name that belongs to another node stays with that node. If the instance backs another node, Rejected `alias_taken`
+    is raised.
     """
     changed = {keys.alias(*alias): alias for alias in (*change.opened, *change.closed)}
     found = table.get_many(changed)
@@ -106,10 +107,6 @@ def alias_writes(table: Table, change: AliasChange, now: datetime) -> Iterator[P
 def _opening_writes(
     change: AliasChange, found: Mapping[Key, Item], owners: Mapping[NodeKey, NodeState], now: datetime
 ) -> Iterator[Put]:
-    """Yield the writes that make the new aliases of an instance lead to its node.
-
-    A name that belongs to another node is skipped. An instance that backs another node raises Rejected `alias_taken`.
-    """
     row = AliasRow(change.key, change.instance_id, change.since)
     for alias in change.opened:
         stored = found.get(keys.alias(*alias))
@@ -127,7 +124,6 @@ def _opening_writes(
 
 
 def _other_owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapping[NodeKey, NodeState]:
-    """Return the states of the nodes, except `key`, to which an open alias in `found` leads."""
     rows = [items.read_alias(stored) for stored in found.values()]
     others = {row.key for row in rows if row.key != key and row.valid_to is None}
     state_keys = {keys.node_state(other): other for other in others}
@@ -148,8 +144,4 @@ def _may_take(row: AliasRow, key: NodeKey, owners: Mapping[NodeKey, NodeState]) 
 
 
 def _unchanged(stored: Item | None) -> Condition:
-    """Return the condition for a write of an alias: the stored item did not change since it was read.
-
-    `stored` is the item as it was read, or None if there was no item.
-    """
     return Absent() if stored is None else Equals("valid_from", str(stored["valid_from"]))

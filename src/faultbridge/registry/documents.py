@@ -86,7 +86,6 @@ def _ignored(ignored: Ignored | None) -> Document | None:
 
 
 def _probation(probation: Probation) -> Document:
-    """Return the probation of a repaired fault as a JSON document; the probation ends at `until`."""
     return {
         "case_id": probation.case_id,
         "code": probation.code,

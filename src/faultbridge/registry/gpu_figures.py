@@ -13,7 +13,7 @@ from faultbridge.pipeline.decide.phase_durations import gpu_time_lost
 
 @dataclass(frozen=True, slots=True)
 class GpuFigure:
-    """The number of GPUs of a cluster and of its GPUs in service, and the GPU time that repairs cost.
+    """The number of GPUs of a cluster, how many are in service, and the GPU time that repairs cost.
 
     `lost_ms` is the GPU time that repairs cost, in milliseconds of one GPU. `unknown_nodes` counts the nodes whose
     number of GPUs is unknown. The GPUs of these nodes are not counted in `gpus` and `in_service`.
@@ -33,9 +33,10 @@ class GpuFigure:
 def gpu_figure(
     nodes: Iterable[NodeState], cases: Iterable[Case], types: Mapping[str, int], since: datetime, now: datetime
 ) -> GpuFigure:
-    """Return the GPUs of these nodes, the GPUs in service, and the GPU time that cases cost after `since`.
+    """Return the numbers of GPUs of these nodes, and the GPU time that cases cost after `since`.
 
-    `types` maps each instance type to its number of GPUs. The time of a case counts only if an attempt started.
+    `types` maps each instance type to its number of GPUs. The time of a case counts only if an attempt started and the
+    node's number of GPUs is known.
     """
     counted = [(state, _gpus(state, types)) for state in nodes]
     lost = 0
@@ -51,5 +52,4 @@ def gpu_figure(
 
 
 def _gpus(state: NodeState, types: Mapping[str, int]) -> int:
-    """Return a node's number of GPUs by its instance type, else by its reported devices; 0 if unknown."""
     return types.get((state.placement.instance_type or "").removeprefix("ml."), 0) or len(state.devices)

@@ -17,11 +17,12 @@ from faultbridge.storage.devices import LAST_SIGHTING
 
 
 def gpus_of(append: Append, cluster: str, nodes: Iterable[str], until: datetime) -> Mapping[str, tuple[Component, ...]]:
-    """Return the devices, such as GPUs, of each node whose current instance had these devices at the time `until`.
+    """Return the devices, such as GPUs, that the nodes' current instances had at the time `until`.
 
-    An instance that booted after `until` is included only if it was seen with each of these devices by `until`, and
-    never with any other device. If a boot loses a GPU, the indexes of the other GPUs can change. If an instance stops
-    and starts, it can move to another host, which has other GPUs.
+    A node is included only if its current instance had all its present devices at that time. An instance that booted
+    after `until` is included only if it was seen with each of these devices by `until`, and never with any other
+    device. Otherwise, its devices at that time are not certain: a boot that loses a GPU can change the indexes of the
+    other GPUs, and an instance that stops and starts can move to a host with other GPUs.
     """
     wanted = [NodeKey(cluster, node) for node in sorted(set(nodes))]
     states = append.read_many(wanted) if wanted else ()
@@ -29,7 +30,6 @@ def gpus_of(append: Append, cluster: str, nodes: Iterable[str], until: datetime)
 
 
 def _had_devices(table: Table, state: NodeState, until: datetime) -> bool:
-    """Return whether a node's current instance had the node's current devices at the time `until`."""
     incarnation = state.incarnation
     if incarnation is None or incarnation.since <= until:
         return incarnation is not None
@@ -40,7 +40,6 @@ def _had_devices(table: Table, state: NodeState, until: datetime) -> bool:
 
 
 def _was_seen(table: Table, place: tuple[str, str, str | None], device: Component, until: datetime) -> bool:
-    """Return whether a device was seen in a place (cluster, node, instance id) at or before `until`."""
     names = [name for name in (device.serial, device.uuid) if name]
     rows = (row for name in names for row in query_all(table, keys.device(name), up_to=LAST_SIGHTING))
     return any(

@@ -56,7 +56,6 @@ class KnownGroups:
 
 
 def _known_group(cluster: str, group: str) -> Key:
-    """Return the key of the item that stores when a sync first read a group of a cluster."""
     return Key(keys.cluster_partition(cluster), f"GROUP#{group}")
 
 
@@ -87,7 +86,8 @@ class Group:
     def is_joined_by(self, instance: Instance) -> bool:
         """Return whether an instance was launched after the group was first read.
 
-        Such an instance counts as new: it has run no jobs. The result is False if one of the times is unknown.
+        A launch in the second of the first read counts too. Such an instance counts as new: it has run no jobs. The
+        result is False if one of the times is unknown.
         """
         launched, known_since = instance.launched_at, self.known_since
         # Launch times are whole seconds.
@@ -108,7 +108,7 @@ def unassigned_members(members: Mapping[str, GroupMember], assigned: set[str]) -
 def vacancy_of(row: Item, state: NodeState, gone: Collection[str]) -> VacantNode:
     """Return a node without a serving instance, in the form that `pair` needs to assign an instance.
 
-    `row` is the node's roster row. `gone` has the ids of instances that are terminated or unknown to the provider.
+    `row` is the node's roster row. `gone` has the ids of instances that `Inventory.gone` returned.
     """
     instance = row.get("instance")
     return VacantNode(

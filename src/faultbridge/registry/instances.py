@@ -37,7 +37,7 @@ class Inventory(Protocol):
         ...
 
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
-        """Return descriptions of group members, sorted by name."""
+        """Return descriptions of group members, sorted by name. A provider may leave out some members."""
         ...
 
     def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
@@ -48,14 +48,14 @@ class Inventory(Protocol):
         ...
 
     def role_ids(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return the ids of the IAM roles of these instances.
+        """Return the ids of the IAM roles of these instances, as far as the provider can read them.
 
         The result is empty for a provider whose instances do not use the instance id as the session name of the role.
         """
         ...
 
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return which of the given instance ids are terminated or unknown to the provider."""
+        """Return the given instance ids that are terminating, terminated or unknown to the provider."""
         ...
 
     def opted_out(self, config: ClusterConfig) -> frozenset[str]:
@@ -69,7 +69,8 @@ class Inventory(Protocol):
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
         """Return the provider's report about the cluster: conditions, repair setting, and status of groups.
 
-        The status of each of `groups` that exists is included. A provider may include further groups of the cluster.
+        The status of every existing group in `groups` is included. A provider may include further groups of the
+        cluster.
         """
         ...
 
@@ -81,14 +82,14 @@ class NodeListing(Protocol):
         """Return the instances that back the cluster's nodes, by instance id.
 
         Each instance has only its names, failure domains and opt-out of repairs. The result is empty for a cluster
-        without an orchestrator.
+        without EKS.
         """
         ...
 
 
 @dataclass(slots=True)
 class SyncResult:
-    """The changes that one inventory sync made in one cluster.
+    """The changes that one inventory sync made in one cluster, and what it found.
 
     - `nodes`: the number of nodes in the groups that the sync read, before the sync.
     - `added`: names of new nodes.
@@ -114,7 +115,7 @@ class SyncResult:
 
     @property
     def unchanged(self) -> bool:
-        """Return whether the sync made no change and found no error. `gone` and `waiting` do not count."""
+        """Return whether all lists and `refused` are empty; `waiting` does not count."""
         changes = (
             self.added,
             self.replaced_externally,
@@ -130,7 +131,8 @@ class SyncResult:
 def combine(provider: Instance, orchestrator: Instance | None) -> Instance:
     """Combine the descriptions of one instance by its provider and its orchestrator.
 
-    The provider's failure domains override the orchestrator's. The opt-out is that of `orchestrator`, if given.
+    The provider's failure domains override the orchestrator's. If `orchestrator` is given, the opt-out is taken from
+    it.
     """
     if orchestrator is None:
         return provider

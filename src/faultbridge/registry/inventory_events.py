@@ -35,8 +35,8 @@ ReadFailure = Callable[[Mapping[str, Any]], ProviderCondition | None]
 class InventoryEventHandler:
     """Starts inventory syncs after a batch of provider events.
 
-    After a batch, a cluster gets one sync if events name one of its groups, or an instance of one of its nodes.
-    `read_failure` returns the failed launch that an event reports, or None.
+    A batch starts at most one sync for each cluster. The sync covers the groups that the events name, and the groups of
+    the nodes whose instances the events name. `read_failure` returns the failed launch that an event reports, or None.
     """
 
     table: Table
@@ -44,7 +44,10 @@ class InventoryEventHandler:
     read_failure: ReadFailure = lambda _event: None
 
     def __call__(self, events: Iterable[Mapping[str, Any]]) -> tuple[SyncResult, ...]:
-        """Synchronize the groups that these events name; ignore unregistered instances and groups."""
+        """Synchronize the groups that these events name; return the result for each cluster with such a group.
+
+        Unregistered instances and groups are ignored.
+        """
         events = tuple(events)
         failures = [(origin_of(event), failure) for event in events if (failure := self.read_failure(event))]
         origins: defaultdict[str, set[EventOrigin]] = defaultdict(set)
@@ -82,9 +85,8 @@ class InventoryEventHandler:
     ) -> SyncResult | None:
         """Synchronize those groups of a cluster that the events may be about.
 
-        `groups` maps a group name to the origins of the events that name it. It maps the name to None if an event names
-        an instance of the group, because that event is certainly about this cluster's group. `failures` are the failed
-        launches that events report, with the origins of these events.
+        `groups` maps a group name to the origins of the events that name the group. The value None means that an event
+        names an instance of the group, so the event is about this cluster.
 
         Returns None if there are no such groups, or if the cluster was erased in the meantime. If the provider has no
         inventory, nothing is synchronized and the result is empty.
@@ -107,6 +109,5 @@ class InventoryEventHandler:
 
 
 def _named(event: Mapping[str, Any], fields: Iterable[str]) -> Iterator[str]:
-    """Yield the values of these JSON fields in each part of an event that may name an instance or a group."""
     for part in parts_of(event):
         yield from (str(part[name]) for name in fields if part.get(name))

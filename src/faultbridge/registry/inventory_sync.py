@@ -10,11 +10,11 @@ For each group of a cluster, a sync
 5. updates names, failure domains and opt-outs of unchanged nodes,
 6. adds the roles of described instances to the cluster's `node_roles`.
 
-Before that, `provider_check` records what the provider reports about the cluster.
+Before the first group, `provider_check` records what the provider reports about the cluster.
 
-A sync does not change the instance or status of a node while a repair controls the node. In a cluster that acts, a new
-node is verified before it serves, unless it is excluded from repair. An instance that was launched before its group was
-first read may already run jobs: it is registered as serving.
+A sync does not change the instance or status of a node while a repair controls the node. If the cluster is in mode
+`act` and its faults open cases, a new node is verified before it serves, unless it is excluded from repair. An instance
+that was launched before its group was first read may already run jobs: it is registered as serving.
 """
 
 from __future__ import annotations
@@ -131,7 +131,6 @@ class SyncInventory:
     def _groups(
         self, config: ClusterConfig, rows: Mapping[str, Sequence[Item]], only: Collection[str] | None
     ) -> list[Group]:
-        """Return the groups in the roster that exist at the provider, restricted to `only` if it is given."""
         assigned = {str(row.get("instance")) for of_group in rows.values() for row in of_group}
         names = {group for group in rows if group and (only is None or group in only)}
         known_since = KnownGroups(self.table, self.registration.clock).known_since(config.cluster, names)
@@ -149,11 +148,6 @@ class SyncInventory:
         listed: Mapping[str, Instance],
         result: SyncResult,
     ) -> None:
-        """Attach unassigned instances to nodes without an instance, or register them as new nodes.
-
-        A node whose instance is gone, and that gets no other instance, is taken out of service, unless a repair
-        controls the node.
-        """
         missing = group.missing
         gone = sorted(str(row["node"]) for row in missing if row.get("instance"))
         result.gone += gone
@@ -181,7 +175,6 @@ class SyncInventory:
         instances: Mapping[str, Instance],
         result: SyncResult,
     ) -> None:
-        """Attach instances to nodes as `pairing` assigns them; register those in `pairing.added` as new nodes."""
         for node, instance_id in pairing.assigned:
             try:
                 if self.replacement_detection.attach_replacement(config, node, instances[instance_id]):
@@ -199,13 +192,11 @@ class SyncInventory:
                 result.added.append(new.name)
 
     def _rules_of_verification(self, config: ClusterConfig, group: Group, instance: Instance) -> Rules | None:
-        """Return the rules for the verification of a new instance; None if no verification is necessary."""
         if config.mode is not Mode.ACT or not config.opens_cases or instance.opted_out:
             return None
         return self.replacement_detection.rulebook.rules(config) if group.is_joined_by(instance) else None
 
     def _vacancies(self, config: ClusterConfig, missing: Sequence[Item]) -> list[VacantNode]:
-        """Return the nodes that need an instance, except retired nodes, as input for `pair`."""
         if not missing:
             return []
         state_keys = {str(row["node"]): keys.node_state(NodeKey(config.cluster, str(row["node"]))) for row in missing}
@@ -219,7 +210,6 @@ class SyncInventory:
         return [vacancy_of(row, states[str(row["node"])], gone) for row in in_use]
 
     def _update(self, config: ClusterConfig, group: Group, listed: Mapping[str, Instance], result: SyncResult) -> None:
-        """Update the metadata of the nodes whose instance did not change."""
         undescribed = [str(row["instance"]) for row in group.present if row.get("described") != row.get("instance")]
         described = self._describe(config, group, {one: group.members[one] for one in undescribed})
         instances = {one.instance_id: one for one in described}
@@ -232,7 +222,7 @@ class SyncInventory:
                 result.updated.append(node)
 
     def _describe(self, config: ClusterConfig, group: Group, wanted: Mapping[str, GroupMember]) -> Sequence[Instance]:
-        """Return descriptions of the first MAX_DESCRIBED group members, and add their IAM roles to `node_roles`.
+        """Return descriptions of the first MAX_DESCRIBED group members, and pin their IAM roles.
 
         Later syncs describe the other members, after the first ones have complete metadata.
         """
@@ -243,6 +233,5 @@ class SyncInventory:
 
 
 def _refuse(config: ClusterConfig, instance_id: str, error: Rejected, result: SyncResult) -> None:
-    """Record that an instance could not be registered as a node, and why."""
     log_cause("node_refused", reason=str(error), level=logging.WARNING, cluster=config.cluster, instance_id=instance_id)
     result.refused[instance_id] = error.reason

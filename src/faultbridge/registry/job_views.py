@@ -38,7 +38,7 @@ class JobViews:
     table: Table
 
     def job(self, cluster: str, job_id: str) -> Job:
-        """Return a job; a job without a recorded start raises Rejected `unknown_job`."""
+        """Return a job; an unknown job raises Rejected `unknown_job`."""
         return recorded_job(self.table, cluster, job_id)
 
     def all(self, cluster: str) -> tuple[Job, ...]:
@@ -62,7 +62,6 @@ class JobViews:
         return self._read(cluster, rows[:limit]), rows[limit - 1].id if len(rows) > limit else None
 
     def _rows(self, cluster: str, after: str | None = None, page_size: int | None = None) -> Iterator[FollowedJob]:
-        """Yield the rows of followed jobs (`FollowedJob`), sorted by job id."""
         after_row = jobs.followed_job_key(cluster, after).sk if after is not None else None
         partition = jobs.followed_partition(cluster)
         rows = query_all(self.table, partition, prefix=jobs.FOLLOWED, after=after_row, page_size=page_size)

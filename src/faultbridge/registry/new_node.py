@@ -57,7 +57,7 @@ class NewNode:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return every name under which records can refer to the node."""
+        """Return the names of the node and of its instance under which records can refer to the node."""
         return tuple(dict.fromkeys((self.name, *self.aliases, *self.host_names)))
 
     @property

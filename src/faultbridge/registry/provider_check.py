@@ -32,7 +32,7 @@ class ProviderCheck:
     """Reads what the provider reports about a cluster, and records it in the state of the cluster.
 
     It records the provider's conditions, the updates of groups, the number of nodes that the cluster should have, and
-    the nodes whose instance the provider occupies.
+    the nodes in service whose instance the provider itself starts, updates or tests.
     """
 
     inventories: Mapping[str, Inventory]
@@ -91,7 +91,6 @@ class ProviderCheck:
     def _hold_updated_groups(
         self, config: ClusterConfig, registered: Mapping[str, int], status: ProviderStatus, now: datetime
     ) -> tuple[UpdateHold, ...]:
-        """Store and return the update holds of the cluster's groups; a hold delays the repairs of its group."""
         if not config.update_holds and not any(group.update for group in status.groups.values()):
             return ()
         limits = self.rollup.rulebook.policy(config).limits

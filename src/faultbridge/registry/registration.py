@@ -65,7 +65,8 @@ class Registration:
         """Register a cluster, by default in mode `observe`.
 
         A name that is already in use raises Rejected `cluster_exists`. An invalid configuration, or one whose repair
-        owner contradicts the provider's setting, raises Rejected too.
+        owner contradicts the provider's setting, raises Rejected too. If this setting cannot be read, Transient or
+        Misconfigured is raised.
         """
         names.cluster_name(config.cluster)
         now, config = self.clock.now(), replace(config.validated(), version=1)
@@ -97,8 +98,8 @@ class Registration:
     def set_cluster(self, cluster: str, changes: Mapping[str, Any]) -> ClusterConfig:
         """Change fields of a cluster's configuration, and return the new configuration.
 
-        A field that is not in SETTABLE raises Rejected `not_settable`. Raises Conflict if another process changed the
-        configuration meanwhile.
+        A field that is not in SETTABLE raises Rejected `not_settable`. An invalid configuration, or a conflicting
+        repair owner, raises Rejected too. Raises Conflict if another process changed the configuration meanwhile.
         """
         for name in changes:
             if name not in SETTABLE:
@@ -121,7 +122,7 @@ class Registration:
         self._pin(config, {one.role_id for one in instances if one.role_id})
 
     def pin_roles_of(self, cluster: str, nodes: Iterable[NewNode]) -> None:
-        """Add the IAM roles of new nodes' instances to the node roles, before these nodes report.
+        """Add the IAM roles of new nodes' instances to the cluster's node roles.
 
         If the roles cannot be read and the cluster has no node roles, the provider's error is raised. In a cluster
         without node roles, any role that may send to the queue could send records in the name of an instance.
@@ -189,7 +190,6 @@ class Registration:
     def _register(
         self, before: NodeState, node: NewNode, status: NodeStatus, config: ClusterConfig, now: datetime
     ) -> Transition:
-        """Return the transition that creates a node, with its aliases, roster row and the new node count."""
         state = replace(
             before,
             shard=config.next_shard,
@@ -210,7 +210,6 @@ class Registration:
 
 
 def _with_missing_placement(before: NodeState, node: NewNode) -> Transition:
-    """Return the transition that adds the parts of a node's placement that are not stored yet."""
     old = before.placement
     placement = replace(
         old,
@@ -225,7 +224,6 @@ def _with_missing_placement(before: NodeState, node: NewNode) -> Transition:
 
 
 def _check_same_instance(before: NodeState, node: NewNode) -> None:
-    """Raise Rejected for a retired node, or for an instance that does not back the node."""
     if before.status is NodeStatus.RETIRED:
         raise Rejected("node_retired", f"{before.key.stream} is retired; register the node under another name")
     current = before.incarnation.instance_id if before.incarnation else None

@@ -1,8 +1,8 @@
 """Replacement detection: updates a node whose instance another controller changed or removed.
 
-If Faultbridge repairs the cluster, an instance that it did not request is verified before the node serves again. If
-Faultbridge only observes the cluster, no verification would run. The node therefore keeps serving and is marked as
-never verified, like a node that was registered while it served.
+If faults in the cluster open cases, an instance that Faultbridge did not request is verified before the node serves
+again. Otherwise, for example in mode `observe`, no verification would run. A node in service then keeps serving and is
+marked as never verified, like a node that was registered while it served.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class ReplacementDetection:
         """Take a node out of service because its instance is gone without a release by Faultbridge.
 
         Returns True if the node then has the status provisioning. The node is not changed if another instance backs the
-        node, if the node is retired, or if a live case controls the node. A case that only waits for the provider's
-        repair does not control the node.
+        node, if the node is retired, or if it has a live case. A case that only waits for the provider's repair permits
+        the change.
         """
         reason = f"{EXTERNAL}: {instance_id} is gone"
 
@@ -100,7 +100,8 @@ class ReplacementDetection:
     def attach_replacement(self, config: ClusterConfig, node: str, instance: Instance) -> bool:
         """Attach an instance, launched by another controller, to the node whose instance it replaces.
 
-        Returns False, without a change, if the node is retired or a repair controls it.
+        Returns False, without a change, if the inventory may not change the node's instance (`may_change_instance`).
+        Examples are a retired node, and a node that a repair controls.
         """
         rules, key = self.rulebook.rules(config), NodeKey(config.cluster, node)
 
@@ -137,7 +138,6 @@ def _why_not_vacated(state: NodeState, instance_id: str) -> str:
 
 
 def _with_instance(state: NodeState, instance: Instance, now: datetime) -> NodeState:
-    """Return the node's state with a new instance, without the devices and the isolation of the former instance."""
     former = state.incarnation
     former_ids = (former.instance_id,) if former and former.instance_id else ()
     since = truncate(instance.launched_at) if instance.launched_at else now
@@ -155,10 +155,10 @@ def _with_instance(state: NodeState, instance: Instance, now: datetime) -> NodeS
 
 
 def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: Rules, now: datetime) -> Transition:
-    """Return the transition of a node to a new instance, which ends the former instance's conditions.
+    """Return the transition of a node to a new instance; it ends the conditions of the former instance.
 
-    The transition requires a verification of the new instance. In a cluster in which faults open no cases
-    (`opens_cases`), a node that serves keeps its status and needs no verification.
+    In a cluster in which faults open no cases (`opens_cases`), a node that serves keeps its status. Otherwise, the
+    transition requires a verification of the new instance.
     """
     reason = f"{EXTERNAL}: {former or 'no instance'} was replaced by another controller"
     ended = end_scopes(replaced, Scope, at=now, reason=reason)
@@ -175,17 +175,12 @@ def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: 
 
 
 def _note(state: NodeState, former: str | None, text: str, now: datetime) -> Draft:
-    """Return the timeline note that names the former and the new instance of a node."""
     current, case = state.incarnation, state.live_case
     facts = {"old_instance": former, "new_instance": current.instance_id if current else None}
     return entry_builder.note(kind="inventory", text=text, at=now, case_id=case.id if case else None, facts=facts)
 
 
 def _placement(state: NodeState, instance: Instance, known_domains: Mapping[str, str]) -> Placement:
-    """Return the node's placement with the instance's metadata.
-
-    `known_domains` apply to each kind of failure domain that the instance does not report.
-    """
     host_names, before = usable_names(instance.names, state.key.node), state.placement
     is_host = names.is_host_name(state.key.node, instance.names)
     domains = {**known_domains, **instance.domains}
@@ -220,10 +215,5 @@ def _apply_opt_out(state: NodeState, instance: Instance, now: datetime) -> tuple
 
 
 def _alias_change(state: NodeState, instance: Instance, since: datetime, former: str | None) -> AliasChange:
-    """Return the alias changes when an instance starts to back the node, or when its names change.
-
-    The new aliases are valid from `since`. `former` is the id of the former instance, or None if the instance stays the
-    same.
-    """
     added = usable_names(instance.names, state.key.node)
     return AliasChange(state.key, instance.instance_id, since, added, state.placement.host_names, former)

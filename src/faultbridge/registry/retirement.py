@@ -1,6 +1,6 @@
 """Retirement: removes a node from its cluster, by an operator's order or after an update replaced it.
 
-The node's timeline stays readable. Its aliases are deleted, its live case is resolved, and no action follows.
+The node's timeline stays readable. Its current aliases are deleted, its live case is resolved, and no action follows.
 """
 
 from __future__ import annotations
@@ -104,11 +104,6 @@ class Retirement:
 
 
 def _retired(state: NodeState, rules: Rules, note: Draft, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Return the state of a node after its retirement, and the entries about the retirement.
-
-    All conditions have ended and the live case is resolved. A repair that has passed its intent raises Rejected
-    `past_intent`.
-    """
     case = state.live_case
     if case is not None and case.attempt is not None and case.attempt.intent is not None:
         text = f"the repair of {case.id} has passed its intent and only continues forward; wait until the case closes"
@@ -156,7 +151,7 @@ class RetireReplaced:
     ) -> None:
         """Retire each vacant node whose instance is gone, and add its name to `result.retired`.
 
-        A node that a repair attempt controls is kept.
+        A node is kept if a repair controls it, or if its retirement is rejected.
         """
         former = {str(row["node"]): row.get("instance") for row in group.missing}
         for vacancy in vacancies:

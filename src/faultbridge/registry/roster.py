@@ -71,7 +71,7 @@ def new_row(state: NodeState, now: datetime, *, described: bool) -> Put:
 def placement_update(state: NodeState) -> Update:
     """Return the write that stores a node's group, instance type and failure domain in its roster row.
 
-    The row no longer counts as complete, so the next sync of the inventory reads the instance's metadata again.
+    The write clears `described`, so the next sync of the inventory reads the instance's metadata again.
     """
     written: dict[tuple[str, ...], Value] = {
         ("node",): state.key.node,
@@ -125,7 +125,7 @@ def rows_by_group(rows: Iterable[Item]) -> dict[str, list[Item]]:
 def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:
     """Return the instance of a roster row with new metadata of the orchestrator; None if nothing is new.
 
-    New is a name that the row does not contain, or another opt-out than in the row.
+    A name is new if the row does not contain it. An opt-out is new if it differs from the opt-out in the row.
 
     The result has the names in the row and the names of `orchestrator`, and the opt-out of `orchestrator`. If
     `orchestrator` is None, only the end of an opt-out is new.

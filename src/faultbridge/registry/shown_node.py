@@ -14,7 +14,8 @@ from faultbridge.registry.documents import Document, node_document
 def shown_node_document(state: NodeState, config: ClusterConfig, now: datetime) -> Document:
     """Return a node as a JSON document with the field `no_repair`.
 
-    The field states why no repair starts and what would change that. It is None if there is nothing to explain.
+    The field states why no repair starts and what would change that. It is None if the node has no active condition,
+    has a live case, or is not in service.
     """
     found = no_repair(state, config, now)
     return {**node_document(state), "no_repair": asdict(found) if found else None}

@@ -105,13 +105,16 @@ class Views:
         return tuple(sorted(self._states(cluster, node_names(self.table, config)), key=lambda state: state.key.node))
 
     def unhealthy(self, cluster: str) -> tuple[NodeState, ...]:
-        """Return a cluster's nodes that are neither healthy nor retired, sorted by name; read no other node."""
+        """Return a cluster's nodes that are neither healthy nor retired, sorted by name.
+
+        No other node is read.
+        """
         rows = unhealthy_rows(self.table, self.cluster(cluster).config)
         states = self._states(cluster, (str(row["node"]) for row in rows))
         return tuple(sorted(states, key=lambda state: state.key.node))
 
     def page(self, cluster: str, after: str, limit: int) -> tuple[NodeState, ...]:
-        """Return one page of a cluster's nodes: at most `limit` nodes after a name, sorted by name."""
+        """Return one page of a cluster's nodes, by name: at most `limit` nodes with names after `after`."""
         config = self.cluster(cluster).config
         names = sorted(name for name in node_names(self.table, config) if name > after)
         return self._states(cluster, names[:limit])
@@ -234,7 +237,7 @@ class Views:
 
 
 def status_ranges(wanted: Collection[CaseStatus]) -> Iterator[tuple[str, str]]:
-    """Yield the first and last status of each range of wanted statuses that are adjacent in the alphabet.
+    """Yield the first and last status of each alphabetical range that has only wanted statuses.
 
     The index sorts cases by status, so one query for each shard reads a whole range. All live cases are in two ranges.
     """

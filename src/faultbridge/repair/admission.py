@@ -160,7 +160,7 @@ def ask_operator(
     """Request an operator's approval of this repair action for the next attempt of a queued case.
 
     - `answer_by`: the deadline for the operator's answer.
-    - `by_rule`: False if no policy rule requires the approval, but the attempt found no evidence of EC2 capacity.
+    - `by_rule`: False if missing evidence of EC2 capacity, and no policy rule, requires the approval.
     - `rule`: the name of the policy rule that requires the approval; None means the rule of the case. The rule is added
       to the rules that govern the case, so that it applies to later attempts even if its fault has ended.
 

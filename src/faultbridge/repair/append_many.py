@@ -47,10 +47,7 @@ def append_many(
 
 
 def _is_committed(append: Append, group: Sequence[NodeDraft]) -> bool:
-    """Commit the drafts of several nodes in one transaction; return whether this succeeded.
-
-    If not, each node must be committed alone. Raises Transient if the table is not available.
-    """
+    """Commit the drafts in one transaction. Returns False if each node must be committed alone."""
     try:
         append.commit([write for draft in group for write in draft.writes])
     except Exception as error:
@@ -64,7 +61,6 @@ def _is_committed(append: Append, group: Sequence[NodeDraft]) -> bool:
 def _draft_each(
     append: Append, changes: Mapping[NodeKey, Revise], actor: Actor
 ) -> tuple[list[NodeDraft], list[Exception]]:
-    """Return the drafts of the nodes' changes, and the errors that occurred while they were computed."""
     wanted = {keys.node_state(node): node for node in changes}
     found = append.table.get_many(wanted)
     drafts: list[NodeDraft] = []
@@ -79,7 +75,6 @@ def _draft_each(
 
 
 def _logged(decision: str, node: NodeKey, actor: Actor, error: Exception) -> Exception:
-    """Log an error that concerns one node, under the name `decision`, and return the error."""
     reason = f"{type(error).__name__}: {error}"
     log_cause(decision, reason=reason, cluster=node.cluster, node=node.node, actor=actor.value)
     return error

@@ -85,10 +85,6 @@ class Breakers:
 
 
 def _update_budget(control: Control, limits: Limits, now: datetime) -> tuple[bool, tuple[Draft, ...]]:
-    """Return whether the hourly budget is used up now, and the entry that records a change of this.
-
-    If `control` already stores the same value, nothing changed, and there is no entry.
-    """
     starts = list(recent_starts(control, now))
     used_up = len(starts) >= limits.per_hour
     if used_up is control.budget_used_up:

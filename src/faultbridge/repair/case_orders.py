@@ -49,7 +49,7 @@ class OperatorOrder:
         """Return the note that records the order.
 
         `verb` names the order, such as `ignore`. `facts` are recorded with the order. `stage` is `over` if the order
-        answers a request for approval, which ends this request. For every other order it is None.
+        answers a request for approval, which ends this request. For every other order, `stage` is None.
         """
         return entry_builder.note(
             kind="approval" if stage else "operator",
@@ -124,7 +124,7 @@ class CaseOrders:
     def cancel(self, case_id: str, order: OperatorOrder) -> NodeState:
         """Cancel a case, so that no instance is released for it; returns the state of its node.
 
-        - A running attempt stops before its intent, the point of no return.
+        - A running repair stops before its intent, the point of no return. A running verification continues.
         - Without a running attempt, the case of a node in service ends at once. A node out of service is verified and
           then returned to service.
         - Earlier orders to replace or quarantine the node are withdrawn.
@@ -170,7 +170,6 @@ class CaseOrders:
 
 
 def _queue_verification(transition: Transition, case: Case, now: datetime) -> Transition:
-    """Queue a canceled case, so that its node, which is out of service, is verified and returned."""
     unapproved, over = drop_approval(case, now, "Approval no longer required: the case was canceled.")
     queued = replace(
         unapproved,
@@ -188,10 +187,6 @@ def _queue_verification(transition: Transition, case: Case, now: datetime) -> Tr
 
 
 def _already_answered(case: Case, attempt: int | None, action: RepairAction | None, *, granted: bool) -> bool:
-    """Return whether an operator already gave the answer `granted` to the request for `attempt`.
-
-    Returns False if `attempt` is None. Raises Rejected `answered` if the earlier answer was different.
-    """
     given = case.approval
     if given is None or given.granted is None or given.attempt != attempt or not _is_about(given, attempt, action):
         return False
@@ -201,11 +196,6 @@ def _already_answered(case: Case, attempt: int | None, action: RepairAction | No
 
 
 def _is_about(approval: Approval, attempt: int | None, action: RepairAction | None) -> bool:
-    """Return whether an order for an attempt and a repair action answers this request for approval.
-
-    An order that names no attempt answers a request for any attempt. An order that names no action answers a request
-    for any action.
-    """
     return attempt in {None, approval.attempt} and action in {None, approval.repair_action}
 
 

@@ -44,7 +44,7 @@ Revise = Callable[[ClusterState], ClusterState]
 
 @dataclass(frozen=True, slots=True)
 class ClusterRollup:
-    """Recomputes the status of a cluster, and records an entry if it changed."""
+    """Recomputes the status of a cluster, and records an entry if the status or its details changed."""
 
     table: Table
     clock: Clock
@@ -55,8 +55,8 @@ class ClusterRollup:
         """Recompute and store the status of one cluster, and return it.
 
         `cause` is the id of the status change that triggered the update. If it is None, the cause is the last status
-        change of an unhealthy node, else the last entry of the cluster, else a status change of any node. Raises
-        Conflict after 20 conflicts with other writers, and Misconfigured for an unknown cluster.
+        change of an unhealthy node, else the last entry of the cluster, else the last status change of one of the
+        nodes. Raises Conflict after 20 conflicts with other writers, and Misconfigured for an unknown cluster.
         """
         config = rules_of(self.rulebook, cluster).config
         return append_to_cluster(lambda: self._once(config, cause))
@@ -65,8 +65,8 @@ class ClusterRollup:
         """Record what the provider reports about a cluster, and return the cluster's state.
 
         `revise` gets a state of the cluster, and returns it with the report. Nothing is written if the stored state
-        already has the report. The cause of the entry is the last entry of the cluster, else a status change of any
-        node.
+        already has the report. The cause of the entry is the last entry of the cluster, else the last status change of
+        one of the nodes.
         """
         before = items.read_cluster(cluster, self.table.get(keys.cluster_state(cluster)))
         if revise(before) == before:
@@ -131,7 +131,6 @@ def _next_state(
     config: ClusterConfig,
     now: datetime,
 ) -> tuple[ClusterState, tuple[Draft, ...]]:
-    """Return the next state of a cluster, and an entry if anything changed that a status entry states."""
     expected = max(config.expected, reported.target)
     unhealthy = Counter(NodeStatus(row["status"]) for row in rows)
     # A node that its group still lacks has no registration yet.
@@ -166,12 +165,6 @@ def _next_state(
 
 
 def _numbers(counts: Mapping[str, int], serving: int, expected: int, occupied: int) -> list[str]:
-    """List numbers of nodes as phrases, such as `3 healthy`, for the reason of a cluster's status entry.
-
-    `counts` has the number of nodes by status. If fewer nodes are in service (`serving`) than the cluster should have
-    (`expected`), the first phrase states both numbers. `occupied` is the number of nodes in service that the provider
-    currently starts, updates or tests. If it is not 0, the last phrase states it.
-    """
     numbers = [f"{number} {name}" for name, number in counts.items()] or ["no nodes"]
     numbers += [f"{occupied} of them started, updated or tested by the provider"] if occupied else []
     return [f"{serving} of {expected} nodes in service", *numbers] if serving < expected else numbers

@@ -65,7 +65,7 @@ class Controls:
         """Compute and commit a change of a cluster's controls, and return the new controls.
 
         `revise` computes the change from the current controls and time. If the change has no entries, nothing is
-        written. Raises Conflict after 20 conflicts with other writers.
+        written. Raises Conflict after 20 conflicts with other writers, and Rejected `unknown_cluster`.
         """
 
         def once() -> Control:

@@ -64,7 +64,7 @@ class Dispatch:
         return QueuedCases(self.append)
 
     def __call__(self, cluster: str, limit: timedelta = MAX_ADMITTING) -> DispatchResult:
-        """Admit the cases that may start, for at most the time `limit`, and start their executions.
+        """Admit the cases that may start until the time `limit` has passed, and start their executions.
 
         Raises Misconfigured if the cluster is unknown, or if it has queued cases but no stored controls.
         """
@@ -104,10 +104,7 @@ class Dispatch:
         return self._start(admitted)
 
     def _queued(self, rules: Rules, excluded: Collection[str] = ()) -> list[QueuedCase]:
-        """Read all queued cases, except those with the ids in `excluded`.
-
-        The whole queue is read, because its first cases may have to wait while later cases may start.
-        """
+        """Read the whole queue, because its first cases may have to wait while later cases may start."""
         rows = (read_queued(rules.config, row) for row in shard_rows(self.table, rules.config, QUEUE))
         return [queued for queued in rows if queued.case not in excluded]
 
@@ -132,7 +129,6 @@ class Dispatch:
             return self._admit_each((pick for pick in picks if self.clock.now() < until), rules)
 
     def _admit_each(self, picks: Iterable[QueuedCase], rules: Rules) -> AdmittedBatch:
-        """Admit cases one by one after a conflict in their common commit; stop at the first refused case."""
         admitted: list[NodeState] = []
         for pick in picks:
             batch = self._admit_one(pick, rules)
@@ -142,7 +138,6 @@ class Dispatch:
         return AdmittedBatch(admitted)
 
     def _admit_one(self, pick: QueuedCase, rules: Rules) -> AdmittedBatch:
-        """Admit one case, with up to `MAX_CONFLICTS` tries if other writers change its items at the same time."""
         for _ in range(MAX_CONFLICTS):
             control, now = self._control(rules.config.cluster), truncate(self.clock.now())
             if not admit(control, rules.policy, (pick,), now, rules.config.update_holds).picks:
@@ -157,7 +152,7 @@ class Dispatch:
         return AdmittedBatch()  # other writers won every race; the next tick tries again
 
     def _make_ready(self, pick: QueuedCase, rules: Rules) -> ReadyCase | None:
-        """Take the node out of service and choose the repair action; None if the attempt may not start now."""
+        """Isolate the node and choose the repair action. Returns None if the attempt may not start now."""
         state = self._isolated(pick)
         case = state.live_case
         if case is None or case.id != pick.case or case.status is not CaseStatus.QUEUED:
@@ -236,7 +231,7 @@ class Dispatch:
         return [appended.state for appended, _ in prepared]
 
     def _start(self, admitted: Iterable[NodeState]) -> DispatchResult:
-        """Start the executions of admitted cases. If a start fails, the sweep starts the execution later."""
+        """Start the executions of admitted cases. The sweep repeats a failed start."""
         names, unstarted = list[str](), list[str]()
         for state in admitted:
             if state.case is None:

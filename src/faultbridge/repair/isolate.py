@@ -70,8 +70,8 @@ class Isolate:
         """Isolate one node, or uncordon it if it no longer needs isolation. The sweep repeats a failed call.
 
         With `ordered`, the node is isolated because its repair starts, even if the policy kept it in service until
-        then. In a cluster that Faultbridge repairs, an open circuit breaker keeps the node in service, and a
-        half-open one does so without `ordered`.
+        then. In a cluster that Faultbridge repairs, an open circuit breaker keeps the node in service. A half-open
+        breaker does so only without `ordered`.
         """
         state = self.append.read(key)
         return self.as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)
@@ -107,7 +107,6 @@ class Isolate:
         return self._isolate_waiting(state, rules, orchestrator) if waits else IsolationResult.NOTHING
 
     def _isolate_waiting(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> IsolationResult:
-        """Cordon a node that waits out of service, for example for the verification of its new instance."""
         if self._is_postponed(state):
             return IsolationResult.POSTPONED
         answer = orchestrator.cordon(ClusterNode.of(state, rules.config))
@@ -128,7 +127,6 @@ class Isolate:
         return state.isolation_again_at is not None and self.append.clock.now() < state.isolation_again_at
 
     def _confirm_for_provider(self, state: NodeState, *, ordered: bool) -> IsolationResult:
-        """Quarantine a node without a cordon, because its provider repairs it and keeps jobs off it."""
         if not needs_isolation(state, ordered=ordered):
             return IsolationResult.NOTHING
         return self._confirm(state, Isolation.NOT_APPLICABLE, PROVIDER_ISOLATES, ordered=ordered)

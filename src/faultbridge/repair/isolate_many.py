@@ -38,9 +38,9 @@ class IsolateMany:
     def __call__(
         self, cluster: str, nodes: Sequence[str], control: Control | None = None
     ) -> Mapping[str, Callable[[], Results]]:
-        """Read the nodes, and return functions that isolate them; each returns the results by node name.
+        """Read the nodes, and return functions that isolate them. A function returns results by node name.
 
-        In a cluster that Faultbridge repairs and that has no orchestrator, one function isolates a group of up to 15
+        If Faultbridge repairs the cluster, and the cluster has no orchestrator, a function isolates a group of up to 15
         nodes. In other clusters, and for a node whose isolation is already requested, a function isolates one node. The
         key of a function is the names of its nodes, joined by `, `.
 
@@ -63,10 +63,6 @@ class IsolateMany:
         }
 
     def _needs_no_call(self, config: ClusterConfig) -> bool:
-        """Return whether the nodes of a cluster are isolated without a call to an orchestrator.
-
-        This is so if Faultbridge repairs the cluster and the cluster has no orchestrator.
-        """
         return config.repairs and not self.isolate.orchestrator(config).applicable
 
     def _isolate_one(self, state: NodeState, rules: Rules, control: Control | None) -> Results:
@@ -104,7 +100,6 @@ class IsolateMany:
 
 
 def _permitted(states: Sequence[NodeState], control: Control) -> list[NodeState]:
-    """Return the nodes that no circuit breaker keeps in service."""
     return [one for one in states if not breaker_holds(control, one, ordered=False)]
 
 

@@ -20,8 +20,8 @@ from faultbridge.repair.isolation_rules import needs_isolation
 def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
     """Return the change that quarantines a node, if it still needs isolation.
 
-    `how` is the isolation to store: `confirmed`, `not_applicable` if no orchestrator of Faultbridge cordons the node,
-    or `requested` for a dead instance without a confirmation. `ordered` is True if the node's repair starts.
+    `how` is the isolation to store: `confirmed`, `not_applicable` if no orchestrator cordons the node, or `requested`
+    for a dead instance without a confirmation. `ordered` is True if the node's repair starts.
     """
 
     def revise(now: NodeState, at: datetime) -> Transition:

@@ -39,8 +39,8 @@ WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING, Nod
 class NodeOrders:
     """Accepts operator orders about nodes.
 
-    An order raises Rejected `unknown_node` if the node is not registered, and `not_acting` if Faultbridge does not
-    decide on repairs in the cluster (`ClusterConfig.acts`).
+    An order raises Rejected `unknown_cluster` or `unknown_node` for an unknown name, and `not_acting` if Faultbridge
+    does not decide on repairs in the cluster (`ClusterConfig.acts`).
     """
 
     append: Append
@@ -112,7 +112,6 @@ class NodeOrders:
     def _observe_order(
         self, state: NodeState, code: str, order: OperatorOrder, rules: Rules, now: datetime
     ) -> Transition:
-        """Record an operator's order as a fault of the node, with a note that names the operator."""
         arrival = Arrival(Fault(SOURCE, code, NODE_COMPONENT, order.text), now, "")
         catalog = self.rulebook.catalog()
         observed = observe(state, [arrival], rebooted=False, rules=rules, catalog=catalog, now=now)
@@ -148,7 +147,6 @@ def _resumed(state: NodeState) -> NodeState:
 
 
 def _without_case(state: NodeState, rules: Rules, now: datetime) -> Rejected:
-    """Return the error for an order to quarantine a node in service for which no case opens."""
     node, reason = state.key.node, exclusion_reason(state, rules.config, now)
     if reason is None:
         text = f"{node} would stay in service: a rule of the policy requires no repair for {ORDERED_QUARANTINE}"

@@ -27,7 +27,7 @@ class OptOut:
     def __call__(self, key: NodeKey, order: OperatorOrder, until: datetime | None = None) -> NodeState:
         """Exclude a node from repairs until a time, or without an end if `until` is None.
 
-        Raises Rejected `unknown_node` if the node is not registered.
+        Raises Rejected `unknown_cluster` or `unknown_node` for an unknown name.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:

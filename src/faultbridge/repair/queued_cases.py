@@ -38,9 +38,9 @@ class QueuedCases:
     append: Append
 
     def record_if_all_wait(self, queued: Sequence[QueuedCase], control: Control, rules: Rules, now: datetime) -> bool:
-        """Record what the queued cases wait for, and return True, if none of them may start now.
+        """If no queued case may start now, record what the cases wait for, and return True.
 
-        If any of them may start or is a dry run, record nothing and return False.
+        If any case may start or is a dry run, record nothing and return False.
 
         The arguments may come from a cache and be outdated, which does no harm: each change that permits a repair
         triggers another dispatch, and a refusal is recorded only if the case is still queued.
@@ -53,13 +53,13 @@ class QueuedCases:
         return not admission.picks
 
     def record(self, admission: Admission, rules: Rules) -> None:
-        """Record the refusals of an admission; only a few of them if other cases may start now."""
+        """Record the refusals of an admission: at most `MAX_BEFORE_REPAIRS` if other cases may start now."""
         self.record_refusals(admission.refusals, rules, MAX_BEFORE_REPAIRS if admission.picks else MAX_REFUSALS)
 
     def record_refusals(self, refusals: Iterable[Refused], rules: Rules, limit: int = MAX_REFUSALS) -> None:
         """Record what each case waits for, if that changed; at most `limit` cases in one call.
 
-        The next call records the others. An error with one case does not stop the others of its group (`GROUP`).
+        A later call records the others. An error with one case does not stop the others of its group (`GROUP`).
         """
         changed = list(islice((one for one in refusals if not one.recorded), limit))
         for start in range(0, len(changed), GROUP):

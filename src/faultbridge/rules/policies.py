@@ -61,7 +61,7 @@ class PolicyStore:
         self.table.write(Update(keys.CURRENT_POLICY, remove=(("version",),)))
 
     def end_shadow(self) -> None:
-        """Stop using the shadow policy, so that no shadow policy exists; its stored version is kept."""
+        """Deselect the shadow policy, so that there is no shadow policy; its stored version is kept."""
         self.table.write(Update(keys.CURRENT_POLICY, remove=(("shadow",),)))
 
     def shadow(self) -> str | None:
@@ -70,7 +70,7 @@ class PolicyStore:
         return str(found) if found else None
 
     def stored(self) -> tuple[StoredPolicy, ...]:
-        """Return every stored policy version, with the time and operator of its storage, latest first."""
+        """Return every stored policy version, with the time and operator of its last storage, latest first."""
         return tuple(sorted(map(read_listed_policy, self._listed()), key=lambda one: one.put_at, reverse=True))
 
     def _listed(self) -> Iterator[Item]:

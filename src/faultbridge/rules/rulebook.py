@@ -66,10 +66,11 @@ class Rulebook:
         return Rules(policy, config, self.catalog().version, self.stack_id, self.gpus(), shadow)
 
     def policy(self, config: ClusterConfig) -> Policy:
-        """Return the policy version that a cluster's registration names, or else the current policy.
+        """Return the policy that a cluster's registration names, or else the current policy.
 
         If there is no current policy, the default policy is returned. The default policy is part of the package, so the
-        table need not store it. Raises Misconfigured if another policy applies and the table does not store it.
+        table need not store it. Raises Misconfigured if another policy applies and the table does not store it, or
+        stores it damaged.
         """
         return self._named(config.policy or _version(self.table.get(keys.CURRENT_POLICY), "version"))
 
@@ -82,7 +83,7 @@ class Rulebook:
         return self._policies[version]
 
     def _shadow(self, version: str | None) -> Policy | None:
-        """Return the shadow policy with this version; None if `version` is None or cannot be read.
+        """Return the shadow policy with this version; None if `version` is None or the policy cannot be read.
 
         An unreadable shadow policy raises no error, because no action depends on it. Each `Rulebook` logs an unreadable
         version once, and does not read it again.

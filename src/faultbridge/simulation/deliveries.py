@@ -1,7 +1,8 @@
 """Delivers queue messages, table changes and bus events to the Lambda functions, as AWS does.
 
-Messages are delivered in random order and in batches of random size, some of them twice. A failed delivery is retried;
-only a stream drops a record after a limited number of retries. The behavior follows the documentation of AWS.
+Deliveries are in random order, and some are repeated. Queue messages and table changes are delivered in batches of
+random size. A failed delivery is retried; only a stream drops a record after a limited number of retries. The behavior
+follows the documentation of AWS.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class DeliveryContext:
     journal: Journal
 
     def is_duplicated(self) -> bool:
-        """Return whether a delivery happens twice, at random with the profile's duplicate rate."""
+        """Decide at random whether a delivery is repeated; the probability is the profile's `duplicate_rate`."""
         return self.random.random() < self.profile.duplicate_rate
 
     def delay(self) -> float:
@@ -55,8 +56,9 @@ class DeliveryContext:
 class QueueMapping:
     """Delivers messages of the raw queue to `ingest`, in batches of visible messages in random order.
 
-    `handler` returns the ids of the messages that failed. The other messages are deleted. `received` maps the number of
-    every delivered message to its body and the time when it was sent.
+    `handler` returns the ids of the messages that failed. Most other messages are then deleted; some, chosen at random,
+    are not deleted and are delivered again. `received` maps the number of every delivered message to its body and the
+    time when it was sent.
     """
 
     context: DeliveryContext
@@ -70,7 +72,6 @@ class QueueMapping:
         self.context.schedule.after(self.context.random.uniform(0, 1), "poll", self._poll)
 
     def _poll(self) -> None:
-        """Deliver one batch of visible messages; while messages remain, schedule the next poll."""
         self.pending_polls -= 1
         context, queue = self.context, self.context.ports.queue
         visible = [message for message in queue.messages if message.visible_at <= context.schedule.clock.now()]
@@ -83,10 +84,6 @@ class QueueMapping:
             context.schedule.at(soonest + timedelta(seconds=1), "poll", self._poll)
 
     def _deliver(self, batch: list[QueuedMessage]) -> None:
-        """Invoke the handler with a batch, and delete the messages that succeeded.
-
-        A few of these messages, chosen at random, are not deleted, so that they are delivered again.
-        """
         context, queue = self.context, self.context.ports.queue
         for message in batch:
             message.receive_count += 1
@@ -103,7 +100,10 @@ class QueueMapping:
 
 @dataclass(slots=True)
 class PendingRecord:
-    """A stream record that waits for delivery, with its earliest time and number of failed deliveries."""
+    """A stream record that waits for delivery.
+
+    `ready` is the earliest time of the delivery. `tries` is the number of failed deliveries.
+    """
 
     ready: datetime
     record: StreamRecord
@@ -114,9 +114,9 @@ class PendingRecord:
 class StreamMapping:
     """Delivers new entries of the table stream to one Lambda function.
 
-    Records of one transaction may be delivered at different times. A failed batch is retried in two halves. A record is
-    dropped after the fault profile's `max_retries` retries. `types` are the entry types that are delivered; None means
-    all types.
+    Records of one transaction may be delivered at different times. The two halves of a failed batch are retried at
+    different times. A record is dropped after the fault profile's `max_retries` failed retries. `types` are the entry
+    types that are delivered; None means all types.
     """
 
     context: DeliveryContext
@@ -139,7 +139,6 @@ class StreamMapping:
         self.context.schedule.at(ready, self.name, self._deliver_ready)
 
     def _deliver_ready(self) -> None:
-        """Deliver one batch of the records whose delay has ended."""
         now = self.context.schedule.clock.now()
         ready = [one for one in self.pending if one.ready <= now]
         if not ready:
@@ -163,7 +162,6 @@ class StreamMapping:
                 self._schedule(one.record, self.context.random.expovariate(1 / 60), one.tries)
 
     def _retry(self, batch: list[PendingRecord]) -> None:
-        """Schedule the records of a failed batch again, and drop records without a retry left."""
         # The second half is delayed longer, as after BisectBatchOnFunctionError.
         for place, one in enumerate(batch):
             if one.tries >= self.context.profile.max_retries:
@@ -176,7 +174,7 @@ class StreamMapping:
 
 @dataclass(slots=True)
 class BusRule:
-    """Delivers events of the bus to the pager if their types match the rule.
+    """Delivers events of the bus to the pager, if the pager handles their types (`EVENT_TYPES`).
 
     A delivery is retried until the handler accepts the event. `handled` are the ids of the accepted events in the order
     of their acceptance, including duplicates.
@@ -188,7 +186,7 @@ class BusRule:
     handled: list[str] = field(default_factory=list)
 
     def deliver_new_events(self) -> None:
-        """Schedule the delivery of the events that the bus has accepted since the previous call."""
+        """Schedule the delivery of the events for the pager that the bus accepted since the previous call."""
         accepted = self.context.ports.bus.accepted
         new, self.seen = accepted[self.seen :], len(accepted)
         for event in new:

@@ -1,9 +1,9 @@
 """Exhaustive exploration: runs small scenarios with every sequence of a few faults or orders.
 
-A side effect is a call of a Lambda function that changes something, such as a table write or the replacement of an
-instance. A scenario first runs without a fault. It then runs once for each kind of fault at each side effect. Each of
-these runs is repeated with a second fault at each later side effect, and so on. The second fault therefore occurs in
-the state that results from the first fault. Two limits of `explore` bound the numbers of side effects and of faults.
+A side effect is a call to a port that changes something, such as a table write or the replacement of an instance. A
+scenario first runs without a fault. It then runs once for each kind of fault at each side effect. Each of these runs is
+repeated with a second fault at each later side effect, and so on. The second fault therefore occurs in the state that
+results from the first fault. `explore` limits the number of side effects and the number of faults.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class Scenario:
     - `sample` is the name of the kind of record in `SAMPLES`.
     - `repaired` states whether Faultbridge repairs the node.
     - `scheduler` gives the cluster an orchestrator.
-    - `first_call` is the name of a call, such as `provider.replace`. Faults and orders occur only from the first call
-      with this name on. If `first_call` is empty, they may occur at each side effect.
+    - `first_call` is the name of a call, such as `provider.replace`. Faults and orders occur only at the first call
+      with this name or later. If `first_call` is empty, they may occur at each side effect.
     - `asks` makes the policy require an operator's approval of a replacement.
     - `kinds` are the kinds of faults, and the operator orders, that may occur.
     """
@@ -117,7 +117,8 @@ class Scenario:
         """Run the scenario with faults or orders; returns the injector and a line of text for each violation.
 
         Each pair in `faults` has the number of a side effect, and the fault or order that occurs there. The injector
-        lists the side effects of the run. The violations are those of invariants, and cases that operators cannot end.
+        lists the side effects of the run. The violations are those of invariants, and the cases and incidents that do
+        not end.
         """
         made: list[ScriptedInjector] = []
 
@@ -144,7 +145,6 @@ class Scenario:
         return injector, [*system.journal.violations, *found]
 
     def _send(self, system: SimulatedSystem) -> None:
-        """Send the record until it is accepted, at most four times."""
         source, _, make = SAMPLES[self.sample]
         cluster = REPAIRED if self.repaired else WATCHED
         node = f"{NODE_PREFIXES[cluster]}-1"
@@ -204,5 +204,4 @@ def explore(scenario: Scenario, *, points: int, faults: int, first: int | None =
 
 
 def _single_faults(scenario: Scenario, point: int) -> list[Faults]:
-    """Return one sequence for each kind of event: only this event, at the side effect number `point`."""
     return [((point, kind),) for kind in scenario.kinds]

@@ -1,4 +1,4 @@
-"""Fault injection: draws fault rates from the seed, and makes calls of Lambda functions fail."""
+"""Fault injection: draws fault rates from the seed, and makes calls to ports fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from faultbridge.simulation.schedule import Schedule
 
 
 class FaultKind(StrEnum):
-    """The ways in which a call of a Lambda function to a port can fail."""
+    """The ways in which a call to a port can fail."""
 
     CRASH_BEFORE = "crash before"
     CRASH_AFTER = "crash after"
@@ -52,7 +52,7 @@ NO_FAULTS = FaultProfile()
 
 
 def draw_fault_profile(seed: int) -> FaultProfile:
-    """Draw the fault profile of a seed; a quarter of the seeds inject no call faults."""
+    """Draw the fault profile of a seed; for about a quarter of the seeds, its `fault_rates` are empty."""
     random = Random(f"weather {seed}")  # another text gives other histories for the same seeds
     scale = random.choice((0.0, 0.002, 0.01, 0.03))
     weights = {kind: random.choice((0.0, 1.0, 1.0, 2.0)) for kind in FaultKind}
@@ -116,10 +116,11 @@ class Outage:
 
 @dataclass(slots=True)
 class FaultInjector:
-    """Makes calls of Lambda functions (workers) fail at random while `enabled` is True.
+    """Makes calls to ports fail at random while `enabled` is True.
 
-    The injected faults are numbered. A fault whose number is in `without` is skipped, to find a smaller failing run.
-    `workers` names the running workers in the order of their start; the last of them makes the current call.
+    Only calls of workers fail: Lambda functions, commands of operators, and senders of records. The injected faults are
+    numbered. A fault whose number is in `without` is skipped, to find a smaller failing run. `workers` names the
+    running workers in the order of their start; the last of them makes the current call.
     """
 
     profile: FaultProfile
@@ -181,10 +182,6 @@ class FaultInjector:
             self.workers.pop()
 
     def _draw_kind(self, call: Call) -> FaultKind | None:
-        """Draw the kind of fault of a call at random; None for no fault.
-
-        The result is also None if the drawn kind cannot occur in this call.
-        """
         drawn = self.random.random()
         if drawn >= self._total:
             return None
@@ -221,7 +218,10 @@ class FaultInjectingSeam(Seam):
         self.observers: list[CallObserver] = []
 
     def around(self, port: str, operation: str, argument: object = None) -> AbstractContextManager[None]:
-        """Raise a fault before a call, or return a context that may raise a fault after the call."""
+        """Raise a fault before a call, or return a context that may raise a fault after the call.
+
+        Raises CallLimitExceeded if no calls are left (`calls_left`).
+        """
         call, injector = Call(port, operation, argument), self._injector
         self.calls_left -= 1
         if self.calls_left < 0:
@@ -244,6 +244,5 @@ class _CallContext:
         """Do nothing; the call takes effect in the body of the context."""
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        """Raise the fault, unless the call itself raised an error."""
         if kind is None:
             self.injector.after(self.kind, self.call)

@@ -1,4 +1,4 @@
-"""The owner of the `REPAIRED` cluster's group: its updates, and when Faultbridge reads about them.
+"""The owner of the `REPAIRED` cluster's group: its updates, and when inventory runs read them.
 
 The module also records when Faultbridge was wrong about whether the provider repairs nodes itself.
 """
@@ -33,9 +33,9 @@ class ObservedUpdate:
     def holds(self, at: datetime, *, after: timedelta = timedelta()) -> bool:
         """Return whether repairs must wait for the update at the time `at`.
 
-        Repairs wait from the time `seen` until 15 minutes after the end of the update, but at the latest until 6 hours
-        after its start. `after` delays the start of the wait, because a function that read the registration before
-        `seen` may still act on it for some minutes. If no inventory run has read the update, repairs do not wait.
+        Repairs wait from the time `seen` until 15 minutes after the end of the update, but at most until 6 hours after
+        its start. `after` delays the start of the wait, because a function that read the registration before `seen` may
+        still act on it for some minutes. If no inventory run has read the update, repairs do not wait.
         """
         if self.seen is None:
             return False
@@ -44,10 +44,10 @@ class ObservedUpdate:
 
     @property
     def end_seen_too_late(self) -> bool:
-        """Return whether the end of the update was read too late, or never, to retire replaced nodes.
+        """Return whether inventory runs read the end of the update too late, or never.
 
-        It is too late 6 hours after the grace period of the update. Then a node whose instance the update replaced
-        stays without an instance until an operator retires the node. The result is False while the update runs.
+        It is too late more than 6 hours after the grace period of the update. A node whose instance the update replaced
+        may then stay without an instance until an operator retires the node. The result is False while the update runs.
         """
         if self.ended is None:
             return False
@@ -81,8 +81,8 @@ class GroupOwner:
         """Start an update named `text`; `since` is the start that the provider reports, or None.
 
         If `since` is None, and inventory runs have read the previous update but not its end, Faultbridge cannot
-        distinguish the two updates. The new update then starts, for the invariants, when the previous update started.
-        A reading by an interrupted inventory run counts, too.
+        distinguish the two updates. For the invariants, the new update then starts when the previous update started.
+        This is also true if only an interrupted inventory run read the previous update.
         """
         self.inventory.updates[self.group] = GroupUpdate(text, since)
         last = self.updates[-1] if self.updates and since is None else None

@@ -55,7 +55,7 @@ class History:
 
     @property
     def replay(self) -> str:
-        """Return the command that runs the same seed with the same number of steps, with no fault skipped."""
+        """Return the command that runs the same seed and number of steps again, without skipping a fault."""
         return f"faultbridge simulate --seed {self.seed} --steps {self.steps}"
 
 
@@ -85,7 +85,10 @@ def play(seed: int, actions: tuple[ExternalAction, ...], *, without: frozenset[i
 
 
 def play_on(system: SimulatedSystem, seed: int, actions: tuple[ExternalAction, ...]) -> History:
-    """Run the given actions on the system of a seed, check the invariants, and return the result."""
+    """Run the given actions on the system of a seed, check the invariants, and return the result.
+
+    At the end of the run, operators end the open cases.
+    """
     system.seam.calls_left += MAX_CALLS_PER_ACTION * len(actions) + (MAX_CALLS_FOR_SPARES if system.by_template else 0)
     system.seam.calls_left += MAX_CALLS_FOR_RACKS if system.racks or system.growing else 0
     found: tuple[str, ...] = ()
@@ -100,7 +103,6 @@ def play_on(system: SimulatedSystem, seed: int, actions: tuple[ExternalAction, .
 
 
 def _perform(system: SimulatedSystem, actions: tuple[ExternalAction, ...]) -> None:
-    """Perform the actions one after another, then run the system until nothing changes any more."""
     environment = Environment(system)
     system.injector.enabled = True
     system.sweeps.within_a_minute()
@@ -131,7 +133,7 @@ def draw_growing(seed: int) -> bool:
 
 
 def draw_reserving(seed: int) -> bool:
-    """Draw from the seed whether the run sometimes limits the capacity for launches.
+    """Draw from the seed whether the run has actions that limit a reservation or use up the spares.
 
     The probability is higher if the cluster has spares.
     """
@@ -146,7 +148,7 @@ def draw_volumes(seed: int) -> bool:
 def draw_wrong_clocks(seed: int) -> bool:
     """Draw from the seed whether each instance of the `REPAIRED` cluster has a constant clock error.
 
-    A cluster with racks never has wrong clocks.
+    In a cluster with racks, no instance has a constant clock error.
     """
     return draw_nodes_in_rack(seed) is None and Random(f"clocks {seed}").random() < 0.4  # noqa: PLR2004 - of the others
 

@@ -57,7 +57,7 @@ class InstanceHealth:
     def mark_bad_arrivals(self, registered: Container[str]) -> None:
         """Mark up to `bad_arrivals` new instances as bad, and reduce `bad_arrivals` by one for each.
 
-        Instances are new if the previous call did not find them. Instances in `registered` have a node name and stay
+        An instance is new if it did not exist at the previous call. Instances in `registered` have a node name and stay
         good.
         """
         instances = list(self._ports.fleet.instances)
@@ -68,7 +68,6 @@ class InstanceHealth:
         self._arrivals_seen = len(instances)
 
     def _restarted(self, repair_action: RepairAction, instance: str) -> None:
-        """Give a rebooted instance a new boot id, and fix a bad instance that this repair action can fix."""
         if repair_action is RepairAction.REBOOT_NODE:
             self.boots[instance] = f"boot-{self._ports.restarter.restarted[-1][2]}"
         self._cure(repair_action, instance)

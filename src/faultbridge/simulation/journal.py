@@ -70,7 +70,6 @@ class Journal:
 
 
 def _elapsed(milliseconds: int) -> str:
-    """Return a duration in milliseconds as text, in the form `1d 02:03:04.005`."""
     seconds, rest = divmod(milliseconds, 1000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)

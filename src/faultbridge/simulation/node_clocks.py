@@ -1,4 +1,4 @@
-"""Node clocks: the clock errors of instances, and the true times of what their agents observed."""
+"""Node clocks: the clock errors of instances, and the true times of the observations of their agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies of simulated systems, which differ from the default policy.
+"""Stores policies other than the default policy in a simulated system.
 
 One policy repairs an instance that EC2 reports as impaired even if the orchestrator does not respond. The other
 policies start certain repair actions only after an operator approves them.
@@ -18,7 +18,7 @@ from faultbridge.storage.codec import dump
 
 
 def proceed_without_orchestrator(system: SimulatedSystem) -> None:
-    """Set a policy that repairs an impaired instance even if the orchestrator is unreachable."""
+    """Set a policy that repairs an instance with an impaired host even if the orchestrator is unreachable."""
     proceeding = OrchestratorUnreachable.PROCEED
     _store(system, "proceeding", [replace(rule, orchestrator_unreachable=proceeding) for rule in system.policy.rules])
 

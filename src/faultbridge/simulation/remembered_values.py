@@ -1,7 +1,7 @@
 """Caches decoded and encoded values, so that a simulation rarely decodes or encodes a value again.
 
 Neither the stored values nor the domain values change. The results of a run are therefore the same with and without the
-caches, and even if another run empties the caches.
+caches. They are also the same if another run empties the caches.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class PackedValues:
         self._packed: dict[int, tuple[StoredMapping, Packed]] = {}
 
     def pack_once(self, pack: Callable[[object], Packed]) -> Callable[[object], Packed]:
-        """Return a function like `pack` that caches the packed value of each stored mapping."""
+        """Return a function like `pack` that caches the packed value of each `StoredMapping`."""
 
         def once(value: object) -> Packed:
             if type(value) is not StoredMapping:

@@ -37,7 +37,8 @@ ORDER = OperatorOrder("arn:aws:iam::111122223333:role/operator", "at the end of 
 def come_to_rest(system: SimulatedSystem, *, injecting: bool = False) -> None:
     """End the failures that external actions caused, and run until the system is idle.
 
-    The run stops after 60 simulated hours at the latest. If `injecting` is True, faults of calls are still injected.
+    If the system does not become idle, the run stops after about 60 simulated hours. If `injecting` is True, faults of
+    calls are still injected.
     """
     system.journal.add(Kind.ACTION, "from here on nothing new happens")
     system.injector.enabled = injecting
@@ -48,7 +49,6 @@ def come_to_rest(system: SimulatedSystem, *, injecting: bool = False) -> None:
 
 
 def _run_to_rest(system: SimulatedSystem) -> None:
-    """Run until two sweeps in a row find the system idle, for at most 60 hours of simulated time."""
     system.deliver_changes()
     system.queue.poll_soon()
     until, rounds = system.clock.now() + MAX_REST, 0
@@ -64,10 +64,6 @@ def _run_to_rest(system: SimulatedSystem) -> None:
 
 
 def _end_failures(system: SimulatedSystem) -> None:
-    """Remove the failures, outages and capacity limits that external actions have set.
-
-    Afterwards, verifications return the true health of the instances.
-    """
     system.injector.outages.clear()
     ports = system.ports
     ports.provider.failures.clear()
@@ -87,7 +83,6 @@ def _end_failures(system: SimulatedSystem) -> None:
 
 
 def _resume(system: SimulatedSystem) -> None:
-    """Resume paused repairs in the `REPAIRED` cluster, and end the exclusions of nodes from repairs."""
     app = system.workers.application()
     if system.ports.table.get(keys.cluster_control(REPAIRED)) is not None:
         app.repair.controls.pause(REPAIRED, paused=False)
@@ -97,7 +92,6 @@ def _resume(system: SimulatedSystem) -> None:
 
 
 def _close_latched_breakers(system: SimulatedSystem) -> None:
-    """Close the breakers of the `REPAIRED` cluster if one of them stays open until an operator closes it."""
     control = items.read_control(REPAIRED, system.ports.table.get(keys.cluster_control(REPAIRED)))
     if any(breaker.stays_open for breaker in control.breakers.values()):
         system.journal.add(Kind.ACTION, "an operator closes the breakers that stay open")
@@ -107,8 +101,9 @@ def _close_latched_breakers(system: SimulatedSystem) -> None:
 def _is_at_rest(system: SimulatedSystem) -> bool:
     """Return whether the system is idle: nothing can change without a new external action.
 
-    In an idle system, the spare pool is full, all live cases are escalated, no work is queued or due, and no incident
-    or update is unfinished. No node waits for the end of its exclusion, or for the next try of its isolation.
+    In an idle system, the spare pool is full, all live cases are escalated, no launched instance is unused, no work is
+    queued or due, and no incident or update is unfinished. No node waits for the end of its exclusion, or for the next
+    try of its isolation.
     """
     if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
         return False

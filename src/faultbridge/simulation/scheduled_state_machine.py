@@ -42,7 +42,6 @@ class ScheduledStateMachine(FakeStateMachine):
         return [name for name, one in self.executions.items() if one.status is ExecutionStatus.RUNNING]
 
     def _run_state(self, execution: Execution) -> None:
-        """Run the current state of an execution and schedule the next state."""
         if execution.status is not ExecutionStatus.RUNNING:
             return
         if execution.busy:
@@ -63,7 +62,6 @@ class ScheduledStateMachine(FakeStateMachine):
         self.schedule.after(seconds, f"execution {execution.name[-6:]}", lambda: self._run_state(execution))
 
     def _retry_delay(self, execution: Execution) -> float:
-        """Return the seconds to wait before the current retry, from the state's Retry settings."""
         retrier = matching(self.definition["States"][execution.state].get("Retry", []), TaskFailed.__name__) or {}
         first, rate = retrier.get("IntervalSeconds", 1), retrier.get("BackoffRate", 2)
         return float(first * rate ** (execution.retries - 1))

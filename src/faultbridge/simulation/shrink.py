@@ -1,4 +1,4 @@
-"""Shrinking: finds a smaller run that violates one of the invariants that a failing run violated."""
+"""Shrinking: finds a smaller run that still violates an invariant that a failing run violated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def violated_invariants(history: History) -> set[str]:
 
 
 def shrink(failing: History, rerun: Callable[..., History] = run) -> Shrunk:
-    """Return the smallest run found that violates one of the invariants that a failing run violated.
+    """Return the smallest run found that violates an invariant that the run `failing` violated.
 
     The search first reduces the number of external actions (steps), and then the number of injected faults. The result
     is the failing run itself if no smaller run is found.
@@ -36,8 +36,6 @@ def shrink(failing: History, rerun: Callable[..., History] = run) -> Shrunk:
 
 
 class _Search:
-    """Searches for a smaller run that violates one of the invariants that a failing run violated."""
-
     def __init__(self, failing: History, rerun: Callable[..., History]) -> None:
         self._wanted = violated_invariants(failing)
         self._best = Shrunk(failing)
@@ -46,7 +44,6 @@ class _Search:
         self._runs = 0
 
     def reduce_steps(self) -> int:
-        """Return a small number of steps with which the run still fails, found by binary search."""
         low, high = 0, self._best.history.steps
         while low + 1 < high and self._runs < MAX_RUNS // 2:
             middle = (low + high) // 2
@@ -74,8 +71,8 @@ class _Search:
     def _fails(self, steps: int, without: frozenset[int]) -> bool:
         """Run the seed with `steps` actions and without some faults; return whether this run fails.
 
-        The run fails if it violates one of the invariants that the original failing run violated. It then becomes the
-        smallest failing run so far. `without` contains the numbers of the faults that are skipped.
+        The run fails if it violates an invariant that the original failing run violated. It then becomes the smallest
+        failing run so far. `without` contains the numbers of the faults that are skipped.
         """
         self._runs += 1
         found = self._rerun(self._seed, steps, without=without)

@@ -65,7 +65,7 @@ MakeInjector = Callable[[FaultProfile, Random, Schedule, Journal], FaultInjector
 class SimulatedSystem:
     """All parts of one run. Faultbridge is built by its real composition code, on fake ports.
 
-    `node_names` maps instances to their node names. `stopped_agents` contains the instances whose node agent was
+    `node_names` maps instances to their node names. `stopped_agents` contains the instances whose node agent is
     stopped. `externally_terminated` contains the instances that were terminated, but not by Faultbridge. `racks` maps
     each rack to the names of its nodes.
     """
@@ -112,7 +112,7 @@ class SimulatedSystem:
     def build(
         self, *, nodes: int, watched: int, scheduler: bool, followed: int = 0, nodes_in_rack: int | None = None
     ) -> None:
-        """Register clusters: `nodes` nodes in `REPAIRED`, `watched` in `WATCHED`, `followed` in `FOLLOWED`.
+        """Register `REPAIRED`, `WATCHED` and `FOLLOWED` with `nodes`, `watched` and `followed` nodes.
 
         `nodes_in_rack` divides `REPAIRED` into racks. With `scheduler`, all but `WATCHED` have an orchestrator.
         """
@@ -171,7 +171,6 @@ class SimulatedSystem:
         self.deliver_changes()
 
     def _add_node(self, cluster: str, name: str, rack: str | None) -> None:
-        """Register a node with an instance launched a day ago; all racks are connected to the same switch."""
         yesterday = self.clock.now() - timedelta(days=1)
         instance = self.fleet.launch(GROUPS[cluster], at=yesterday)
         self.node_names[instance] = name
@@ -198,12 +197,10 @@ class SimulatedSystem:
         return self.checks.activity != before
 
     def _reported(self) -> tuple[object, ...]:
-        """Return inputs of the inventory sync: the expected size of `REPAIRED`, and `GroupOwner.reported`."""
         stored = next(iter(self.ports.table.items_at(*keys.cluster_config(REPAIRED))), None)
         return items.read_config(stored).expected if stored else 0, *self.owner.reported(self.clock.now())
 
     def _was_read(self) -> None:
-        """Record what a completed inventory run has read about updates and about the provider's own repair."""
         self.owner.was_read(self.clock.now(), next(self.ports.table.items_at(*keys.cluster_state(REPAIRED))))
 
     def _next_timer(self) -> datetime | None:
@@ -232,7 +229,7 @@ class SimulatedSystem:
     def deliver_changes(self) -> None:
         """Check new table changes, and schedule the delivery of new changes and events to Lambda functions.
 
-        Also make new instances bad, as many as an external action has ordered.
+        Also make new instances bad if external actions have ordered this.
         """
         stream = self.ports.table.stream
         before = self.checks.activity

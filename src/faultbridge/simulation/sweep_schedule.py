@@ -45,10 +45,6 @@ class SweepSchedule:
         self.schedule.after(seconds, SWEEP, lambda: self._run(number))
 
     def _run(self, number: int) -> None:
-        """Run the sweep and schedule the next sweep; `number` is the number of the scheduled call.
-
-        Do nothing if the sweep was rescheduled to an earlier time in the meantime.
-        """
         if number != self._number:
             return  # an earlier sweep has replaced this one
         self._at = None
@@ -58,6 +54,5 @@ class SweepSchedule:
         self._schedule(pause if self.idle else MINUTE)
 
     def _until_next_timer(self) -> float:
-        """Return the seconds until the earliest future timer, at least 60; `max_pause` without a timer."""
         at = self.next_timer()
         return self.max_pause if at is None else max((at - self.clock.now()).total_seconds(), MINUTE)

@@ -37,7 +37,7 @@ EXPECTED_ERRORS = ("Transient", "Conflict")
 
 
 class Workers:
-    """Runs each Lambda function with its event, and handles the result as AWS does.
+    """Runs the Lambda functions with their events, and handles the results as AWS does.
 
     `leaked_slots` counts the repair slots that the sweep had to release. `swept_at` is the time of the last sweep that
     did all its work, or None.
@@ -57,7 +57,7 @@ class Workers:
     def application(self, name: str = "operator") -> Installation:
         """Return the services of the process with this name; the process starts if it does not run.
 
-        A crash ends a process. The next call with its name therefore starts a new process, without cached state.
+        A crash ends a process. The next call with this name therefore starts a new process, without cached state.
         """
         if name not in self._applications:
             timing = Timing(self._injector.schedule.run_others, self._random)
@@ -164,7 +164,6 @@ class Workers:
                 raise
 
     def _check_failures(self, name: str, failures: Sequence[str]) -> None:
-        """Record a violation for each failure that no injected fault can have caused."""
         for failure in failures:
             if not any(f": {kind}: " in failure for kind in EXPECTED_ERRORS):
                 self._add_violation(name, failure)
@@ -174,8 +173,6 @@ class Workers:
 
 
 class _SkewedClock:
-    """A clock that differs from the simulated clock by a constant number of seconds."""
-
     def __init__(self, ports: SimulatedPorts, skew: float) -> None:
         self._ports = ports
         self._skew = timedelta(seconds=skew)

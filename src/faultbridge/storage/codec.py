@@ -1,7 +1,7 @@
 """Codec: converts domain values to item attributes and back, by the type annotations of their fields.
 
-Supported are plain values, frozen dataclasses, named tuples, enums, times, durations, tuples and mappings. Fields with
-None, an empty tuple or an empty mapping are not stored, to keep items small. Unknown attributes are ignored. A missing
+It supports plain values, frozen dataclasses, named tuples, enums, times, durations, tuples and mappings. Fields of a
+dataclass with None, an empty tuple or an empty mapping are not stored. Unknown attributes are ignored. A missing
 attribute gets its field's default or an empty value, so that items of older and newer releases stay readable.
 
 Large values are packed: compressed to bytes, because DynamoDB charges for reads and writes by size. Compression uses a
@@ -96,7 +96,10 @@ def _fields_dumper(names: tuple[str, ...]) -> _Dump:
 
 
 def load(kind: type[T], value: Mapping[str, Any]) -> T:
-    """Convert an item attribute to a `kind`; if invalid: KeyError, TypeError, ValueError, AttributeError."""
+    """Convert an item attribute to a value of the type `kind`.
+
+    An invalid attribute raises, for example, KeyError, TypeError, ValueError or AttributeError.
+    """
     loaded: T = _loader(kind)(value)
     return loaded
 
@@ -184,7 +187,6 @@ def _fields_loader(kind: Any) -> _Load:
 
 
 def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
-    """Return a function that returns an absent field's empty value; None if it is required or has a default."""
     if is_dataclass(kind):
         field = next(field for field in fields(kind) if field.name == name)
         if field.default is not MISSING or field.default_factory is not MISSING:
@@ -215,7 +217,7 @@ def compress(value: object) -> Packed:
 
 
 def decompress(packed: Value) -> dict[str, Any]:
-    """Return the JSON object in compressed bytes; raises ValueError if a later version stored them."""
+    """Return the JSON object in compressed bytes; raises ValueError if a later version compressed them."""
     if isinstance(packed, Packed):
         number, content = packed[0], packed[1:]
     else:  # earlier versions stored text: the number, a comma and base 85, or only base 64
@@ -241,8 +243,6 @@ def wrap_packing(wrap_pack: Callable[[_Pack], _Pack], wrap_unpack: Callable[[_Un
 
 @dataclass
 class _Packing:
-    """The functions that `pack` and `unpack` of this module call; `wrap_packing` replaces them."""
-
     pack: _Pack
     unpack: _Unpack
 

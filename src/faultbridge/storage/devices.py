@@ -58,9 +58,9 @@ def component_of(data: Mapping[str, Any]) -> Mapping[str, Any]:
 def is_of_device(data: Mapping[str, Any], device: str) -> bool:
     """Return whether an entry that the device index lists for a device is really about this device.
 
-    `device` is a serial number or a UUID. The index lists entries by serial number, which two GPUs can share. For a
-    UUID, the result is therefore False if the entry names another UUID. An entry without a UUID counts as about the
-    device.
+    `device` is a serial number or a UUID. The index lists an entry by serial number if it is known, and two GPUs can
+    share a serial number. For a UUID, the result is therefore False if the entry names another UUID. An entry without a
+    UUID counts as about the device.
     """
     component = component_of(data)
     uuid = component.get("uuid")

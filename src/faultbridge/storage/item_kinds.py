@@ -1,4 +1,4 @@
-"""Item kinds: every kind of table item, and how `faultbridge verify` proves each of its attributes.
+"""Item kinds: every kind of table item, and which of its attributes `faultbridge verify` proves.
 
 A test fails if the product stores a kind of item or an attribute that is not listed here. The page
 `docs/reference/proof.md` is generated from this list.
@@ -244,5 +244,5 @@ def kind_of(key: Key) -> ItemKind | None:
 
 
 def proof_of(kind: str, attribute: str) -> Proof | None:
-    """Return how `verify` can detect a changed value of an attribute; None for an unlisted attribute."""
+    """Return whether and how `verify` proves an attribute of the named kind of item; None if not listed."""
     return _BY_NAME[kind].proof(attribute)

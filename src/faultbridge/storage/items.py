@@ -46,7 +46,7 @@ def item(key: Key, now: datetime, attributes: Mapping[str, Any]) -> Item:
 
 
 def compact_item(key: Key, now: datetime, attributes: Mapping[str, Any]) -> Item:
-    """Return a table item without the attributes that are None, False, 0 or empty; reads are billed by size."""
+    """Return a table item without attributes that are None, False, 0 or empty, to reduce its billed size."""
     return item(key, now, {name: value for name, value in attributes.items() if value})
 
 
@@ -70,8 +70,7 @@ def upcast(item: Mapping[str, Any], steps: Mapping[int, Step] = STEPS, latest: i
 def stored_value(kind: type[T], row: Mapping[str, Any], attribute: str | None = None) -> T:
     """Return the domain value in an attribute of an item, or in the whole item if `attribute` is None.
 
-    A packed (compressed) attribute is unpacked first. If this release cannot read the item, Misconfigured is raised
-    with the key of the item.
+    A packed (compressed) attribute is unpacked first. Raises Misconfigured if this release cannot read the item.
     """
     current = upcast(row)
     try:
@@ -197,7 +196,7 @@ def read_config(row: Mapping[str, Any]) -> ClusterConfig:
 
 
 def cluster_item(state: ClusterState, now: datetime) -> Item:
-    """Return the table item of a cluster's status and open incidents."""
+    """Return the table item of a cluster's state, such as its status and open incidents."""
     return item(keys.cluster_state(state.cluster), now, {"version": state.head.version, "state": dump(state)})
 
 
@@ -207,12 +206,12 @@ def read_cluster(cluster: str, row: Mapping[str, Any] | None) -> ClusterState:
 
 
 def spare_item(spare: Spare, now: datetime) -> Item:
-    """Return the table item of one position of a cluster's pool of spare instances."""
+    """Return the table item of a spare, which is one numbered position of a cluster's spare pool."""
     return item(keys.spare(spare.cluster, spare.number), now, {"version": spare.version, "spare": dump(spare)})
 
 
 def read_spare(row: Mapping[str, Any]) -> Spare:
-    """Return one position of the pool of spare instances from its table item."""
+    """Return the spare (one numbered position of a cluster's spare pool) that a table item stores."""
     return stored_value(Spare, row, "spare")
 
 

@@ -71,7 +71,7 @@ def job_of(partition: str) -> tuple[str, str]:
 
 
 def progress_key(cluster: str, job_id: str) -> Key:
-    """Return the table key of the item with a job's progress, as its heartbeats reported it."""
+    """Return the table key of the item with a job's training progress."""
     return Key(job_partition(cluster, job_id), "PROGRESS")
 
 
@@ -142,7 +142,10 @@ def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]
 
 
 def unfollow(cluster: str, followed: FollowedJob) -> Write:
-    """Return the write that removes a job from the list of followed jobs; it fails if the job changed."""
+    """Return the write that removes a job from the list of followed jobs.
+
+    The write fails if the job's row has changed since the caller read `followed`.
+    """
     return Delete(followed_job_key(cluster, followed.id), when=Equals("version", followed.version))
 
 

@@ -48,7 +48,7 @@ def cluster_partition(cluster: str) -> str:
 
 
 def cluster_state(cluster: str) -> Key:
-    """Return the key of a cluster's status and of the end of its entry stream."""
+    """Return the key of the item with a cluster's state: its status and the end of its entry stream."""
     return Key(cluster_partition(cluster), "STATE")
 
 
@@ -86,7 +86,7 @@ def requested_isolation(cluster: str, shard: int, node: str) -> Key:
 
 
 def spare(cluster: str, number: int) -> Key:
-    """Return the key of one position of a cluster's pool of spare instances."""
+    """Return the key of a spare, which is one numbered position of a cluster's spare pool."""
     return Key(cluster_partition(cluster), f"{SPARE}{number:04d}")
 
 
@@ -125,7 +125,7 @@ def live_page(cluster: str, urgency: str, key: str) -> Key:
 
 
 def summary_page(cluster: str, urgency: str) -> Key:
-    """Return the key of the summary page, the one alert that replaces pages above the hourly limit."""
+    """Return the key of the summary page, the operator alert that replaces pages above the hourly limit."""
     return Key(pages(cluster, urgency), "SUMMARY")
 
 
@@ -170,7 +170,7 @@ def request(token: str) -> Key:
 
 
 def reject(cluster: str, at: datetime, record_id: str) -> Key:
-    """Return the key of a rejected record. The same record always has the same key."""
+    """Return the key of a rejected record; `at` is the sending time that the record states."""
     return Key(reject_partition(cluster), f"{to_text(at)}#{record_id}")
 
 
@@ -226,7 +226,7 @@ def device_link(uuid: str) -> Key:
 
 
 def stream_anchor(partition: str) -> Key:
-    """Return the key of the item that names the last entry of a stream that is sealed in the archive."""
+    """Return the key of the item that names a stream's last entry in a sealed day of the archive."""
     return Key(partition, "ANCHOR")
 
 

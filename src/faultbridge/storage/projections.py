@@ -1,4 +1,4 @@
-"""Projections: rows derived from a node's state or from new entries, written in the same transaction.
+"""Projections: rows that follow from a node's state or new entries, written in the same transaction.
 
 The rows of unhealthy nodes, requested isolations, queued cases and held cases, and the case item follow the node's
 state. Index rows lead from a job or a device to the entries about it.
@@ -74,7 +74,6 @@ def _content(row: Item) -> Item:
 
 
 def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
-    """Return the row of a registered node that is neither healthy nor retired; None for other nodes."""
     if state.status in _WITHOUT_ROW:
         return None
     case, severity, failed_step = state.live_case, state.severity, state.failed_step_at
@@ -124,7 +123,6 @@ def _repeated(state: NodeState) -> bool:
 
 
 def _isolation_row(state: NodeState, now: datetime) -> Item | None:
-    """Return the row of a node whose isolation is requested but not confirmed, or None."""
     if state.isolation is not Isolation.REQUESTED or state.status in {None, NodeStatus.RETIRED}:
         return None
     key = keys.requested_isolation(state.key.cluster, state.shard, state.key.node)
@@ -153,12 +151,10 @@ def _families(state: NodeState) -> Item:
 
 
 def _remote(condition: Condition) -> str | None:
-    """Return the remote object that a condition names, such as a switch, a server or a peer, or None."""
     return next((condition.attributes[name] for name in REMOTE_ATTRIBUTES if condition.attributes.get(name)), None)
 
 
 def _held_row(state: NodeState, now: datetime) -> Item | None:
-    """Return the row of a case that waits for a cluster incident, or None if the case waits for none."""
     case = state.live_case
     if case is None or case.status is not CaseStatus.ABSORBED:
         return None
@@ -168,7 +164,7 @@ def _held_row(state: NodeState, now: datetime) -> Item | None:
 
 
 def queue_row(state: NodeState, now: datetime) -> Item | None:
-    """Return the row of a queued case, or None if no case is queued; `read_queued` reads the row."""
+    """Return the row of a node's queued case, which `read_queued` reads; None if its case is not queued."""
     case = state.live_case
     if case is None or case.status is not CaseStatus.QUEUED:
         return None
@@ -216,7 +212,6 @@ def slot_release(before: NodeState, after: NodeState) -> list[Write]:
 
 
 def _control_writes(before: NodeState, after: NodeState) -> list[Write]:
-    """Return at most one write: it frees a repair slot, updates the number of unverified nodes, or both."""
     writes, change = slot_release(before, after), _is_unverified(after) - _is_unverified(before)
     if not change:
         return writes
@@ -227,7 +222,6 @@ def _control_writes(before: NodeState, after: NodeState) -> list[Write]:
 
 
 def _is_unverified(state: NodeState) -> bool:
-    """Return whether a registered node has an instance that was never verified; False if it is retired."""
     return state.unverified and state.status not in {None, NodeStatus.RETIRED}
 
 

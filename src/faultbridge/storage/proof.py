@@ -15,7 +15,7 @@ from faultbridge.storage.writes import Key
 
 
 class Proof(StrEnum):
-    """How `faultbridge verify` proves an attribute of a table item.
+    """Whether and how `faultbridge verify` proves an attribute of a table item.
 
     HASHED: the hash chain covers it. DERIVED: `verify` computes it again from proven attributes, or compares it with a
     second stored copy. UNPROVEN: `verify` does not detect a change.
@@ -35,7 +35,8 @@ class ItemKind:
       name `state.head` means one key of the mapping `state`.
     - Every item also has `schema` and `updated_at`, which are unproven unless they are listed.
     - `may_lack` contains the names of derived attributes whose absence is not detected.
-    - `limit` explains what the unproven attributes are used for, or when a derived attribute is not compared.
+    - `limit` explains, for example, what the unproven attributes are used for, or when a derived attribute is not
+      compared.
     """
 
     name: str

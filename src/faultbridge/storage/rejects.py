@@ -55,7 +55,7 @@ class Reject:
 
 
 def key(reject: Reject) -> Key:
-    """Return the table key of a rejected record. The same record always has the same key."""
+    """Return the table key of a rejected record, from its cluster, sending time and id."""
     return keys.reject(reject.cluster, reject.message.sent_at, reject.record_id)
 
 

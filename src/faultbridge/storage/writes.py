@@ -123,7 +123,10 @@ Write: TypeAlias = Put | Delete | Update | Check
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Items of one query in key order, and the token of the next page, which is None on the last page."""
+    """One page of a query: its items in the order of the query, and the token of the next page.
+
+    The token is None on the last page.
+    """
 
     items: tuple[Item, ...]
     next: str | None = None
@@ -168,8 +171,8 @@ class Work(Enum):
     def row(self, cluster: str, shard: int, name: str, since: str) -> dict[str, str]:
         """Return the attributes that list an item as waiting work in the index `WORK`.
 
-        `shard` is the shard of the item's node in the cluster. `name` spreads the items of one shard over several
-        partitions. `since` is the time by which the items of a partition are sorted.
+        `shard` is the shard of the item's node in the cluster, or 0 for an item without a node. `name` spreads the
+        items of one shard over several partitions. `since` is the time by which the items of a partition are sorted.
         """
         number = shard_of(cluster, len(NUMBERS)) + USED_BY_SHARD * shard + shard_of(name, USED_BY_SHARD)
         return {"gsi4pk": self.partition(number % len(NUMBERS)), "gsi4sk": since}
@@ -179,7 +182,7 @@ class Work(Enum):
         return f"{self.value}#{number}"
 
     def partitions(self, numbers: Iterable[int] = NUMBERS) -> Iterator[str]:
-        """Yield the names of the index partitions with these numbers, by default of all."""
+        """Yield the names of this work's index partitions with these numbers; by default, of all partitions."""
         return map(self.partition, numbers)
 
 

@@ -1,7 +1,7 @@
-"""Tuning: searches for a better policy by simulation on one part of a fault trace.
+"""Tuning: searches by simulation for a policy with better results than the packaged policy.
 
-A fault trace is a list of all faults of a group of servers over some time. The command `faultbridge policy tune`
-evaluates the found policy on the other parts of the trace.
+The search uses one part of a fault trace, which is a list of all faults of a group of servers over some time. The
+command `faultbridge policy tune` evaluates the found policy on the other parts of the trace.
 
 - `search_space`: the numbers of a policy that the search may change, and the policy file with these numbers.
 - `search`: the search by Optuna; it minimizes lost GPU-hours and needless evictions.

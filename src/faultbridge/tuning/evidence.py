@@ -28,7 +28,7 @@ def with_evidence(found: Tried, judged: Sequence[Mapping[str, Any]], searched_on
 def tradeoff_plot(tried: Sequence[Tried]) -> str:
     """Return a chart of all tried policies as SVG: needless evictions against lost GPU-hours.
 
-    The Pareto-optimal policies (`best_tradeoffs`) have a number and another color.
+    Only the Pareto-optimal policies (`best_tradeoffs`) have a number, and their color differs from that of the others.
     """
     best = best_tradeoffs(tried)
     found = [

@@ -33,7 +33,7 @@ class Tried:
 def search(
     scenarios: Sequence[Scenario], trials: int, seed: int, *, may_keep_in_service: bool, progress: Progress
 ) -> tuple[Tried, ...]:
-    """Run the scenarios under `trials` policies, and return these policies with their results, in order.
+    """Run the scenarios under `trials` policies; return each policy with its results, in order of trial.
 
     The first policy is close to the packaged policy. With the same `seed`, the search tries the same policies. With
     `may_keep_in_service`, the search also tries policies under which nodes stay in service while their repairs wait.
@@ -61,9 +61,9 @@ def search(
 
 
 def chosen(tried: Sequence[Tried]) -> Tried:
-    """Return the policy that loses the fewest GPU-hours without more needless evictions than the first.
+    """Return the policy with the fewest lost GPU-hours, among those with few needless evictions.
 
-    The first policy in `tried` is close to the packaged policy.
+    Few means: not more than the first policy in `tried` has. The first policy is close to the packaged policy.
     """
     limit = tried[0].needless_evictions
     return min((one for one in tried if one.needless_evictions <= limit), key=lambda one: one.lost_gpu_hours)

@@ -76,9 +76,8 @@ Observer = Callable[[str, str], None]
 def new_session(region: str | None = None, profile: str | None = None) -> Session:
     """Return a session with a region and a profile.
 
-    If one of them is None, it comes from the environment variables or the AWS configuration file. The variable
-    AWS_REGION is used before AWS_DEFAULT_REGION, as in other SDKs of AWS; botocore itself reads only
-    AWS_DEFAULT_REGION.
+    A parameter that is None comes from the environment variables or the AWS configuration file. The variable AWS_REGION
+    is used before AWS_DEFAULT_REGION, as in other SDKs of AWS; botocore itself reads only AWS_DEFAULT_REGION.
     """
     session = Session(profile=profile)
     region = region or os.environ.get("AWS_REGION")
@@ -119,10 +118,10 @@ class Clients:
     """The clients of AWS services, each as an attribute of this object.
 
     - The endpoint of a service is the environment variable `AWS_ENDPOINT_URL_<SERVICE>`, else the parameter
-      `endpoint_url`, else the environment variable `AWS_ENDPOINT_URL`, else the public endpoint of AWS.
-    - A client whose name ends in `_no_retry` sends each call once. It is for calls that must not be repeated, such as
-      the termination of an instance.
-    - `observe`, if it is not None, receives the names of the service and of the operation before each call.
+      `endpoint_url`, else the environment variable `AWS_ENDPOINT_URL`, else the endpoint that botocore selects.
+    - A client whose name ends in `_no_retry` sends each call once. Such a client is for calls that must not be
+      repeated, for example the termination of an instance.
+    - `observe` receives the service name and the operation name before each call. None means no observer.
     """
 
     dynamodb: DynamoDBClient

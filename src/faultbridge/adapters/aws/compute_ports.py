@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 class ComputePorts:
-    """The adapters that reach the instances of clusters with the same AWS role and HyperPod cluster.
+    """The adapters that reach the instances of a cluster; each adapter is built on first use.
 
-    These clusters may also have no role or no HyperPod cluster. Each adapter is built on first use.
+    One object serves all clusters that are registered with the same AWS role and the same HyperPod cluster. Each of the
+    two may be None.
     """
 
     def __init__(
@@ -33,9 +34,9 @@ class ComputePorts:
         role: ProviderRole | None = None,
         hyperpod_cluster: str | None = None,
     ) -> None:
-        """Store the settings, and the role and HyperPod cluster that all calls on instances use.
+        """Store the settings, the AWS role for calls on instances, and the HyperPod cluster.
 
-        - If `clients` is None, the AWS clients are created on first use.
+        - If `clients` is None, a `Clients` object is created on first use.
         - If `role` is None, the calls on instances use the credentials of Faultbridge's own account.
         - `hyperpod_cluster` is None for a cluster without HyperPod.
         """
@@ -54,8 +55,8 @@ class ComputePorts:
     def compute(self) -> Clients:
         """Return the AWS clients for calls on instances.
 
-        They use the credentials of the role that is registered for the cluster. Without such a role, they use the
-        credentials of Faultbridge's own account.
+        The clients use the credentials of the role that is registered for the cluster. If no role is registered, the
+        clients use the credentials of Faultbridge's own account.
         """
         return self.clients.for_role(self._role)
 

@@ -45,10 +45,7 @@ def session_for_role(role: ProviderRole, sts: STSClient, region: str | None) -> 
 
 
 class _AssumedRole(CredentialProvider):
-    """A botocore credential provider that assumes a role on first use.
-
-    It renews the credentials before they expire.
-    """
+    """Assumes a role on first use, and renews the credentials before they expire."""
 
     METHOD = "assume-role"
 

@@ -94,7 +94,7 @@ def status_of(error: ClientError) -> int:
 
 
 def is_throttle(error: ClientError) -> bool:
-    """Return whether AWS refused the call only because too many calls were sent (throttling)."""
+    """Return whether AWS throttled the call. A throttled call may succeed later."""
     return code_of(error) in THROTTLES or status_of(error) == HTTPStatus.TOO_MANY_REQUESTS
 
 
@@ -106,7 +106,7 @@ def is_outage(error: ClientError) -> bool:
 def translate(error: Exception, action: str) -> FaultbridgeError:
     """Convert an AWS or network error to a FaultbridgeError.
 
-    `action` describes the failed call; the error text starts with it.
+    `action` describes the failed call. The error text starts with `action`.
     """
     if isinstance(error, ClientError):
         text = f"{action}: {code_of(error)}: {message_of(error)}"
@@ -119,9 +119,9 @@ def translate(error: Exception, action: str) -> FaultbridgeError:
 
 @contextmanager
 def translated(action: str) -> Iterator[None]:
-    """Convert every botocore error in the `with` block to a FaultbridgeError.
+    """Convert AWS and network errors in the `with` block to a FaultbridgeError.
 
-    `action` describes the call in the block; the error text starts with it.
+    `action` describes the call in the block. The error text starts with `action`.
     """
     try:
         yield

@@ -22,8 +22,8 @@ MINIMUM = "1.42.88"
 def report_old_version(version: str = botocore.__version__) -> bool:
     """Log a warning, and return True, if the installed boto3 is too old to repair HyperPod nodes.
 
-    botocore has the same version numbers as boto3, so `version` is by default the version of botocore. A process logs
-    the warning only once.
+    botocore has the same version numbers as boto3, so `version` is by default the version of botocore. The result is
+    cached, so a process logs the warning once.
     """
     is_old = _parts(version) < _parts(MINIMUM)
     if is_old:

@@ -22,9 +22,10 @@ class AwsPorts(ComputePorts):
     """All adapters of one deployment; each adapter is imported and built on first use."""
 
     def for_cluster(self, config: ClusterConfig) -> ComputePorts:
-        """Return adapters whose calls on instances use the role and the HyperPod cluster of a cluster.
+        """Return the adapters for a cluster, built with its registered AWS role and HyperPod cluster.
 
-        Both come from the registration of the cluster. All other calls stay in the account of Faultbridge.
+        Calls on instances use the credentials of the role. All other calls use the credentials of Faultbridge's own
+        account.
         """
         access = config.provider_role, config.hyperpod_cluster
         if access not in self._by_cluster:
@@ -65,7 +66,7 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def webhook_senders(self) -> Callable[[], bytes]:
-        """Return a function that reads the secret with the senders that may post to the webhook.
+        """Return a function that reads the allowed webhook senders from their secret.
 
         Each call of the function reads the secret again. If the settings name no secret, the function returns an empty
         JSON object, so no sender is allowed.
@@ -77,7 +78,7 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def chat_webhooks(self) -> Callable[[], bytes]:
-        """Return a function that reads the secret with the webhook addresses of chats.
+        """Return a function that reads the webhook addresses of chats from their secret.
 
         Each call of the function reads the secret again. If the settings name no secret, the function returns an empty
         JSON object, so no chat has an address.
@@ -167,9 +168,9 @@ class AwsPorts(ComputePorts):
 
     @cached_property
     def sink(self) -> ArchiveSink:
-        """Return the sink, which is the adapter that delivers entries to the archive.
+        """Return the adapter that delivers entries to the archive.
 
-        It uses Firehose if the settings name a delivery stream, else S3.
+        The adapter uses Firehose if the settings name a delivery stream, else S3.
         """
         stream = self.settings.archive_stream
         if not stream:

@@ -1,4 +1,4 @@
-"""Callbacks, which notify the owner or the scheduler of a job that the job may resume.
+"""Callbacks: notify the owner or the scheduler of a job that may resume.
 
 Read in this order:
 

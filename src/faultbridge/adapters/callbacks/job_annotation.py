@@ -1,4 +1,4 @@
-"""Annotate the Kubernetes Job of a job that may resume, so that a controller can restart it."""
+"""Annotate the Kubernetes Job of a job that may resume, so that a controller can restart the job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
 
 ANNOTATION = "faultbridge/resumable"
-"""Its value is the id of the event, so that a repeated notice changes nothing."""
+"""The value of the annotation is the id of the event, so that a repeated notice changes nothing."""
 
 _NAME = r"[a-z0-9](?:[-a-z0-9.]{0,61}[a-z0-9])?"
 JOB_ID = re.compile(rf"({_NAME})/({_NAME})")
@@ -30,14 +30,14 @@ class JobAnnotation:
 
     @property
     def ordered(self) -> bool:
-        """Return False: notices may be delivered in any order, so a failed annotation delays no other job."""
+        """Return False: notices may be delivered in any order, so a failed notice delays no other notice."""
         return False
 
     def deliver(self, notice: JobNotice) -> CallResult:
         """Set the annotation `faultbridge/resumable` of the Job to the id of the event in the notice.
 
         Returns a failed result if the annotation could not be set. The failure is NOT_FOUND if the job id does not have
-        the form `NAMESPACE/NAME`.
+        the form `NAMESPACE/NAME`, or if the Kubernetes cluster has no Job with this name.
         """
         named = JOB_ID.fullmatch(notice.job_id)
         if named is None:

@@ -31,8 +31,8 @@ class JobTopic:
     def deliver(self, notice: JobNotice) -> CallResult:
         """Publish the event to the topic; message attributes contain the event id, the cluster and the job id.
 
-        The result is TIMEOUT after a temporary error. It is PERMISSION_DENIED if no topic is configured, or if SNS
-        refuses the event.
+        The result is TIMEOUT after a temporary error. The result is PERMISSION_DENIED if no topic is configured, or if
+        SNS refuses the event.
         """
         return result_of(lambda: self._publish(notice))
 

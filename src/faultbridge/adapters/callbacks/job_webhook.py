@@ -19,10 +19,10 @@ ANY_CLUSTER = "*"
 class JobWebhook:
     """A JobCallback that posts the event of each notice to the webhook of the job's cluster.
 
-    `read_document` returns the JSON document `{"CLUSTER": {"url": URL, "secret": TEXT}}`. A cluster without an entry
-    uses the entry `*`; if that is missing too, the delivery fails. The signature of a request covers the time of the
-    request, the method and the path with its query, each followed by a newline, and then the body. Faultbridge's own
-    webhook accepts signatures of this format.
+    - `read_document` returns the JSON document `{"CLUSTER": {"url": URL, "secret": TEXT}}`. A cluster without an entry
+      uses the entry `*`. If the entry `*` is missing too, the delivery fails.
+    - The signature of a request covers the time of the request, the method and the path with its query, each followed
+      by a newline, and then the body. Faultbridge's own webhook accepts signatures of this format.
     """
 
     def __init__(self, read_document: Callable[[], bytes], clock: Clock) -> None:
@@ -30,7 +30,7 @@ class JobWebhook:
 
     @property
     def ordered(self) -> bool:
-        """Return True: a webhook receives events in order, so a failed delivery delays those of later jobs."""
+        """Return True: the events of a cluster are posted in order, so a failed post delays later posts."""
         return True
 
     def deliver(self, notice: JobNotice) -> CallResult:

@@ -20,7 +20,7 @@ HELD_AFTER_FAILURE = "job_requeued_in_held_state"
 class SlurmRequeue:
     """A JobCallback that requeues failed jobs in Slurm, and releases jobs that Slurm requeued and holds.
 
-    It changes no other job, such as a job that runs, a job that succeeded or was canceled, or a job that a user holds.
+    Other jobs do not change, such as a job that runs, a job that succeeded or was canceled, or a job that a user holds.
     """
 
     def __init__(self, connect: Callable[[ClusterConfig], HeadNode]) -> None:
@@ -28,7 +28,7 @@ class SlurmRequeue:
 
     @property
     def ordered(self) -> bool:
-        """Return False: notices may be delivered in any order, so a failed requeue delays no other job."""
+        """Return False: notices may be delivered in any order, so a failed notice delays no other notice."""
         return False
 
     def deliver(self, notice: JobNotice) -> CallResult:

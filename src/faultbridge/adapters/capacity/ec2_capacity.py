@@ -24,8 +24,8 @@ MAX_NAMED = 10
 class Ec2Capacity:
     """Reads from EC2 whether a source of capacity has room for the successor of an instance.
 
-    `frees_slot` means that the old instance is released before its successor starts. Its release then makes room for
-    one instance in its reservation, even if the reservation is full.
+    `frees_slot` is True if the old instance is released before its successor starts. This release makes room for one
+    instance in the reservation of the old instance, even if the reservation is full.
     """
 
     def __init__(self, clients: Clients, *, frees_slot: bool) -> None:
@@ -49,7 +49,6 @@ class Ec2Capacity:
         return question(instance) if instance else Capacity(reason="the instance was not found")
 
     def _instance(self, instance_id: str) -> Mapping[str, Any]:
-        """Return EC2's description of an instance; empty if EC2 does not list the instance."""
         with translated(f"reading the capacity reservation of {instance_id}"):
             # A filter, unlike an id, does not fail if the instance does not exist.
             answer = self._clients.ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance_id]}])
@@ -66,7 +65,7 @@ class Ec2Capacity:
         - `OWN_RESERVATION` if EC2 describes a reservation that counts, even if this reservation has no free instance.
         - `OWN_RESERVATION` also if the permission to read the reservation is missing, `is_block` is False, and the old
           instance is released first (`frees_slot`), because this release makes room in the reservation.
-        - `NONE` in every other case in which EC2 does not describe the reservation, for example if it does not exist.
+        - `NONE` if the reservation does not exist, or if EC2 refuses the call for another reason.
         """
         reservation = instance.get("CapacityReservationId")
         if not reservation:

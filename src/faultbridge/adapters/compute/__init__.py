@@ -7,7 +7,7 @@ Read in this order:
 - `failures`: failed AWS calls converted to `ProviderFailure`
 - `auto_scaling`, `launch_template`: implement `Provider` for Auto Scaling groups and for launch templates
 - `ec2_fleet`: implements `Launcher`
-- `ssm_commands`: shell commands on instances, with tokens
+- `ssm_commands`: sends shell commands to instances, and finds a command again by its token
 - `ssm_restart`: implements `Restarter` (GPU reset, reboot)
 - `dcgm_verifier`: implements `Verifier`
 - `log_bundle`: implements `Collector`
@@ -15,5 +15,6 @@ Read in this order:
 - `hyperpod_cluster`: the calls to SageMaker about one HyperPod cluster
 - `hyperpod_status`: the conditions of a whole HyperPod cluster and its groups
 - `request_log`: records requests that take no client token, so that no accepted request is sent again
-- `hyperpod_provider`, `hyperpod_restart`, `hyperpod_verifier`, `hyperpod_logs`: the same interfaces for HyperPod nodes
+- `hyperpod_provider`, `hyperpod_restart`, `hyperpod_verifier`, `hyperpod_logs`: implement `Provider`, `Restarter`,
+  `Verifier` and `Collector` for HyperPod nodes
 """

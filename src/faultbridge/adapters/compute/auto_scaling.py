@@ -76,10 +76,9 @@ class AutoScalingProvider:
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return possible successors: the group's running instances launched since `launched_after`.
 
-        They are sorted by EC2's launch time, oldest first. Times are compared in whole seconds, because EC2 rounds
-        launch times to seconds. If the group has a warm pool, an instance from the pool may have started before
-        `launched_after`; it is included if its launch activity in the group started since then. Raises Misconfigured
-        when the group does not exist.
+        The instances are sorted by EC2's launch time, oldest first. Times are compared in whole seconds, because EC2
+        rounds launch times to seconds. An instance from a warm pool is included if its launch activity in the group
+        started at or after `launched_after`. Raises Misconfigured if the group does not exist.
         """
         earliest = launched_after.replace(microsecond=0)
         with translated(f"listing the instances of {group}"):
@@ -94,7 +93,7 @@ class AutoScalingProvider:
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group has no capacity data
         """Return the capacity that a source, such as a reservation, has for the successor of an instance.
 
-        For on-demand capacity, the evidence is `NONE`, because only a launch can show whether it exists.
+        For on-demand capacity, the evidence is `NONE`, because only a launch can show whether capacity exists.
         """
         if source is CapacitySource.ON_DEMAND:
             return Capacity(reason="EC2 shows on-demand capacity only by a launch")
@@ -137,7 +136,6 @@ class AutoScalingProvider:
 
 
 def _members(described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the ids of a group's instances, without those that are terminating or in the warm pool."""
     for instance in described["Instances"]:
         if not instance["LifecycleState"].startswith(NOT_SERVING_PREFIXES):
             yield instance["InstanceId"]

@@ -51,11 +51,11 @@ class DiagTest(Protocol):
 
     @property
     def hardware(self) -> bool:
-        """Return False if the test has errors and all of them are about settings, else True."""
+        """Return False if the test has errors and all of its errors are about settings, else True."""
 
     @property
     def line(self) -> str:
-        """Return one line of text with the test, the device and the reason of the outcome."""
+        """Return one line of text with the test, its devices, its outcome and its errors."""
 
 
 class DeepResult(Protocol):
@@ -74,20 +74,20 @@ class DeepTests(Protocol):
     """Further tests, which run after the DCGM diagnostics at high verification levels."""
 
     def script(self, level: int) -> Sequence[str]:
-        """Return the shell script lines that run the further tests of a level; empty without such tests."""
+        """Return the shell script lines that run the further tests of a level; empty if the level has none."""
 
     def seconds(self, level: int) -> int:
         """Return the time limit, in seconds, for all further tests of a level together."""
 
     def refusal(self, instance_type: str) -> str:
-        """Return why an instance of this type can never pass the further tests; empty if it can pass."""
+        """Return why an instance of this type can never pass the further tests; empty if an instance can pass."""
 
     def read(
         self, output: bytes, level: int, instance_type: str | None, efa_interfaces: int | None
     ) -> tuple[bytes, Sequence[DeepResult]]:
         """Split the output of the command into the DCGM report and the result of each further test.
 
-        `instance_type` and `efa_interfaces` select the expected results. They are None if EC2 does not report them.
+        `instance_type` and `efa_interfaces` select the expected results. Each is None if EC2 does not report it.
         """
 
 
@@ -127,8 +127,8 @@ class SsmDcgmVerifier:
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
         """Send the verification command, unless it was already sent with this token; returns the command id.
 
-        Without `level`, the level of this verifier is used. Raises Transient if the SSM agent has not registered yet,
-        and Unverifiable if the further tests of the level have no thresholds for the instance type.
+        Without `level`, the level of this verifier is used. Raises Transient if the SSM agent does not respond yet, and
+        Unverifiable if an instance of this type can never pass the further tests of the level.
         """
         with translated(f"verifying {instance_id}"):
             sent = ssm_commands.find(self._clients.ssm, instance_id, token)
@@ -157,7 +157,6 @@ class SsmDcgmVerifier:
         return self._judge(level or self._level, report, instance_id)
 
     def _refuse(self, instance_id: str, level: int) -> None:
-        """Raise Unverifiable if an instance of this type can never pass the further tests of the level."""
         if self._deep is None or not self._deep.script(level):
             return
         instance_type = hardware_of(self._clients, instance_id).instance_type
@@ -180,7 +179,6 @@ class SsmDcgmVerifier:
             raise
 
     def _report(self, answer: Mapping[str, Any], instance_id: str, operation: str) -> bytes:
-        """Return the command's output: the S3 object if SSM cut the text and the object exists, else the text."""
         text = str(answer.get("StandardOutputContent", ""))
         if self._output is None or len(text) < OUTPUT_CHARACTERS:
             return text.encode()
@@ -206,9 +204,9 @@ class SsmDcgmVerifier:
 def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
     """Return the verdict for the tests of a DCGM report.
 
-    Any hardware failure means FAILED. PASSED requires at least one device, and that every device passed a test. Any
-    other report is UNKNOWN. Above level 1, deployment checks (libraries, permissions, modes) do not count for PASSED,
-    because they show nothing about the hardware. Level 1 has only deployment checks.
+    A hardware failure means FAILED. PASSED requires at least one device, and that every device passed a test. Any other
+    report is UNKNOWN. Above level 1, deployment checks (libraries, permissions, modes) do not count for PASSED, because
+    they show nothing about the hardware. Level 1 has only deployment checks.
     """
     if any(test.outcome == "fail" and test.hardware for test in tests):
         return Verdict.FAILED
@@ -219,7 +217,7 @@ def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
 
 
 def worst_of(verdict: Verdict, results: Sequence[DeepResult]) -> Verdict:
-    """Return FAILED if `verdict` or a test is failed, UNKNOWN if a test has no result, else `verdict`."""
+    """Return the worst of `verdict` and the further tests' results: FAILED, then UNKNOWN, then PASSED."""
     if verdict is Verdict.FAILED or any(one.passed is False for one in results):
         return Verdict.FAILED
     return verdict if all(one.passed for one in results) else Verdict.UNKNOWN
@@ -243,7 +241,7 @@ def findings_of(tests: Sequence[DiagTest]) -> tuple[str, ...]:
 def output_key(url: str, output: OutputBucket, instance_id: str, operation: str) -> str:
     """Return the S3 key under which SSM stored the output of a command.
 
-    `url` is the URL of the output that SSM returned. If it is empty, the key is built from the id of the command
+    `url` is the URL of the output that SSM returned. If `url` is empty, the key is built from the id of the command
     (`operation`) and the instance id, as SSM documents it.
     """
     path = urlsplit(url).path.lstrip("/").removeprefix(f"{output.bucket}/")

@@ -36,7 +36,7 @@ MAX_REASON_CHARACTERS = 500
 class FleetLauncher:
     """A Launcher that launches instances through EC2 fleets.
 
-    It tags each instance with its stack, cluster, group and case.
+    A launched instance has tags with its stack, cluster, group and case.
     """
 
     def __init__(self, clients: Clients, stack: str) -> None:
@@ -45,8 +45,8 @@ class FleetLauncher:
     def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
         """Return the live instances that were launched for the case of a request, oldest first.
 
-        The list includes the spare instance that the case took, even if its tag does not name the case yet. It excludes
-        the instance that is being replaced.
+        The list includes the spare that the case took, even if the tag of the spare does not name the case yet. The
+        list excludes the instance that is being replaced.
         """
         with translated(f"listing the instances launched for {launch_request.case}"):
             filters = {f"tag:{CASE_TAG}": launch_request.case, f"tag:{STACK_TAG}": self._stack}
@@ -66,7 +66,8 @@ class FleetLauncher:
     def launch(self, launch_request: LaunchRequest) -> CallResult:
         """Launch one instance for a request.
 
-        The client never retries the call. A repeated call has the same client token, so it launches no second instance.
+        The client never retries the call. A second call for the request has the client token of the first call, so it
+        launches no second instance.
         """
         try:
             answer: Any = self._clients.ec2_no_retry.create_fleet(
@@ -80,9 +81,9 @@ class FleetLauncher:
         return self._unless_gone(launched[0], answer)
 
     def assign(self, instance_id: str, case: str) -> CallResult:
-        """Set the case tag of a spare instance to the case that takes the instance.
+        """Set the tag `faultbridge:case` of a spare instance to the case that takes the instance.
 
-        Until this call, the tag contains the owner in the spare pool (`Spare.owner`).
+        Before this call, the value of the tag is `Spare.owner`.
         """
         try:
             self._clients.ec2.create_tags(Resources=[instance_id], Tags=[{"Key": CASE_TAG, "Value": case}])
@@ -166,11 +167,6 @@ def _failure(code: str) -> ProviderFailure:
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    """Return why one launch of the fleet failed.
-
-    The text contains the error code, and the instance type and subnet that EC2 names. If EC2 names neither, the text
-    contains the error code and the message.
-    """
     override = (error.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
     where = " in ".join(filter(None, (override.get("InstanceType"), override.get("SubnetId"))))
     return f"{where}: {error.get('ErrorCode')}" if where else f"{error.get('ErrorCode')}: {error.get('ErrorMessage')}"

@@ -28,18 +28,18 @@ INSTANCES_AT_ONCE = 100
 GROUPS_AT_ONCE = 50
 GONE = frozenset({"shutting-down", "terminated"})
 REPLACING = frozenset({"Pending", "InProgress", "Cancelling", "RollbackInProgress"})
-"""Statuses in which a refresh replaces instances. In the status `Baking`, it has replaced all of them."""
+"""Statuses in which a refresh replaces instances. In the status `Baking`, a refresh has replaced all instances."""
 
 
 class Ec2Inventory:
-    """An Inventory that lists the instances of Auto Scaling groups; names and locations come from EC2."""
+    """An Inventory that lists the instances of EC2 Auto Scaling groups."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
         self._roles = InstanceRoles()
 
     def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
-        """Return the in-service instances of a group, sorted by host name.
+        """Return the in-service instances of a group, sorted by name.
 
         Raises Rejected with reason `unknown_group` when the group does not exist.
         """
@@ -53,7 +53,7 @@ class Ec2Inventory:
     def list_members(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, GroupMember]]:
         """Return the members of each group, by group name and instance id.
 
-        One call reads at most 50 groups. Groups that do not exist are left out.
+        One call to EC2 Auto Scaling reads at most 50 groups. Groups that do not exist are left out.
         """
         names, clients = sorted(groups), self._clients.for_role(config.provider_role)
         found: dict[str, dict[str, GroupMember]] = {}
@@ -63,12 +63,11 @@ class Ec2Inventory:
         return found
 
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
-        """Return descriptions of group members, sorted by host name.
+        """Return descriptions of the group members that EC2 lists, sorted by name.
 
-        EC2 receives one call per 100 members, and one topology call per 100 members of the same instance type. IAM
-        receives one call for each instance profile that was not read before. If the topology of an instance cannot be
-        read now, the failure domains of the instance are only its zone, placement group and capacity block until a
-        later read.
+        - EC2 receives one call per 100 members, and one topology call per 100 members of one instance type.
+        - IAM receives one call for each instance profile that is not cached.
+        - Without topology, the failure domains of an instance are its zone, placement group and capacity block.
         """
         clients = self._clients.for_role(config.provider_role)
         described = list(_instances(clients, "instance-id", members))
@@ -99,18 +98,18 @@ class Ec2Inventory:
         return frozenset(instances) - present
 
     def opted_out(self, config: ClusterConfig) -> frozenset[str]:
-        """Return the ids of all instances of the account and Region that an opt-out tag excludes from repairs.
+        """Return the ids of the instances that an opt-out tag with the value `true` excludes from repairs.
 
-        The value of the tag is `true`.
+        The result contains all such instances of the cluster's AWS account and Region.
         """
         tagged = _instances(self._clients.for_role(config.provider_role), f"tag:{OPT_OUT_TAG}", ["true"])
         return frozenset(one["InstanceId"] for one in tagged)
 
     def repairs_nodes(self, config: ClusterConfig) -> RepairSetting | None:
-        """Return the setting by which EKS repairs accelerated nodes of the cluster; None if it repairs none.
+        """Return the setting by which EKS itself repairs nodes of the cluster; None if EKS repairs none.
 
         EKS repairs the nodes of a managed node group if its node auto repair is on. Node groups that have only instance
-        types without accelerators are ignored. The health checks of Auto Scaling are not reported here.
+        types without accelerators are ignored. The result does not report the health checks of Auto Scaling.
         """
         if not config.eks_cluster:
             return None
@@ -150,7 +149,7 @@ def _groups(clients: Clients, names: Sequence[str]) -> Iterator[Any]:
 
 
 def running_refreshes(clients: Clients, groups: Iterable[str]) -> dict[str, GroupUpdate]:
-    """Return the instance refresh that replaces instances now, for each group that has one.
+    """Return the instance refreshes that replace instances now, by group name.
 
     A refresh with the status `Baking` has replaced all instances, so it is left out. One call reads one group.
     """

@@ -219,6 +219,7 @@ def message_of(node: Mapping[str, Any]) -> str:
 def recovers_nodes(cluster: Mapping[str, Any]) -> bool:
     """Return whether a cluster is set so that HyperPod itself reboots and replaces faulty nodes.
 
-    `cluster` is the description that DescribeCluster returned. If it does not contain the setting, the result is True.
+    `cluster` is the description that DescribeCluster returned. If the description lacks the setting, the result is
+    True.
     """
     return str(cluster.get("NodeRecovery", "")) != "None"

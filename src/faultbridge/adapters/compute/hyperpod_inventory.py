@@ -56,8 +56,8 @@ class HyperPodInventory:
     def list_members(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, GroupMember]]:
         """Return the members of each instance group, by group and instance id; empty groups are left out.
 
-        The list of nodes that the last call of `provider_status` read is used. If there is no such list, the nodes are
-        listed now, with one call per 100 nodes.
+        The list of nodes that `provider_status` stored is used. If no list is stored, the nodes are listed now, with
+        one call per 100 nodes.
         """
         found: dict[str, dict[str, GroupMember]] = {}
         for one in self._nodes(config):
@@ -121,7 +121,6 @@ class HyperPodInventory:
         return status_of_cluster(_name(config), described, self._listed[config.cluster])
 
     def _nodes(self, config: ClusterConfig) -> Sequence[Mapping[str, Any]]:
-        """Return the summary of every node: the list that `provider_status` stored, or a new list without it."""
         listed = self._listed.get(config.cluster)
         return listed if listed is not None else tuple(self._cluster(config).nodes())
 
@@ -130,7 +129,6 @@ class HyperPodInventory:
 
 
 def _name(config: ClusterConfig) -> str:
-    """Return the name of the HyperPod cluster; raises Misconfigured when none is registered."""
     if not config.hyperpod_cluster:
         raise Misconfigured(
             f"no HyperPod cluster is registered for {config.cluster}; run cluster set --hyperpod-cluster NAME"

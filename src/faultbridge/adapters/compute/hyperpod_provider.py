@@ -68,8 +68,8 @@ class HyperPodProvider:
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the group has the plan
         """Return the capacity that the training plan of the instance group has for a successor.
 
-        For on-demand capacity, the evidence is `NONE`, because only a launch can show whether it exists. For every
-        source other than on-demand capacity and a training plan, the evidence is `ABSENT`.
+        For on-demand capacity, the evidence is `NONE`, because only a launch can show whether capacity exists. For
+        every source other than on-demand capacity and a training plan, the evidence is `ABSENT`.
         """
         if source is CapacitySource.ON_DEMAND:
             return Capacity(reason="SageMaker shows on-demand capacity only by a launch")
@@ -83,8 +83,8 @@ class HyperPodProvider:
         - If the group has no plan, the evidence is `ABSENT`.
         - If the plan is active, the evidence is `OWN_RESERVATION`, with the number of free instances.
         - If the plan is not active, the evidence is `OWN_RESERVATION`, but a launch cannot use the capacity.
-        - If the description of the group shows an active plan, but the permission to read the plan is missing, the
-          plan counts as available, with an unknown number of free instances.
+        - If the description of the group shows an active plan, but the permission to read the plan is missing, the plan
+          counts as available, with an unknown number of free instances.
         - If SageMaker refuses to describe the plan for another reason, the evidence is `NONE`.
         """
         arn, state = group.get("TrainingPlanArn"), group.get("TrainingPlanStatus")
@@ -107,8 +107,8 @@ class HyperPodProvider:
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return possible successors: the group's running instances launched since `launched_after`.
 
-        They are sorted by launch time, oldest first. Times are compared in whole seconds. An instance is running only
-        if its node has the status `Running`. Raises Misconfigured if the group does not exist.
+        The instances are sorted by launch time, oldest first. Times are compared in whole seconds. An instance is
+        running only if its node has the status `Running`. Raises Misconfigured if the group does not exist.
         """
         earliest = launched_after.replace(microsecond=0)
         members = [one for one in self._cluster.nodes() if one.get("InstanceGroupName") == group]

@@ -1,8 +1,12 @@
 """Reboot a node of a SageMaker HyperPod cluster; HyperPod has no call that resets GPUs.
 
-SageMaker reports no result of a reboot. The reboot counts as done when the node has left the status `Running` and has
-returned to it. It also counts as done when the accepted request is older than `SETTLE` and the node runs. The
-verification after the reboot then shows whether the node is healthy.
+SageMaker reports no result of a reboot. A reboot counts as done when the node has the status `Running` and one of these
+conditions is met:
+
+- An earlier call found the node in a status other than `Running` and `Failure`.
+- SageMaker accepted the request, and the request is more than 10 minutes old (`SETTLE`).
+
+The verification after the reboot shows whether the node is healthy.
 """
 
 from __future__ import annotations
@@ -57,8 +61,8 @@ class HyperPodRestarter:
 
         - `absent`: no reboot was requested with this token.
         - `running`: the node does not run now, or it is not proven yet that it rebooted.
-        - `done`: the node runs, and an earlier call found it in a status other than `Running` and `Failure`. It is also
-          `done` if the node runs and the accepted request is older than `SETTLE`.
+        - `done`: the node runs, and an earlier call found it in a status other than `Running` and `Failure`.
+        - `done` also if the node runs, and the request was accepted and is more than 10 minutes old (`SETTLE`).
         - `failed`: HyperPod reports the status `Failure` for the node.
         - `unknown`: SageMaker did not describe the node, or the node is shutting down or gone.
         """

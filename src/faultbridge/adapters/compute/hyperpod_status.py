@@ -41,7 +41,10 @@ NO_MESSAGE = "SageMaker gives no reason"
 
 
 def repair_setting(name: str, cluster: Mapping[str, Any]) -> RepairSetting:
-    """Return the repair setting of a cluster: whether HyperPod repairs its nodes, and how to change it."""
+    """Return the repair setting of a cluster, with the command that changes it.
+
+    The setting states whether HyperPod itself repairs faulty nodes of the cluster.
+    """
     repairs = recovers_nodes(cluster)
     other = "None" if repairs else "Automatic"
     command = f"run aws sagemaker update-cluster --cluster-name {name} --node-recovery {other}"
@@ -81,7 +84,6 @@ def _conditions(
 def _group_status(
     cluster: Mapping[str, Any], group: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]
 ) -> GroupStatus:
-    """Return the status of a group; the group is complete when its target number of instances runs."""
     desired, running = int(group.get("TargetCount") or 0), sum(status_of(node) == RUNNING for node in nodes)
     occupied = frozenset(
         str(node["InstanceId"]) for node in nodes if status_of(node) in OCCUPIED and "InstanceId" in node

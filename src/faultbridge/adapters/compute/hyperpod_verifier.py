@@ -6,10 +6,10 @@ the deep health check `InstanceStress` (GPU and NVLink count, DCGM diagnostics l
 
 When a deep check fails, HyperPod reboots or replaces the node, so a node that runs again has not necessarily passed:
 
-- A node passes a deep check only if the verifier finds its status changed from the check to `Running`, without another
-  status in between and without a warning.
-- The label with the result of a node's last deep check stays until the next deep check sets it. The label therefore
-  counts only after the verifier has found the node in the requested check and later out of it.
+- A node passes a deep check only if the verifier finds it in the check, and then in the status `Running`. The node does
+  not pass if the verifier finds another status after the check, or a warning.
+- A label of the node shows the result of its last deep check, until the next deep check sets the label. The label
+  therefore counts only after the verifier has found the node in the requested check and later out of the check.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ START_LIMIT = timedelta(minutes=15)
 PREFIX = "sagemaker.amazonaws.com/"
 HEALTH_LABEL, CHECK_LABEL = f"{PREFIX}node-health-status", f"{PREFIX}deep-health-check-status"
 LEFT_CHECK = frozenset({Progress.OBSERVED, Progress.INTERRUPTED})
-"""Progress of a check in which the node was seen. If it is in no check now, it has left that check."""
+"""Progress of a check in which the node was seen. If the node is in no check now, it has left the requested check."""
 
 WARNINGS = frozenset({"Warn", "Error"})
 # SageMaker has no error code for a cluster that already runs a check.
@@ -61,8 +61,8 @@ class HyperPodVerifier:
     def start(self, instance_id: str, token: str, level: int | None = None) -> str:
         """Start the health checks, unless they were already started with this token; returns the operation id.
 
-        Without `level`, the level is 1. Raises Transient while the node does not run, or while the cluster runs another
-        check.
+        Without `level`, the level is 1. Raises Transient while the node does not run. From level 2, also raises
+        Transient while the cluster runs another check.
         """
         level = level or BASIC
         operation = f"{OPERATION}{level} {token}"
@@ -79,8 +79,8 @@ class HyperPodVerifier:
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
         """Return the status of the health checks.
 
-        The verdict is `pending` while the checks run. It is `unknown` if no check was started, if the deep check did
-        not run to completion, or if the cluster no longer has the instance. `operation` is the id that `start`
+        The verdict is `pending` while the checks run. The verdict is `unknown` if no check was started, if the deep
+        check did not run to completion, or if the instance is gone or shutting down. `operation` is the id that `start`
         returned. The id contains the level, so the parameter `level` is ignored.
         """
         request = self._requests.find(operation)

@@ -53,10 +53,6 @@ def _status_checks(clients: Clients, instance_id: str) -> tuple[CheckResult, Che
 
 
 def _agent_ping(clients: Clients, instance_id: str) -> CheckResult:
-    """Return PASSED if the SSM agent of an instance is connected, and FAILED if it lost the connection.
-
-    The result is UNKNOWN if SSM does not manage the instance, or reports another status of the agent.
-    """
     with translated(f"reading the SSM agent of {instance_id}"):
         answer = clients.ssm.describe_instance_information(Filters=[{"Key": "InstanceIds", "Values": [instance_id]}])
     for found in answer["InstanceInformationList"]:

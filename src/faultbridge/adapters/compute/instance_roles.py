@@ -46,5 +46,4 @@ class InstanceRoles:
 
 
 def _profile(instance: Mapping[str, Any]) -> str:
-    """Return the ARN of the instance profile in EC2's description of an instance; empty without a profile."""
     return str((instance.get("IamInstanceProfile") or {}).get("Arn") or "")

@@ -31,7 +31,7 @@ NO_TOPOLOGY = frozenset({"UnsupportedOperation", "InvalidParameterValue"})
 
 @dataclass(frozen=True, slots=True)
 class InstanceHardware:
-    """The properties of an instance from EC2, such as its type, EFA interfaces and zone.
+    """Properties of an instance, as EC2 reports them.
 
     A property that EC2 does not report is None.
     """
@@ -92,10 +92,10 @@ def launched_instance_of(instance: Any) -> LaunchedInstance:  # noqa: ANN401 - t
 
 
 def live_instances(clients: Clients, values: Mapping[str, str]) -> Iterator[Any]:
-    """Yield EC2's descriptions of the instances that match every filter and are not terminating.
+    """Yield EC2's descriptions of the instances that match every filter and are not gone.
 
-    `values` maps the name of an EC2 filter, such as `instance-type`, to the value that each instance must have. An
-    instance that was launched a moment ago may be missing.
+    `values` maps the name of an EC2 filter, such as `instance-type`, to the value that each instance must have. A
+    terminating or terminated instance is gone. An instance that was launched a moment ago may be missing.
     """
     states = {"Name": "instance-state-name", "Values": ALIVE_STATES}
     filters: list[Any] = [states, *({"Name": name, "Values": [value]} for name, value in values.items())]
@@ -105,12 +105,11 @@ def live_instances(clients: Clients, values: Mapping[str, str]) -> Iterator[Any]
 
 
 def launch_order(candidate: LaunchedInstance) -> tuple[Any, ...]:
-    """Return the sort key that orders launched instances by launch time, oldest first."""
+    """Return the sort key that orders launched instances by launch time, oldest first, and then by id."""
     return candidate.launched_at, candidate.instance_id
 
 
 def _presence(clients: Clients, instance_id: str) -> Presence:
-    """Return GONE if the instance is terminating, terminated or unknown to EC2, else ALIVE."""
     try:
         answer = clients.ec2.describe_instances(InstanceIds=[instance_id])
     except ClientError as error:
@@ -124,15 +123,13 @@ def _presence(clients: Clients, instance_id: str) -> Presence:
 
 
 def domains_by_instance(clients: Clients, described: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return the failure domains in EC2's topology of instances, by instance id and kind of domain.
+    """Return the failure domains in EC2's instance topology, by instance id and by kind of domain.
 
-    One call to EC2 reads up to 100 instances of one type, because EC2 rejects the whole call if one type has no
-    topology.
+    One call to EC2 reads up to 100 instances of one type, because EC2 rejects a call with a type that has no topology.
 
-    - If the type has no topology, or the permission to read topologies is missing, each instance of the call has an
-      empty dictionary.
+    - If the type has no topology, or EC2 refuses the call, each instance of the call gets an empty dictionary.
     - After a temporary error, or if EC2 does not have one of the instances, all instances of the call are left out of
-      the result, so that the caller can read them later.
+      the result. The caller can read these instances later.
     """
     by_type: dict[str, list[str]] = {}
     for one in described:

@@ -42,7 +42,7 @@ class SsmLogCollector:
     def collect(self, instance_id: str, token: str) -> Bundle:
         """Start the collection of logs, and return the state of the bundle.
 
-        If a collection was already started with this token, the call only returns its state.
+        If a collection was already started with this token, the call only returns the state of the bundle.
         """
         key = f"{PREFIX}/{instance_id}/{token}.tar.gz"
         place, command_token = f"s3://{self._bucket}/{key}", f"{token} bundle"
@@ -81,7 +81,6 @@ class SsmLogCollector:
         return Bundle(BundleState.KEPT, place)
 
     def _send(self, instance_id: str, command_token: str, key: str) -> str:
-        """Send the script that collects and uploads the logs; returns the id of the SSM command."""
         lines = script(self.presigned_url(key))
         # One attempt here, because this client itself retries a throttled call.
         return ssm_commands.send(self._ssm, instance_id, command_token, lines, seconds=SECONDS, retry=Retry(1))

@@ -58,7 +58,7 @@ class RequestLog:
         return Request(from_text(str(found["recorded_at"])), Progress(str(found["progress"]))) if found else None
 
     def record(self, token: str) -> bool:
-        """Record a request before it is sent; returns False if an earlier call already recorded this token."""
+        """Record a request before it is sent; returns False if the token is already recorded."""
         now, holder = self.clock.now(), self.make_id()
         attributes = {
             "recorded_at": to_text(now),
@@ -75,7 +75,7 @@ class RequestLog:
         return True
 
     def advance(self, token: str, progress: Progress) -> None:
-        """Store the progress of a recorded request; nothing is stored if its record was deleted meanwhile."""
+        """Store the progress of a recorded request; nothing is stored if the request is not recorded."""
         try:
             self.table.write(Update(keys.request(token), set={("progress",): progress.value}, when=Present()))
         except Conflict:

@@ -41,16 +41,16 @@ def comment_of(token: str) -> str:
 
 
 def find(ssm: Any, instance_id: str, token: str) -> str | None:  # noqa: ANN401 - the stubs' type exists only for type checkers
-    """Return the id of the first command that was sent to an instance with this token, or None."""
+    """Return the oldest command id that SSM lists for an instance and a token; None if none is listed."""
     found = sent(ssm, instance_id, comment := comment_of(token))
     return next((command for command, text in found if text == comment), None)
 
 
 def sent(ssm: Any, instance_id: str, prefix: str) -> list[tuple[str, str]]:  # noqa: ANN401 - the stubs' type exists only for type checkers
-    """Return (command id, comment) pairs of the commands that were sent to an instance, oldest first.
+    """Return (command id, comment) pairs of the commands that SSM lists for an instance, oldest first.
 
-    Only commands whose comment starts with `prefix` are returned. `ListCommands` may reject an instance whose SSM agent
-    has never registered. The result is then empty, because no command was sent to the instance.
+    Only commands whose comment starts with `prefix` are returned. SSM lists a command for 30 days. `ListCommands` may
+    reject an instance whose SSM agent has never registered. The result is then empty.
     """
     pages = ssm.get_paginator("list_commands").paginate(InstanceId=instance_id)
     try:
@@ -85,7 +85,7 @@ def send(
     - If the script has not started after `delivery_seconds`, SSM does not start it. SSM accepts values of at least 30.
     - `output` contains the parameters of `SendCommand` that name an S3 bucket and prefix for the complete output; None
       if SSM stores no output there.
-    - The instances in `others` run the same command.
+    - The instances in `others` run the command too.
     """
 
     def call() -> Mapping[str, Any]:
@@ -124,8 +124,6 @@ def details_of(found: Mapping[str, Any]) -> str:
 
 
 def _repeated_if_throttled(call: Callable[[], T], retry: Retry, instance_id: str) -> T:
-    """Make a call, and repeat it if SSM throttles it; any other error is raised immediately."""
-
     def log(attempt: int, error: Exception, pause: float) -> None:
         reason, seconds = str(error), round(pause, 3)
         log_cause("command_throttled", reason=reason, instance_id=instance_id, attempt=attempt, pause_seconds=seconds)

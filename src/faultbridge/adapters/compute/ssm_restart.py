@@ -52,9 +52,9 @@ class SsmRestarter:
         return CallResult(operation=sent)
 
     def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
-        """Return the status of the restart; `absent` if its command was never sent.
+        """Return the status of the restart; `absent` if SSM lists no command with this token.
 
-        The status is `unknown` after a temporary error, or if SSM does not list the command yet.
+        The status is `unknown` after a temporary error, or while SSM shows no invocation of the command.
         """
         try:
             with translated(f"reading the {repair_action.value} of {instance_id}"):
@@ -85,10 +85,6 @@ def _failure(error: Exception) -> ProviderFailure:
 
 
 def _restart_status(repair_action: RepairAction, found: Mapping[str, Any], operation: str) -> Restart:
-    """Return the status of a restart from `found`, SSM's invocation of its command.
-
-    `operation` is the id of the command. The result contains it.
-    """
     details, output = ssm_commands.details_of(found), str(found.get("StandardOutputContent", ""))
     if details not in UNFINISHED and found["Status"] in RUNNING:
         return Restart(RestartState.RUNNING, operation=operation)

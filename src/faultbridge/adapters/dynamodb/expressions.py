@@ -51,7 +51,7 @@ class Placeholders:
     def arguments(self) -> dict[str, Any]:
         """Return the call arguments that define the placeholders.
 
-        An argument without placeholders is left out, because DynamoDB rejects it.
+        An empty argument is left out, because DynamoDB rejects it.
         """
         arguments: dict[str, Any] = {}
         if self._names:
@@ -139,8 +139,8 @@ def sort_key_bounds(prefix: str, after: str | None, up_to: str | None) -> tuple[
     """Return the first and the last sort key of a range, or None if the range has no limit.
 
     Keys in the range start with `prefix`, are greater than `after`, and are at most `up_to`. DynamoDB includes both
-    ends of a range, so the range starts at `after` plus a NUL character. The first key is greater than the last key if
-    no key can be in the range.
+    ends of a range, so the range starts at `after` plus a NUL character. If no key can be in the range, the first key
+    is greater than the last key.
     """
     if not prefix and after is None and up_to is None:
         return None
@@ -166,7 +166,6 @@ def range_expression(pk: tuple[str, str], sk: str, bounds: tuple[str, str] | Non
 
 
 def _check_overlap(paths: list[Path]) -> None:
-    """Raise ValueError if there are no paths, or if one path is equal to or inside another path."""
     if not paths:
         raise ValueError("the update has no change; at least 1 is needed")
     ordered = sorted(paths)

@@ -56,7 +56,7 @@ class DynamoTable:
         """Return items by key, with at most 100 keys per call; items that do not exist are left out.
 
         Raises UnprocessedKeys if DynamoDB does not process all keys after several attempts. The error contains the
-        items that were read, and the keys that were not.
+        items that were read, and the keys that were not read.
         """
         found: dict[Key, Item] = {}
         distinct = iter(dict.fromkeys(keys))
@@ -106,7 +106,10 @@ class DynamoTable:
         return Page(items, to_token(answer.get("LastEvaluatedKey")))
 
     def write(self, write: Write) -> None:
-        """Make one write; raises Conflict if its condition is not met or a transaction changes the item now."""
+        """Make one write.
+
+        Raises Conflict if the condition of the write is not met, or if a transaction changes the item at the same time.
+        """
         client = self._clients.dynamodb
         arguments = write_arguments(write)
         with translated(f"writing {write.key.pk} {write.key.sk}"):
@@ -170,5 +173,5 @@ class DynamoTable:
 
 
 def request_token(token: str) -> str:
-    """Return a token that DynamoDB accepts; a token of more than 36 characters is replaced by its hash."""
+    """Return a token that DynamoDB accepts. A token of more than 36 characters is replaced by a hash."""
     return token if len(token) <= TOKEN_LENGTH else hashlib.sha256(token.encode()).hexdigest()[:TOKEN_LENGTH]

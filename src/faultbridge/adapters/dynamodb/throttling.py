@@ -41,8 +41,8 @@ def cancellation(error: BaseException | None, action: str) -> FaultbridgeError |
     """Convert the error of a canceled transaction to a FaultbridgeError.
 
     Returns None if `error` does not report a canceled transaction. DynamoDB lists a cancellation reason for each write
-    of the transaction. These reasons determine the type of the returned error. `action` describes the transaction; the
-    error text starts with it.
+    of the transaction. These reasons determine the type of the returned error. `action` describes the transaction. The
+    error text starts with `action`.
     """
     if not isinstance(error, ClientError) or "CancellationReasons" not in error.response:
         return None

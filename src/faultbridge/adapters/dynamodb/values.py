@@ -85,7 +85,10 @@ def to_token(last: Mapping[str, Any] | None) -> str | None:
 
 
 def from_token(token: str) -> dict[str, Typed]:
-    """Return the last key of the previous page from a pagination token; raises ValueError if invalid."""
+    """Return the last key of the previous page from a pagination token.
+
+    Raises ValueError if the token is invalid.
+    """
     try:
         plain = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         return {str(name): {"S": str(value)} for name, value in plain.items()}

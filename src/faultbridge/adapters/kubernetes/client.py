@@ -91,12 +91,12 @@ class Kubernetes:
     _until: float = field(default=0.0)
 
     def call(self, action: str, request: Callable[[Client], T]) -> T:
-        """Make one API request, and return the result of `request`; `action` describes it in error texts.
+        """Make one API request, and return the result of `request`; error texts contain `action`.
 
         After HTTP 401, the request is sent once more with a new token, because the AWS credentials that signed the
         first token may have been renewed. Raises:
 
-        - Transient after HTTP 410, a server error, a refusal because of load, or an incomplete response
+        - Transient after HTTP 410, a server error, a refusal because of load, or a missing or incomplete response
         - ReadTimedOut, which is a Transient, if no response arrives in time
         - Misconfigured if the permission is missing, or if the new token gets HTTP 401 too
         - ApiRejection after any other rejection
@@ -108,7 +108,7 @@ class Kubernetes:
         )
 
     def nodes(self, labels: dict[str, str] | None = None) -> Iterator[Node]:
-        """Yield the nodes of the cluster, 500 per call; `labels` limits them to nodes with these labels."""
+        """Yield the nodes of the cluster that have all `labels`; one call lists 500 nodes."""
         yield from self.call(
             "listing nodes",
             lambda client: tuple(client.list(Node, labels=dict(labels or {}), chunk_size=PAGE)),
@@ -117,7 +117,8 @@ class Kubernetes:
     def attached_volumes(self, node: str) -> Iterator[str]:
         """Yield the names of the persistent volumes that have a VolumeAttachment to a node.
 
-        One call lists 500 attachments. For an attachment without a persistent volume, its own name is yielded.
+        One call lists 500 attachments. For an attachment without a persistent volume, the name of the attachment is
+        yielded.
         """
         for one in self.call(
             "listing volume attachments", lambda client: tuple(client.list(VolumeAttachment, chunk_size=PAGE))
@@ -126,7 +127,6 @@ class Kubernetes:
                 yield one.spec.source.persistentVolumeName or (one.metadata and one.metadata.name) or "a volume"
 
     def _call_once(self, action: str, request: Callable[[Client], T]) -> T:
-        """Make one API request, without a retry after Unauthorized."""
         try:
             return request(self._current_client())
         except ApiError as error:
@@ -137,11 +137,9 @@ class Kubernetes:
             raise Transient(f"Kubernetes, {action}: no complete response: {error}") from error
 
     def _drop_client(self) -> None:
-        """Discard the client, so that the next request gets a new token."""
         self._client = None
 
     def _current_client(self) -> Client:
-        """Return a client whose token is less than ten minutes old."""
         now = self.monotonic()
         if self._client is None or now >= self._until:
             self._client, self._until = _client(self.access()), now + TOKEN_KEPT_SECONDS
@@ -175,7 +173,7 @@ def eks_access(clients: Clients, cluster: str) -> ApiAccess:
 def single_config(access: ApiAccess) -> SingleConfig:
     """Return the lightkube configuration for an API access.
 
-    Raises Misconfigured unless the endpoint is an https URL or on the local host.
+    Raises Misconfigured unless the endpoint is an https URL, or an http URL on the local host.
     """
     url = urlsplit(access.endpoint)
     # The token is never sent over an unencrypted connection, except on this machine.

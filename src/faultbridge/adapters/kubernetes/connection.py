@@ -28,8 +28,8 @@ _FAILURES: Mapping[int, ProviderFailure] = {
 def connections(clients: Clients) -> Connect:
     """Return a function that returns the Kubernetes client of a registered cluster.
 
-    Each client is created once. The function raises Misconfigured for a cluster that is registered without an EKS
-    cluster.
+    The returned function keeps one client for each EKS cluster and AWS role. For a cluster that is registered without
+    an EKS cluster, the returned function raises Misconfigured.
     """
     known: dict[tuple[str, ProviderRole | None], Kubernetes] = {}
 

@@ -54,11 +54,10 @@ class RemainingPod:
 
 @dataclass(slots=True)
 class _Evictions:
-    """Starts the evictions of one call of `evict_all`; a failed eviction does not stop the others.
+    """Starts the evictions of one call of `evict_all`; of all errors, only Unauthorized stops them.
 
-    `until` is the monotonic time, in seconds, after which no further eviction starts. `answered` is True if the API
-    accepted or refused the eviction of at least one pod. `failure` is the last error that is not a decision
-    about a pod, such as a missing permission.
+    `until` is the monotonic time, in seconds, after which no further eviction starts. `answered` is True if at least
+    one eviction was accepted, or failed because of a decision about its pod. `failure` is the last other error.
     """
 
     kubernetes: Kubernetes
@@ -83,7 +82,6 @@ class _Evictions:
         return "eviction started"
 
     def raise_if_unanswered(self) -> None:
-        """Raise the last error if the API neither accepted nor refused any of the evictions."""
         if self.failure is not None and not self.answered:
             raise self.failure
 
@@ -96,7 +94,6 @@ class _Evictions:
         self.kubernetes.call(f"evicting {_name_of(metadata)}", create)
 
     def _reason(self, metadata: ObjectMeta, error: FaultbridgeError) -> str:
-        """Return the reason why a pod still runs after a failed eviction; empty if the pod is already gone."""
         if _is_decision(error):
             self.answered = True
         else:
@@ -116,8 +113,8 @@ def evict_all(kubernetes: Kubernetes, node: str, now: datetime, deadline: dateti
     - If `now` is not before `deadline`, no pod is evicted.
     - A call starts no eviction after 20 seconds. The order of the evictions depends on `now`, so that slow evictions do
       not delay the same pods in each call.
-    - Raises the last error of an eviction if the API neither accepted nor refused an eviction, and raises Unauthorized
-      if the API does not accept the token. Any other error of an eviction is only a reason in the result.
+    - If no eviction was accepted or refused, the last error is raised. If the API does not accept the token,
+      Unauthorized is raised. Any other error of an eviction is only a reason in the result.
     """
 
     def read(client: Client) -> tuple[Pod, ...]:
@@ -147,11 +144,6 @@ def _position(name: str, now: datetime) -> bytes:
 
 
 def _reason_to_remain(evictions: _Evictions, metadata: ObjectMeta, *, late: bool) -> str:
-    """Evict a pod that must leave the node; returns the reason why it still runs, or "" if it is gone.
-
-    A pod that already terminates is not evicted again. If `late` is True, the deadline of the drain has passed, and no
-    pod is evicted.
-    """
     if metadata.deletionTimestamp is not None:
         return "terminating"
     return "not evicted after the deadline" if late else evictions.evict(metadata)
@@ -188,12 +180,10 @@ def _is_decision(error: FaultbridgeError) -> bool:
 
 
 def _is_denial(error: FaultbridgeError) -> bool:
-    """Return whether an admission webhook denied the eviction, with any HTTP status."""
     return all(text in str(error) for text in DENIAL)
 
 
 def _is_gone(error: FaultbridgeError) -> bool:
-    """Return whether the eviction failed because the pod does not exist."""
     return isinstance(error, ApiRejection) and error.status == HTTPStatus.NOT_FOUND and not _is_denial(error)
 
 

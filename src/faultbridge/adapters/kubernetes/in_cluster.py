@@ -16,7 +16,7 @@ def in_cluster_access(environment: Mapping[str, str], folder: Path = FOLDER) -> 
     """Return the access of the current pod to the API, with the mounted service account token.
 
     The kubelet renews the token in its file, so each call reads the file. Raises Misconfigured if the process does not
-    run in a pod, or if no token is mounted.
+    run in a pod, or if the token or the certificate authority cannot be read.
     """
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:

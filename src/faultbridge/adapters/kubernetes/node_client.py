@@ -24,19 +24,19 @@ PATCH_RETRY = Retry(3, first_seconds=0)
 class NodeClient:
     """Finds and patches the Kubernetes nodes of one cluster.
 
-    A Kubernetes node is used only if its `spec.providerID`, or on HyperPod its name, ends with the instance id that the
-    caller gives. Other names are not sufficient, because another instance may have the same name. If the caller gives
-    no instance id, the Kubernetes node must have the name that the caller gives. Nodes with probable names are read
-    first, to avoid a list of all nodes.
+    - If a `ClusterNode` has an instance id, the `spec.providerID` of the Kubernetes node, or on HyperPod its name, must
+      end with this id. A host name is not sufficient, because another instance may have the same host name.
+    - If a `ClusterNode` has no instance id, its `node` must be the name of the Kubernetes node.
+    - Kubernetes nodes with probable names are read first, to avoid a list of all nodes.
     """
 
     api: Kubernetes
     names: dict[str, str] = field(default_factory=dict)
 
     def find(self, node: ClusterNode) -> Node | None:
-        """Return the Kubernetes node that runs on an instance, or None if there is none.
+        """Return the Kubernetes node that runs on the instance of `node`, or None if there is none.
 
-        If the instance id is not known, the Kubernetes node is found by its name.
+        If `node` has no instance id, the Kubernetes node with the name `node.node` is returned.
         """
         for name in dict.fromkeys(self._likely_names(node)):
             found = self._read(name)
@@ -81,7 +81,6 @@ class NodeClient:
             raise
 
     def _likely_names(self, node: ClusterNode) -> Iterator[str]:
-        """Yield the probable names of the Kubernetes node, most probable first."""
         if node.instance_id:
             if node.instance_id in self.names:
                 yield self.names[node.instance_id]
@@ -90,7 +89,6 @@ class NodeClient:
         yield from node.names
 
     def _remember(self, node: ClusterNode, found: Node) -> Node:
-        """Cache the name of a Kubernetes node by the instance id, and return the node."""
         if node.instance_id:
             self.names[node.instance_id] = name_of(found)
         return found
@@ -102,7 +100,6 @@ def name_of(node: Node) -> str:
 
 
 def _is_conflict(error: Exception) -> bool:
-    """Return whether the API rejected a patch because another client changed the node (HTTP 409)."""
     return isinstance(error, ApiRejection) and error.status == HTTPStatus.CONFLICT
 
 

@@ -65,7 +65,6 @@ def _name(node: Node) -> str | None:
 
 
 def _instance(instance_id: str, node: Node) -> Instance:
-    """Return an Instance with the names, failure domains and opt-out of a Kubernetes node."""
     labels = (node.metadata.labels if node.metadata else None) or {}
     addresses = (node.status.addresses if node.status else None) or ()
     host_names = [one.address for one in addresses if one.type in ADDRESSES]

@@ -68,8 +68,8 @@ class KubernetesWatch:
     def changes(self, kind: ObjectKind, version: str) -> Iterator[ObjectChange]:
         """Yield the changes of the objects of a kind, until the API ends the watch after about four minutes.
 
-        `version` is the resource version after which the changes start. A change without an object (a bookmark) only
-        gives a later resource version. Raises VersionExpired if the API no longer has all changes after `version`.
+        `version` is the resource version after which the changes start. A change without an object (a bookmark)
+        contains only a resource version. Raises VersionExpired if the API no longer has all changes after `version`.
         """
         path, selector = _PATHS[kind]
         action = f"watching each {kind}"
@@ -98,7 +98,6 @@ class KubernetesWatch:
 
 @contextmanager
 def _translated(action: str) -> Iterator[None]:
-    """Convert a missing or incomplete response in the `with` block to Transient."""
     try:
         yield
     except (httpx2.HTTPError, ValueError, AttributeError) as error:

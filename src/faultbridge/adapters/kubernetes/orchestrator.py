@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class EksOrchestrator:
     """An Orchestrator that cordons and drains the nodes of EKS clusters.
 
-    It imports the Kubernetes client on first use.
+    The Kubernetes client is imported on first use.
     """
 
     def __init__(self, clients: Clients, clock: Clock) -> None:
@@ -80,7 +80,6 @@ class EksOrchestrator:
         )
 
     def _drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Evict the pods of the node; a node that the Kubernetes cluster does not have counts as drained."""
         from faultbridge.adapters.kubernetes.eviction import describe, evict_all
         from faultbridge.adapters.kubernetes.node_client import name_of
 
@@ -96,7 +95,6 @@ class EksOrchestrator:
         )
 
     def _node_client(self, node: ClusterNode) -> NodeClient:
-        """Return the client that reads and patches the nodes of a cluster; it is created on first use."""
         from faultbridge.adapters.kubernetes.node_client import NodeClient
 
         api = self._connect(node.cluster)

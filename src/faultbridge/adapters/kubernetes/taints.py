@@ -1,6 +1,6 @@
 """Build the patches that isolate and release a Kubernetes node.
 
-An isolated node is unschedulable. It has a taint that keeps pods away, and a label by which operators find it. A node
+An isolated node is unschedulable, has a taint that keeps pods away, and has a label by which operators find it. A node
 that was already cordoned before the isolation stays cordoned after the release.
 """
 
@@ -21,7 +21,7 @@ EFFECT = "NoSchedule"
 TRUE = "true"
 
 Patch = dict[str, Any]
-"""A JSON merge patch with the resource version that was read; rejected if the node changed since."""
+"""A JSON merge patch with the resource version of the node. The API rejects the patch if the node has changed."""
 
 
 def isolation_patch(node: Node) -> Patch | None:
@@ -45,7 +45,10 @@ def isolation_patch(node: Node) -> Patch | None:
 
 
 def release_patch(node: Node) -> Patch | None:
-    """Return the patch that releases an isolated node, or None if the node is not isolated."""
+    """Return the patch that releases an isolated node.
+
+    The result is None if the node has neither the label nor the taint of the isolation.
+    """
     taints = _taints(node)
     labeled = ISOLATED in _labels(node)
     if not labeled and not any(map(_is_ours, taints)):

@@ -83,11 +83,6 @@ class EventBridgeBus:
         return self._failures(batch, answer["Entries"])
 
     def _failures(self, batch: Sequence[BusEvent], results: Sequence[Any]) -> Iterator[FailedEvent]:
-        """Yield the events of a batch that EventBridge did not accept.
-
-        `results` contains EventBridge's result for each event of the batch, in the same order. Raises Misconfigured if
-        EventBridge rejected an event because of the deployment.
-        """
         for event, result in zip(batch, results, strict=True):
             code = result.get("ErrorCode")
             if not code:

@@ -1,8 +1,8 @@
 """Write and read delivery receipts in CloudWatch Logs, one JSON line per batch of records.
 
-A receipt of a sender lists raw records that were sent. A receipt of ingest lists raw records with their outcomes. The
-audit compares both. Senders write their receipts to a log group of their own. Ingest prints its receipts, so they are
-in the log group of its Lambda function.
+The commands `send`, `fleet` and `demo` write receipts of the raw records that they sent, to a log group of their own.
+Ingest prints receipts with the outcomes of raw records, so they are in the log group of the ingest function.
+`faultbridge audit` compares both kinds of receipts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EVENTS_AT_ONCE = 10_000
 
 
 def receipt_line(line: Mapping[str, Any]) -> str:
-    """Return a delivery receipt as one line of JSON, as it is written to a log."""
+    """Return a delivery receipt as one line of JSON for a log."""
     return json.dumps({RECEIPT_FIELD: RECEIPT_VERSION, **line}, separators=(",", ":"))
 
 
@@ -89,7 +89,6 @@ class LogReceipts:
                     yield line
 
     def _ensure_stream(self) -> str:
-        """Return the log stream of this process; creates it on first use."""
         if not self._stream:
             stream = uuid.uuid4().hex
             self._create(self._clients.logs.create_log_group, logGroupName=self._group)
@@ -98,7 +97,6 @@ class LogReceipts:
         return self._stream
 
     def _create(self, create: Callable[..., object], **names: str) -> None:
-        """Create a log group or log stream, unless it exists."""
         try:
             create(**names)
         except ClientError as error:
@@ -134,10 +132,6 @@ class LogReceipts:
                 return
 
     def _filter(self, group: str, where: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the response of the service
-        """Return one page of the receipts in a log group; an empty page if the log group does not exist.
-
-        `where` contains the start time and, for a later page, the token of the page.
-        """
         with translated(f"reading {group}"):
             try:
                 return self._clients.logs.filter_log_events(

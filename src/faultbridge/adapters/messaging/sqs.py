@@ -29,7 +29,7 @@ _GROUP = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
 class SqsQueue:
     """A RecordQueue on a standard SQS queue.
 
-    Message groups do not order messages here; they only prevent one node from delaying other nodes.
+    In a standard queue, message groups do not order messages. They only prevent one node from delaying other nodes.
     """
 
     def __init__(self, clients: Clients, url: str, dead_letter_url: str | None = None) -> None:
@@ -44,8 +44,9 @@ class SqsQueue:
 
         - bodies of messages above 256 KiB, which are not sent
         - bodies of messages that SQS refused
-        - all bodies of a call that failed temporarily; but if the first call fails temporarily, Transient is raised,
-          because no message was accepted yet
+        - all bodies of a call that failed temporarily
+
+        If the first call fails temporarily, Transient is raised instead.
         """
         fitting = [message for message in messages if _size(message) <= CALL_BYTES]
         unsent = [message[1] for message in messages if _size(message) > CALL_BYTES]
@@ -87,8 +88,8 @@ class SqsQueue:
     def release(self, pauses: Mapping[str, int]) -> None:
         """Return received messages to the queue, each with a pause before SQS delivers it again.
 
-        `pauses` maps the receipt handle of a message to its pause in seconds. One call releases ten messages. A message
-        that SQS does not release is delivered again after the visibility timeout of the queue.
+        `pauses` maps the receipt handle of a message to its pause in seconds. One call to SQS releases at most ten
+        messages. A message that SQS does not release is delivered again after the visibility timeout of the queue.
         """
         waiting = iter(pauses.items())
         while batch := list(islice(waiting, MESSAGES_AT_ONCE)):

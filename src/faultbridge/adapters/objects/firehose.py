@@ -38,7 +38,6 @@ class FirehoseArchiveSink:
             self._put(batch)
 
     def _put(self, batch: list[bytes]) -> None:
-        """Deliver one batch; records that Firehose did not accept are sent again, in at most four attempts."""
         remaining = batch
 
         def put_remaining() -> None:

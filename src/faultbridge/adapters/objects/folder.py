@@ -18,7 +18,7 @@ class Folder:
     def __init__(self, root: Path) -> None:
         """Use an existing folder that contains copies of objects of the archive and the vault.
 
-        The objects are in the subfolders `archive/`, `manifests/`, `sealed/` and `anchors/`. Any of them may be
+        The objects are in the subfolders `archive/`, `manifests/`, `sealed/` and `anchors/`. A subfolder may be
         missing. Raises Misconfigured if the folder does not exist.
         """
         if not root.is_dir():
@@ -45,7 +45,6 @@ class Folder:
         yield from sorted(key for key in files if key.startswith(prefix))
 
     def _path(self, key: str) -> Path:
-        """Return the path of a key; raises Misconfigured if the path is outside the folder."""
         # Keys come from manifests, which the maker of the copy may have changed.
         path = (self._root / key).resolve()
         if not path.is_relative_to(self._root):

@@ -48,7 +48,7 @@ class S3Objects:
             return answer["Body"].read()
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Yield, in alphabetical order, every key that starts with `prefix` and was ever stored."""
+        """Yield every key in the bucket that starts with `prefix`, in alphabetical order."""
         pages = self._clients.s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
         with translated(f"listing s3://{self._bucket}/{prefix}"):
             for page in pages:
@@ -67,7 +67,7 @@ class LockedObjects:
         self._bucket = bucket
 
     def put(self, key: str, body: bytes) -> None:
-        """Store the bytes under the key; raises Conflict if the key already exists."""
+        """Store the bytes under the key; raises Conflict if the key has a stored version."""
         if self._first_version(key) is not None:
             raise Conflict(f"s3://{self._bucket}/{key} exists already")
         with translated(f"storing s3://{self._bucket}/{key}"):
@@ -82,7 +82,7 @@ class LockedObjects:
                 raise
 
     def get(self, key: str) -> bytes | None:
-        """Return the bytes of the first version of the key, or None if the key was never stored.
+        """Return the bytes of the first stored version of the key, or None if there is none.
 
         Later versions and delete markers are ignored.
         """
@@ -94,7 +94,7 @@ class LockedObjects:
             return answer["Body"].read()
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Yield, in alphabetical order, every key that starts with `prefix` and was ever stored."""
+        """Yield every key that starts with `prefix` and has a stored version, in alphabetical order."""
         seen = ""
         pages = self._clients.s3.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=prefix)
         with translated(f"listing s3://{self._bucket}/{prefix}"):
@@ -105,7 +105,6 @@ class LockedObjects:
                         yield seen
 
     def _first_version(self, key: str) -> str | None:
-        """Return the id of the first version of the key, or None if the key was never stored."""
         first: str | None = None
         pages = self._clients.s3.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=key)
         with translated(f"listing the versions of s3://{self._bucket}/{key}"):

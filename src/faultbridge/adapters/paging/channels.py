@@ -47,8 +47,8 @@ class AllChannels:
 def pager_from_settings(settings: Settings, clients: Clients) -> Pager:
     """Return a pager for all configured channels.
 
-    Raises Misconfigured for an invalid PagerDuty setting. It may be empty, `bus`, an https URL, or an http URL on
-    127.0.0.1.
+    Raises Misconfigured for an invalid PagerDuty setting. Valid settings are an empty text, `bus`, an https URL, and an
+    http URL on 127.0.0.1.
     """
     topics = {PageFormat.ALARM: settings.pagerduty_topic, PageFormat.CHAT: settings.chat_topic}
     channels: list[Pager] = [

@@ -49,7 +49,7 @@ class ChatWebhooks:
         self._read_addresses = read_addresses
 
     def post(self, detail: Mapping[str, Any]) -> bool:
-        """Post one page to its chat service; returns False if no address is configured for the page.
+        """Post one page to the chat service that `detail` names; returns False without a configured address.
 
         Raises Transient or Misconfigured if the page could not be posted. The caller must then call again.
         """

@@ -1,4 +1,7 @@
-"""Post JSON to a paging or chat service; no error contains the address, which may be a secret."""
+"""Post JSON to the URL of a paging service, a chat or a job webhook.
+
+No error contains the URL, because the URL may be a secret.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from faultbridge.errors import Misconfigured, Transient
 
 MAX_ANSWER = 200
 LIMITS = Limits(connect=5, total=5, body=4096)
-"""An answer is read to its end or to this length, whichever is first; only its start is used."""
+"""Time limits of a post in seconds. At most 4096 bytes of the response are read; error texts contain its start."""
 
 
 def post_json(
@@ -23,7 +26,7 @@ def post_json(
     """Post JSON to the URL of a service.
 
     Raises Transient for HTTP 429, HTTP 5xx and a missing response, and Misconfigured for any other status of 300 or
-    more. Error texts name `service` and `page`, which is the id of the page or event.
+    more. Error texts name `service`. The error for an HTTP status also names `page`, the id of the page or event.
     """
     status, answer = _post(service, url, body, headers)
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:

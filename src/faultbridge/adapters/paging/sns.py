@@ -18,8 +18,8 @@ ATTRIBUTES = 10
 class SnsPager:
     """A Pager with one SNS topic per urgency, so that subscribers choose which pages alert them.
 
-    `form_topics` maps a page format, which a service such as a chat needs, to an additional topic. Each additional
-    topic receives the pages of both urgencies, so its subscriptions filter by the message attribute `urgency`.
+    `form_topics` maps a page format, such as that of chats, to an additional topic. An additional topic receives the
+    pages of both urgencies. Its subscriptions can filter by the message attribute `urgency`.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class SnsPager:
         self._form_topics = form_topics or {}
 
     def send(self, page: PageMessage) -> str:
-        """Publish the page to the topic of its urgency, and each format in `page.forms` to its topic.
+        """Publish the page to the topic of its urgency, and its page formats to their additional topics.
 
-        A format without a topic is not published. Returns the message id from the topic of the urgency. Raises
-        ValueError if the page has no `default` body, or more than ten attributes.
+        A page format without an additional topic is skipped. Returns the message id from the topic of the urgency.
+        Raises ValueError if the page has no `default` body, or more than ten attributes.
         """
         if "default" not in page.bodies:
             raise ValueError(f"page {page.key} has no default body")

@@ -44,9 +44,9 @@ def connections(clients: Clients, read_tokens: Callable[[], bytes]) -> Callable[
 def access_of(document: bytes, url: str) -> Access:
     """Return the user, token and certificate authority for the slurmrestd at an address.
 
-    `document` is `{"URL": {"user": NAME, "token": JWT, "ca": PEM}}`. A token is sent only to the address for which the
-    secret names it, and only over TLS, except on loopback. Raises Misconfigured if the document has no valid entry for
-    the address. No error contains a value of the secret.
+    `document` is `{"URL": {"user": NAME, "token": JWT, "ca": PEM}}`. Raises Misconfigured if the document has no valid
+    entry for the address, or if the address is neither an https URL nor on loopback. No error contains a value of the
+    document.
     """
     checked_address(url)
     try:

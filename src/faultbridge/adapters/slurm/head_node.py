@@ -29,7 +29,7 @@ PATH = 'for folder in /opt/slurm/bin /opt/aws/pcs/scheduler/slurm-*/bin; do PATH
 
 
 class SsmHeadNode:
-    """Runs commands on the head node of one Slurm cluster, which is given by its instance id."""
+    """Runs commands on the head node of one Slurm cluster. `instance_id` identifies the head node."""
 
     def __init__(self, clients: Clients, instance_id: str, sleep: Callable[[float], None] = time.sleep) -> None:
         self._clients, self._instance_id, self._sleep = clients, instance_id, sleep
@@ -38,8 +38,8 @@ class SsmHeadNode:
     def __call__(self, command: Sequence[str]) -> Output:
         """Run one command on the head node, with each argument quoted, and return its result.
 
-        Raises Transient if the command does not run to completion. If there is no result after about 20 seconds, the
-        command is canceled first.
+        Raises Transient if the command does not run to completion. A command without a result after about 20 seconds is
+        canceled.
         """
         found = None
         with translated(f"running {command[0]} on {self._instance_id}"):
@@ -70,7 +70,6 @@ class SsmHeadNode:
         )
 
     def _result(self, sent: str) -> Mapping[str, Any] | None:
-        """Return the invocation of a command after it has ended; None if it has not ended in time."""
         for _ in range(POLLS):
             found = ssm_commands.invocation(self._clients.ssm, self._instance_id, sent)
             if found is not None and (found["Status"] not in RUNNING or ssm_commands.details_of(found) in UNFINISHED):
@@ -79,7 +78,7 @@ class SsmHeadNode:
         return None
 
     def _cancel(self, name: str, sent: str) -> None:
-        """Cancel a command that gave no result; a failure is only logged, because SSM also limits its time."""
+        """Cancel a command. A failure is only logged, because SSM also limits the time of the command."""
         try:
             with translated(f"canceling {name} on {self._instance_id}"):
                 # The client without retries: after an outage, each further attempt would take more of the
@@ -95,8 +94,8 @@ class SsmHeadNode:
 def connect(clients: Clients) -> Callable[[ClusterConfig], HeadNode]:
     """Return a function that returns the head node of a registered cluster.
 
-    The function uses the role that is registered for the cluster. It raises Misconfigured if no head node is
-    registered.
+    The returned function uses the role that is registered for the cluster. If no head node is registered, the returned
+    function raises Misconfigured.
     """
 
     def of_cluster(config: ClusterConfig) -> HeadNode:

@@ -21,7 +21,7 @@ MAX_BYTES = 16 * 1024 * 1024
 class Access:
     """Access to one slurmrestd: its URL, user, token and certificate authority.
 
-    `authority` is PEM; without it, the certificate authorities of the operating system are used.
+    `authority` is PEM. If `authority` is None, the certificate authorities of the operating system are used.
     """
 
     url: str
@@ -42,7 +42,7 @@ LIMITS = Limits(CONNECT_SECONDS, TOTAL_SECONDS, MAX_BYTES)
 
 
 def checked_address(url: str) -> SplitResult:
-    """Return the parts of a slurmrestd URL; raises Misconfigured if no token may be sent to it."""
+    """Return the parts of a slurmrestd URL; raises Misconfigured if no token may be sent to the URL."""
     try:
         return urlsplit(rest_address(url))
     except Rejected as error:

@@ -1,4 +1,4 @@
-"""The operations that the orchestrator needs from Slurm, through the head node or slurmrestd."""
+"""The operations on Slurm that the orchestrator needs, for both the head node and slurmrestd."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from faultbridge.decoders.slurm.node_listing import SlurmNode
 class SlurmJob:
     """One job or array task of Slurm.
 
-    `reason` is Slurm's reason for the state of the job, such as the reason why it waits. It is empty if the operation
-    that returned the job does not read reasons.
+    `reason` is Slurm's reason for the state of the job, such as the reason why the job waits. `reason` is empty if the
+    operation that returned the job does not read reasons.
     """
 
     id: str

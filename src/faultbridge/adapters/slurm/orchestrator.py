@@ -55,15 +55,15 @@ class SlurmOrchestrator:
     def cordon(self, node: ClusterNode) -> CallResult:
         """Drain the node in Slurm, so that no new job starts on it.
 
-        A drain that Faultbridge did not start stays as it is. A drain by Faultbridge for another instance or case gets
-        the present instance and case as its reason.
+        A drain that Faultbridge did not start stays as it is. If Faultbridge drained the node for another instance or
+        case, the reason of the drain changes to the present instance and case.
         """
         return result_of(lambda: self._cordon(node))
 
     def uncordon(self, node: ClusterNode) -> CallResult:
         """Resume the node if the reason of its drain names Faultbridge and the node's present instance.
 
-        Otherwise a drained node stays drained, and the result quotes Slurm's reason of the drain.
+        A node that was drained for another reason stays drained, and the result quotes the reason of the drain.
         """
         return result_of(lambda: self._uncordon(node))
 
@@ -71,8 +71,8 @@ class SlurmOrchestrator:
         """Requeue the jobs of the node if the cluster allows it; returns TIMEOUT while jobs run on the node.
 
         Jobs are requeued only if the cluster is registered with `slurm_requeue`, the deadline has not passed, and the
-        node is drained in Slurm. The result is still TIMEOUT in the call that requeues jobs. A node that Slurm does not
-        have counts as drained.
+        node is drained in Slurm. The result is still TIMEOUT in the call that requeues jobs. A node of which Slurm has
+        no usable record counts as drained.
         """
         return result_of(lambda: self._drain(node, deadline))
 

@@ -70,7 +70,7 @@ class RestClient:
     def negotiated(self) -> int:
         """Return the API version to use, chosen from those that slurmrestd offers.
 
-        The offered versions are read once, and again after an HTTP 404.
+        The offered versions are read on first use, and again after a request gets HTTP 404.
         """
         if self.version is None:
             self.version = usable_version(self)
@@ -80,7 +80,8 @@ class RestClient:
 class SlurmRest:
     """Operations on one Slurm cluster over its slurmrestd.
 
-    The API cannot requeue a job. `requeue_on_head_node` requeues jobs if a head node is registered too.
+    The API cannot requeue a job, so `requeue_on_head_node` requeues jobs. `requeue_on_head_node` is None if no head
+    node is registered.
     """
 
     def __init__(self, client: RestClient, requeue_on_head_node: Callable[[SlurmJob], bool] | None = None) -> None:
@@ -168,8 +169,8 @@ def usable_version(ask: Ask) -> int:
     Versions from OLDEST to NEWEST are usable. NEWEST_RUN, between them, is the newest version that was tested.
 
     - If slurmrestd offers usable versions up to NEWEST_RUN, the newest of these is used.
-    - If it offers only newer usable versions, the newest of those is used.
-    - If it offers no usable version, or does not accept the token, Misconfigured is raised.
+    - If slurmrestd offers only usable versions after NEWEST_RUN, the newest of these is used.
+    - If slurmrestd offers no usable version, or does not accept the token, Misconfigured is raised.
     - If the versions cannot be read for another reason, Transient is raised.
     """
     answer = ask("GET", DESCRIPTION)

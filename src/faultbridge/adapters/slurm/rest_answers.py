@@ -31,8 +31,8 @@ NOT_HOLDING = frozenset(
 def document_of(answer: Answer, action: str) -> Document:
     """Return the JSON object in a response; raises Transient if the body is not as documented.
 
-    If slurmrestd did not accept the token, Misconfigured is raised instead. `action` describes the request; the error
-    text starts with it.
+    If slurmrestd did not accept the token, Misconfigured is raised instead. `action` describes the request. The error
+    text starts with `action`.
     """
     try:
         found = json.loads(answer.body)
@@ -46,7 +46,7 @@ def document_of(answer: Answer, action: str) -> Document:
 
 
 def error_numbers(document: Document) -> list[int]:
-    """Return Slurm's number of each error in a document; NO_NUMBER for an error without a number."""
+    """Return Slurm's number of each error in a document; 0 for an error without a number."""
     return [_number(error.get("error_number", error.get("errno"))) or NO_NUMBER for error in _errors(document)]
 
 
@@ -74,7 +74,7 @@ def is_unauthenticated(answer: Answer) -> bool:
 def failure(answer: Answer, document: Document, action: str) -> FaultbridgeError:
     """Return the error for a failed response of slurmrestd.
 
-    It is Misconfigured if the token is not valid or the permission is missing, else Transient.
+    The error is Misconfigured if the token is not valid or the permission is missing, else Transient.
     """
     if is_unauthenticated(answer):
         return Misconfigured(f"{action}: slurmrestd does not accept the token; renew it in the secret of SlurmTokens")
@@ -85,7 +85,7 @@ def failure(answer: Answer, document: Document, action: str) -> FaultbridgeError
 
 
 def nodes_of(document: Document, answer: Answer) -> dict[str, SlurmNode]:
-    """Return the nodes in a response, by name; raises Transient if one of them cannot be read."""
+    """Return the nodes in a response, by name; raises Transient if a node cannot be read."""
     rows = document.get("nodes")
     found = {one.name: one for one in slurm_nodes(answer.body.decode(errors="replace"))}
     names = [row.get("name") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else [None]

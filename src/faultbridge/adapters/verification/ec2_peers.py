@@ -33,7 +33,8 @@ class Ec2Peers:
 
     A peer has the same cluster, instance type, number of EFA interfaces, zone and VPC as the instance. `known` reads
     from the table which cluster an instance belongs to, which spares are verified, and whether an instance runs work.
-    `stack` is the value of the tag `faultbridge:stack` of each peer; IAM permits no commands to instances without it.
+    `stack` is the value of the tag `faultbridge:stack` of each peer. IAM permits commands only to instances with this
+    value.
     """
 
     clients: Clients

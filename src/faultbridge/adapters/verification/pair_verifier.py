@@ -29,7 +29,7 @@ from faultbridge.ports import Verdict, Verification, Verifier
 
 DEEP_LEVEL = 4
 PAIR_LEVEL = 5
-"""At this level, an instance cannot pass without a test with a peer. At level 4 it can."""
+"""At level 5, an instance cannot pass without a test with a peer. At level 4, an instance can pass without one."""
 
 MAX_PEERS = 4
 """Maximum number of peers with which one instance is tested."""
@@ -68,7 +68,7 @@ class PeerTests(Protocol):
         """Return one result for all tests, from the command output of the instance that acts as the client.
 
         A test that is optional at `level` is left out if its tools are not installed. `instance_type` and
-        `efa_interfaces` select the expected results. They are None if EC2 does not report them.
+        `efa_interfaces` select the expected results. Each is None if EC2 does not report it.
         """
 
     def unanswered(self, reason: str) -> DeepResult:
@@ -93,7 +93,8 @@ class _Round:
 class SsmPairVerifier:
     """A Verifier that runs the deep verification and then, at level 4 or 5, tests with a peer.
 
-    The deep verification runs DCGM diagnostics and further tests. The tests with a peer run only after it has passed.
+    The deep verification runs DCGM diagnostics and further tests. The tests with a peer run only after the deep
+    verification has passed.
     """
 
     def __init__(
@@ -158,7 +159,6 @@ class SsmPairVerifier:
         return replace(deep, findings=(*deep.findings, *lines))
 
     def _rounds(self, instance_id: str, operation: str) -> list[_Round]:
-        """Return the rounds of a verification, each with one peer, oldest first, from SSM's list of commands."""
         prefix = _comment(operation, "")
         sent = ssm_commands.sent(self._clients.ssm, instance_id, prefix)
         commands: dict[str, str] = {}
@@ -167,7 +167,6 @@ class SsmPairVerifier:
         return [_Round(peer, command) for peer, command in commands.items()]
 
     def _result(self, one: _Round, instance_id: str, hardware: InstanceHardware, level: int) -> DeepResult | None:
-        """Return the result of the tests with one peer, or None until both instances finished the command."""
         answers = [ssm_commands.invocation(self._clients.ssm, each, one.command) for each in (instance_id, one.peer)]
         details = [ssm_commands.details_of(answer) if answer else "" for answer in answers]
         for answer, detail in zip(answers, details, strict=True):
@@ -231,10 +230,6 @@ class SsmPairVerifier:
 
 
 def _why_no_peer(hardware: InstanceHardware, tried: int, refused: Sequence[str]) -> str:
-    """Return a text that states why the instance is not tested with another peer.
-
-    `tried` is the number of peers that were used. `refused` lists the peers to which SSM refused the command.
-    """
     if tried >= MAX_PEERS:
         return f"{tried} peers were used, the most for one verification"
     other = "other " if tried else ""

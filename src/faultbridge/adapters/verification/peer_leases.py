@@ -12,15 +12,15 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Equals, Put
 
 LEASE = timedelta(minutes=30)
-"""Longer than a command to two instances takes: ten minutes for its delivery plus its time limit."""
+"""Duration of a lease. A command to two instances takes at most ten minutes for delivery plus its time limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerLeases:
     """Stores which verification uses which peer, so that only one verification at a time uses a peer.
 
-    A lease is the right of one verification to use a peer. The verification ends the lease after the tests; if it does
-    not, the lease expires after 30 minutes.
+    A lease is the right of one verification to use a peer. The verification ends the lease after the tests. Otherwise
+    the lease expires after 30 minutes.
     """
 
     table: Table
@@ -42,7 +42,10 @@ class PeerLeases:
         return True
 
     def holder(self, instance_id: str) -> str | None:
-        """Return the verification that has the lease of an instance now, or None if no verification has it."""
+        """Return the operation id of the verification that has the lease of an instance now.
+
+        The result is None if no verification has the lease.
+        """
         found = self.table.get(keys.peer_lease(instance_id))
         live = found is not None and from_text(str(found["until"])) >= self.clock.now()
         return str(found["holder"]) if found is not None and live else None

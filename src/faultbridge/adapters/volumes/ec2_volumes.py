@@ -32,7 +32,7 @@ class Ec2Volumes:
     """A Volumes adapter, which detaches and attaches the EBS volumes of EC2 instances.
 
     If `of_groups` is True, the groups of nodes are Auto Scaling groups, whose zones can be read before a launch. If
-    `of_groups` is False, they are launch templates, whose zones are known only after a launch.
+    `of_groups` is False, the groups are launch templates, whose zones are known only after a launch.
     """
 
     def __init__(self, clients: Clients, *, of_groups: bool = False) -> None:
@@ -63,8 +63,8 @@ class Ec2Volumes:
     def successor_zones(self, group: str) -> frozenset[str]:
         """Return the zones in which a group may launch a successor.
 
-        The result is empty for a launch template, whose zone is known only after a launch. It is also empty for an Auto
-        Scaling group that does not exist.
+        The result is empty for a launch template, whose zone is known only after a launch. The result is also empty for
+        an Auto Scaling group that does not exist.
         """
         if not self._of_groups:
             return UNKNOWN_ZONES
@@ -109,7 +109,7 @@ class Ec2Volumes:
 def result_of(action: str, call: Callable[[], Any]) -> CallResult:
     """Make one call that attaches or detaches a volume; an error becomes a failed result.
 
-    `action` describes the call; the error text starts with it.
+    `action` describes the call. The error text starts with `action`.
     """
     try:
         call()

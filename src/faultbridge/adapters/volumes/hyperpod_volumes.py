@@ -35,7 +35,10 @@ class HyperPodVolumes:
         return self._ec2.read(volume_ids)
 
     def zone_of(self, instance_id: str) -> str | None:
-        """Return the zone of a node; None if the cluster lacks the node or SageMaker reports no zone."""
+        """Return the zone of a node.
+
+        The result is None if the node is gone or shutting down, or if SageMaker reports no zone.
+        """
         found = self._cluster.find_node(instance_id) or {}
         zone = (found.get("Placement") or {}).get("AvailabilityZone")
         return str(zone) if zone else None

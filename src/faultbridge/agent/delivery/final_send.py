@@ -8,10 +8,10 @@ NOT_IN_TIME = "the time was not sufficient to send all records"
 
 
 def send_until(deadline: float, sender: Sender) -> str | None:
-    """Send the stored records until nothing more can be sent, at most until `deadline`.
+    """Send the stored records until nothing more can be sent; start no batch after `deadline`.
 
-    `deadline` is a time of the sender's monotonic clock. Returns why a record could not be sent, or None if all records
-    were sent. The records that were not sent stay on disk for the next start, and `Outbox.unsent` is their number.
+    `deadline` is a time of the sender's monotonic clock, in seconds. Returns why a record or the heartbeat could not be
+    sent, or None if no failure remains. Unsent records on disk stay there for the next start.
     """
     sender.flush()
     while sender.clock.monotonic() < deadline and sender.send_due():

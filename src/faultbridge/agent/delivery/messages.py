@@ -19,7 +19,8 @@ from faultbridge.storage.wire.message import (
 def to_messages(records: Sequence[OutgoingRecord]) -> list[list[OutgoingRecord]]:
     """Divide records into queue messages; the records of one message group keep their order.
 
-    All records of a message have the same SQS message group. Each message is within the size limits of the queue.
+    All records of a message have the same SQS message group. A message with several records is within the size limits
+    of the queue.
     """
     messages: list[_Filling] = []
     last_of_group: dict[str, _Filling] = {}
@@ -52,7 +53,6 @@ class _Filling:
     shares: bool = True
 
     def has_room(self, record: OutgoingRecord, unpacked: int) -> bool:
-        """Return whether a record whose uncompressed body has `unpacked` bytes fits into the message."""
         return (
             self.shares
             and len(self.records) < MAX_SHARED_RECORDS

@@ -20,10 +20,10 @@ def _nothing() -> None:
 class Outbox:
     """Passes records from the main loop to the sender thread, on disk or in memory.
 
-    A record is kept in memory only when the disk has no room for it.
+    A record is kept in memory only if it could not be written to disk.
 
-    - `dropped` counts the records and lines that were lost, because they were not stored.
-    - `quarantined` counts the records that were put into quarantine. `refusal` is the reason for the last of them.
+    - `dropped` counts the records and log lines that were lost, because they were not stored.
+    - `quarantined` counts the calls of `quarantine`. `refusal` is the reason that the last call gave.
     - The event `urgent` is set when a record must be sent at once.
     - The event `changed` is set when a record must be sent within seconds.
     """
@@ -108,8 +108,8 @@ class Outbox:
     def store_repeatable(self, record: OutgoingRecord | None) -> bool:
         """Store probe output. Returns False when the output was dropped and counted in `dropped`.
 
-        Output is dropped if no message can contain it (`record` is None), if half of the disk limit is used, or if the
-        disk is full. Dropping it is acceptable, because the next run of the probe repeats the output.
+        Output is dropped if no message can contain it (`record` is None), if half of the disk limit is used, or if it
+        cannot be written. Dropping it is acceptable, because the next run of the probe repeats the output.
         """
         if record is not None and self.has_room_for_probes and self.store(record):
             return True
@@ -121,9 +121,9 @@ class Outbox:
     ) -> list[tuple[str, OutgoingRecord]]:
         """Return the records to send next, each with its name in the outbox.
 
-        A record is returned only if `selects` returns True for its name. A record that is kept in memory is returned
-        first and alone. Otherwise the batch is within `max_records` and `max_bytes`, but the first record alone may be
-        larger than `max_bytes`.
+        A record is returned only if `selects` returns True for its name. If such a record is kept in memory, it is
+        returned alone. Without such a record, the batch has records from the disk, within `max_records` and
+        `max_bytes`. Its first record may be larger than `max_bytes`.
         """
         with self._lock:
             held = [(name, record) for name, (record, _) in self._in_memory.items() if selects(name)][:1]
@@ -133,7 +133,7 @@ class Outbox:
     def quarantine(self, name: str, reason: str) -> bool:
         """Stop sending a record that AWS refuses, and keep the record on disk if possible.
 
-        Returns False if the record is lost, because it was not on disk or quarantined records use too much of the disk.
+        Returns False if the record is lost, for example because it was only in memory.
         """
         self.quarantined += 1
         self.refusal = reason
@@ -153,11 +153,6 @@ class Outbox:
                 self.spool.remove(name)
 
     def _announce(self, wait: Wait) -> None:
-        """Notify the sender thread of a new record.
-
-        An urgent record (`Wait.NONE`) wakes up the thread. For changed probe output (`Wait.SHORT`), only the event
-        `changed` is set, which the thread checks each time it wakes up. Other records set no event.
-        """
         if wait is Wait.NONE:
             self.urgent.set()
             self.new_records.set()

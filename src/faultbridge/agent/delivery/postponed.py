@@ -70,7 +70,7 @@ class PostponedRecords:
 
     @property
     def reason(self) -> str:
-        """Return why one of the records could not be sent, or an empty text if no record is postponed."""
+        """Return why one of the postponed records could not be sent; empty if no record is postponed."""
         return next((record.reason for record in self._records.values()), "")
 
     def due(self, now: float) -> set[str]:
@@ -106,7 +106,8 @@ class PostponedRecords:
 def pause_after(tries: int, random: Random, max_seconds: float = MAX_BACKOFF_SECONDS) -> float:
     """Return a random pause in seconds before the next attempt, after `tries` failures.
 
-    The pause is at least half of a maximum. This maximum doubles with each failure, up to `max_seconds`.
+    The pause is between half of a maximum and the maximum. The maximum is 2 s after the first failure, and doubles with
+    each further failure, up to `max_seconds`.
     """
     longest = min(MIN_BACKOFF_SECONDS * 2 ** min(tries, 10), max_seconds)
     return random.uniform(longest / 2, longest)

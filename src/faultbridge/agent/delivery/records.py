@@ -45,8 +45,8 @@ class OutgoingRecord:
     """One encoded message for the queue.
 
     - `group` is the SQS message group, and `text` is the message.
-    - `object_body` is a body above the message limit. The sender writes it to the bucket under the key `object_key`
-      before it sends the message.
+    - `object_body` is a body above the message limit; it is empty if the message contains the body. The sender writes
+      `object_body` to the bucket under the key `object_key`, then sends the message.
     - `cursor` is the read position in the log after the lines of the record. It is None for records that contain no log
       lines. If lines are divided into several records, only the last record has the cursor.
     - `wait` is not stored on disk: after a restart, every record is sent at once.
@@ -108,9 +108,9 @@ class RecordPacker:
 
         A body above the message limit is sent through the bucket; without a bucket, it is too large to send.
 
-        - `at` is the time by the clock of the host; it is corrected in the record by the measured offset of the clock.
+        - `at` is a time of the clock of the host. The record contains `at` plus the measured offset of this clock.
         - `cursor`, if it is not None, is the read position in the log after the body.
-        - `values` states when current and previous counter values were last sent; None if ingest stores none.
+        - `values` identifies the sample in the body. It is None if ingest stores no samples of the source.
         """
         offset = self.clock_offset()
         if values is not None and offset:

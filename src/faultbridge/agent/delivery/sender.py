@@ -3,10 +3,11 @@
 AWS charges for calls. A record that is not urgent therefore waits for the next call (`records.Wait`). After a quarter
 of the heartbeat interval, a call with new records also sends a heartbeat, so that few calls contain only a heartbeat.
 
-A record that cannot be sent does not stop other records: it is sent again later. It is put into quarantine when the
-queue refuses its content, or after three refusals while other records are accepted. A bucket that refuses access counts
-as a refusal of a record only while the waiting records use too much of the disk. New records are sent before postponed
-records. While a postponed record is sent again, new records that are not due keep waiting.
+A record that cannot be sent does not stop other records. The sender tries the record again later. The record is put
+into quarantine when the queue permanently refuses the message of this record, or after three refusals while other
+records are accepted. A bucket that refuses access counts as a refusal of a record only while the waiting records use
+too much of the disk. New records are sent before postponed records. While a postponed record is sent again, new records
+that are not due keep waiting.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Sender:
     - If `new_heartbeat` is None, no heartbeat is sent. Heartbeats are never stored, because ingest would treat a late
       heartbeat as a wrong clock on the node.
     - `report` receives what happened, and why, when a record is put into quarantine or not sent for some minutes.
-    - `last_error` is the reason of the last failure. A later success empties it, unless a record is postponed.
+    - `last_error` is the reason of the last failure. A successful call empties it, or replaces it by the reason of a
+      record that is still postponed.
     """
 
     outbox: Outbox
@@ -88,7 +90,7 @@ class Sender:
             stopping.wait(SHARED_MOMENT_SECONDS)  # records of the next moment share the call
 
     def send_due(self) -> bool:
-        """Send one batch if it is due. Returns False when nothing more can be sent now.
+        """Send one batch if a batch is due. Returns True if another batch may be due now.
 
         Never raises SendFailed; a failed batch is sent again after a pause.
         """
@@ -126,7 +128,6 @@ class Sender:
         return self.outbox.waiting - len(self._postponed)
 
     def _next_batch(self, max_records: int, retries: set[str], *, sends_new: bool) -> list[NamedRecord]:
-        """Return new records if `sends_new` is True; if there are none, the postponed records in `retries`."""
         limits = max_records, BATCH_BYTES - HEARTBEAT_BYTES
         batch = self.outbox.next_batch(*limits, lambda name: name not in self._postponed) if sends_new else []
         if not batch and retries:
@@ -136,10 +137,6 @@ class Sender:
         return batch
 
     def _due_heartbeats(self, now: float, *, early: bool) -> int:
-        """Return 1 if a heartbeat must be sent now, and restart its interval; else return 0.
-
-        `early` is True if new records are sent now. A heartbeat is then due after a quarter of its interval.
-        """
         interval = self.heartbeat_seconds * (EARLY_HEARTBEAT if early and self._new_records > 0 else 1)
         if self.new_heartbeat is None or now - self._heartbeat_at < interval:
             return 0
@@ -161,11 +158,7 @@ class Sender:
         self.outbox.urgent.set()
 
     def _is_due(self, now: float) -> bool:
-        """Return whether the new records, which are all records that are not postponed, must be sent now.
-
-        They are due if a record is urgent, if they fill a batch, if one of them has waited for `hold_seconds`, or if
-        changed probe output has waited for SHARE_SECONDS.
-        """
+        """Return whether the records that are not postponed must be sent now."""
         waiting = self._new_records > 0
         self._waiting_since = _since(self._waiting_since, now, waiting)
         self._changed_since = _since(self._changed_since, now, waiting and self.outbox.changed.is_set())
@@ -177,7 +170,6 @@ class Sender:
         )
 
     def _with_objects(self, batch: Sequence[NamedRecord]) -> Iterator[NamedRecord]:
-        """Write the S3 objects of a batch; yield the records that can be sent, and postpone the others."""
         for name, record in batch:
             try:
                 if record.object_key is not None:
@@ -192,8 +184,8 @@ class Sender:
     def _send(self, batch: Sequence[NamedRecord]) -> set[str]:
         """Send records in one call, and return the ids of the accepted records.
 
-        If the queue refuses the content of the call or of a message, the records in it are sent again, each in a
-        separate call.
+        If the queue refuses the content of a call or message with several records, each of these records is sent again
+        in a separate call.
         """
         if not batch:
             return set()
@@ -225,7 +217,6 @@ class Sender:
         return accepted
 
     def _postpone(self, name: str, reason: str, failure: Failure) -> None:
-        """Postpone a record that could not be sent, or quarantine a record that must never be sent again."""
         self.last_error = reason
         if not name:
             return  # a heartbeat: the next one replaces it

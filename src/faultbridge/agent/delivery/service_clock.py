@@ -1,7 +1,7 @@
 """Service clock: the time of the AWS services, which the `Date` header of their responses states.
 
-AWS refuses a signature whose time differs from its own by more than 5 to 15 minutes, depending on the service. The
-clock of a node may differ by more.
+AWS refuses a signature whose time differs from the time of the service by more than 5 to 15 minutes, depending on the
+service. The clock of a node may differ by more.
 """
 
 from __future__ import annotations

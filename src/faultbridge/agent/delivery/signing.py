@@ -4,7 +4,7 @@ The module uses only the standard library, because the agent may use at most 64 
 26 MB, and a botocore client takes 40 MB (measured).
 
 Web identities (IRSA) are deliberately not supported. The session name of the credentials proves which instance sent a
-record, but a process with a web identity can choose any session name, so its name would prove nothing. The signature
+record, but a process with a web identity can choose any session name, so this name would prove nothing. The signature
 follows the AWS documentation page "Create a signed AWS API request".
 """
 
@@ -66,8 +66,8 @@ class Call:
 def signed_headers(call: Call, credentials: Credentials, at: datetime) -> dict[str, str]:
     """Return the headers of a call with its signature (Signature Version 4).
 
-    `at` is the time of the call in UTC. AWS refuses the call if this time differs from its own clock by more than 5 to
-    15 minutes, depending on the service.
+    `at` is the time of the call in UTC. AWS refuses the call if this time differs from the time of the service by more
+    than 5 to 15 minutes, depending on the service.
     """
     url = urlsplit(call.url)
     timestamp, content = f"{at:%Y%m%dT%H%M%SZ}", hashlib.sha256(call.body).hexdigest()
@@ -100,11 +100,12 @@ class Now(Protocol):
 
 @dataclass(slots=True)
 class RoleCredentials:
-    """Loads the credentials of the node's role, and refreshes them ten minutes before they expire.
+    """Loads the credentials of the node's role, and refreshes them before they expire.
 
-    If the refresh fails, the current credentials are used until they expire, and the refresh is tried again after
-    `RETRY_REFRESH`, so that an outage of the metadata service does not delay each call by its timeout. `report`
-    receives the failure; an unchanged failure is reported only once.
+    A call refreshes the credentials if they expire within ten minutes. If the refresh fails, the current credentials
+    are used until they expire, and the refresh is tried again after `RETRY_REFRESH`, so that an outage of the metadata
+    service does not delay each call by its timeout. `report` receives the failure; an unchanged failure is reported
+    only once.
     """
 
     clock: Now
@@ -129,11 +130,9 @@ class RoleCredentials:
         return current
 
     def _refresh_at(self, expires: datetime) -> datetime:
-        """Return when credentials are refreshed: before they expire, or later after a failed refresh."""
         return min(self._retry_at, expires) if self._retry_at else expires - REFRESH_BEFORE_EXPIRY
 
     def _refresh(self, current: Credentials, expires: datetime) -> Credentials:
-        """Return new credentials, or the current ones if the refresh fails before they expire."""
         try:
             current, failure, self._retry_at = self._load(), "", None
         except NoCredentials as error:

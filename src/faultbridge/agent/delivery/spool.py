@@ -105,9 +105,9 @@ class Spool:
     ) -> list[tuple[str, OutgoingRecord]]:
         """Read the oldest records, each with its name.
 
-        Reads at most `max_records` records with at most `max_bytes` bytes in total. A record is read only if `selects`
-        returns True for its name. The first record may be larger than `max_bytes`. A file that is not a valid record is
-        deleted and counted in `unreadable`.
+        Reads at most `max_records` records, whose messages have at most `max_bytes` bytes in total. A record is read
+        only if `selects` returns True for its name. The first message may be larger than `max_bytes`. A file that is
+        not a valid record is deleted and counted in `unreadable`.
         """
         with self._lock:
             names = list(islice((name for name, _ in self._files if selects(name)), max_records))
@@ -134,8 +134,8 @@ class Spool:
     def quarantine(self, name: str) -> bool:
         """Keep a record without sending it. Returns False if the record is not kept.
 
-        Records in quarantine use at most an eighth of the disk limit. Above that, the oldest of them are deleted. A
-        record that has no file cannot be kept.
+        Records in quarantine use at most an eighth of the disk limit. Above that, those that were quarantined first are
+        deleted. A record that has no file cannot be kept.
         """
         with suppress(OSError), self._lock:
             (self._folder / (name + _READY)).rename(self._folder / (name + _QUARANTINED))
@@ -152,11 +152,6 @@ class Spool:
         return sum(size for _, size in self._quarantined)
 
     def _take(self, name: str) -> list[tuple[str, int]]:
-        """Remove a record from the list of files to send.
-
-        Returns a list with the name of the record and its size in bytes as a pair. The returned list is empty if the
-        record was not in the list of files.
-        """
         taken = [file for file in self._files if file[0] == name]
         for file in taken:
             self._files.remove(file)
@@ -187,7 +182,6 @@ class Spool:
             return None
 
     def _recover(self) -> None:
-        """Find the record files that an earlier process stored, and load the latest cursor of each log."""
         with suppress(OSError):
             for path in sorted(self._folder.iterdir()):
                 self._recover_file(path)

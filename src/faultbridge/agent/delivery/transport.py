@@ -56,7 +56,7 @@ HttpCall = Callable[[Call, Mapping[str, str]], HttpResponse]
 
 
 class AwsTransport:
-    """Sends messages to SQS and objects to S3. A call that fails raises SendFailed; the sender retries it."""
+    """Sends messages to SQS and objects to S3. A failed call raises SendFailed or a subclass of it."""
 
     def __init__(
         self,
@@ -182,9 +182,10 @@ class HttpConnections:
 def aws_transport(
     settings: AgentSettings, clock: ServiceClock, report: Callable[[str], None] = print_warning
 ) -> AwsTransport:
-    """Return the transport to the queue and the bucket in the settings, with the role of this process.
+    """Return the transport to the queue and the bucket in the settings.
 
-    `report` receives a warning when the credentials of the role cannot be refreshed.
+    The transport signs its calls with the credentials of the node's role. `report` receives a warning when these
+    credentials cannot be refreshed.
     """
     region = region_of(settings.queue_url, settings.region)
     credentials = RoleCredentials(clock, os.environ, report=report)

@@ -30,14 +30,16 @@ NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the n
 
 
 def checked_reason(reason: str, limit: int) -> str:
-    """Return a reason unchanged. Raises BadParameter if it is longer than `limit` or not printable."""
+    """Return a reason unchanged.
+
+    Raises BadParameter if it has more than `limit` characters or is not printable.
+    """
     if len(reason) > limit or not reason.isprintable():
         raise typer.BadParameter(f"invalid --reason: {reason[:80]!r}; allowed: {limit} printable characters")
     return reason
 
 
 def _operator_reason(reason: str) -> str:
-    """Return an operator's reason unchanged. Raises BadParameter if the HTTP API would not accept it."""
     from faultbridge.api.requests import MAX_LENGTH
 
     return checked_reason(reason, MAX_LENGTH)
@@ -63,9 +65,9 @@ StackName = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of
 
 
 def default_cluster() -> str | None:
-    """Return the cluster in `FAULTBRIDGE_CLUSTER`, or None if the variable is not set.
+    """Return the cluster in `FAULTBRIDGE_CLUSTER`, or None if the variable is not set or empty.
 
-    Commands that use a default cluster only with some of their options call this function. For all other commands, the
+    Commands that use a default cluster only with some of their options call this function. For the other commands, the
     option `--cluster` reads the variable.
     """
     return os.environ.get(CLUSTER_VARIABLE) or None

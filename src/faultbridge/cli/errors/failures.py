@@ -77,7 +77,6 @@ def _usage_failure(error: Exception, command: str | None) -> Failure:
 
 
 def _lacks_cluster(error: Exception) -> bool:
-    """Return whether the failed command has the option `--cluster`, but the option was not given."""
     context = getattr(error, "ctx", None)
     if context is None:
         return False
@@ -86,7 +85,6 @@ def _lacks_cluster(error: Exception) -> bool:
 
 
 def _os_failure(error: OSError) -> Failure:
-    """Convert an error of the operating system to a failure. Only some of these errors name a file."""
     problem = error.strerror or str(error)
     if error.filename is None:
         return Failure(EXIT_USAGE, problem, "FAULTBRIDGE_DEBUG=1 prints a traceback")
@@ -107,7 +105,6 @@ def _stack_failure(error: FaultbridgeError) -> Failure:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, and then each exception that caused it."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause

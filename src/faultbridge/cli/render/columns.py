@@ -193,9 +193,9 @@ def _has_no_repair(case: Mapping[str, Any]) -> bool:
 def _action_text(case: Mapping[str, Any]) -> str:
     """Return the action of a case, its current repair action and its attempt number as text.
 
-    The action is what the policy chose for the fault. The repair action is what the current or next attempt does; it
-    differs after an escalation. An example is `reboot_node, now replace_node, attempt 2`. The repair action is left
-    out if it equals the action, or if the case has no repair.
+    The action is what the policy chose for the fault. The repair action is what the current or next attempt does. The
+    repair action is left out if it equals the action, or if the case has no repair. An example is `reboot_node, now
+    replace_node, attempt 2`.
     """
     same = case["repair_action"] == case["action"]
     repair = "" if same or _has_no_repair(case) else f", now {case['repair_action']}"
@@ -208,10 +208,6 @@ def _continues_later(case: Mapping[str, Any]) -> bool:
 
 
 def _approval_text(approval: Document | None) -> str | None:
-    """Return the deadline of an approval request, or its answer and operator, as text.
-
-    Returns None if no approval is requested.
-    """
     if approval is None:
         return None
     answer = f"{approval['answer']} by {approval['operator']}" if approval["answer"] else None
@@ -219,7 +215,6 @@ def _approval_text(approval: Document | None) -> str | None:
 
 
 def _ignored_text(ignored: Document | None) -> str | None:
-    """Return who ignores a node, until when and why, as text; None if the node is not ignored."""
     if ignored is None:
         return None
     until = f" until {short_time(ignored['until'])}" if ignored["until"] else ""
@@ -227,22 +222,16 @@ def _ignored_text(ignored: Document | None) -> str | None:
 
 
 def _condition_text(condition: Document) -> str:
-    """Return one line about an active fault: severity, code, component, message, count and reporters."""
     seen = f"{condition['count']} times since {short_time(condition['since'])}, by {', '.join(condition['reporters'])}"
     fault = f"{condition['severity']} {condition['code']} {component_text(condition['component'])}"
     return f"{fault}: {condition['message']} ({seen})"
 
 
 def _not_healthy(counts: dict[str, int]) -> int:
-    """Return the number of nodes that are neither healthy nor retired."""
     return sum(number for name, number in counts.items() if name not in {"healthy", "retired"})
 
 
 def _probation_text(probation: Document) -> str:
-    """Return one line about a probation: the repaired fault, the end of the probation, and the repair.
-
-    A probation is the time after a repair in which the return of the fault requires a stronger repair.
-    """
     fault = f"{probation['code']} {component_text(probation['component'])}"
     return (
         f"{fault} until {short_time(probation['until'])} ({probation['repair_action']} of case {probation['case_id']})"

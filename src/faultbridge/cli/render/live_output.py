@@ -72,7 +72,6 @@ class LiveTable:
 
 
 def _wrap(cell: str, width: int) -> list[str]:
-    """Return the lines of a cell in a column of this width."""
     return textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
 
 

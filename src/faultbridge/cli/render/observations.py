@@ -47,10 +47,6 @@ def documents(observations: Iterable[Observation], caller: Caller, *, everything
 
 
 def _fault_document(found: Fault | Clear, caller: Caller) -> dict[str, Any]:
-    """Return a fault or clear as a document, with severity and action from the catalog.
-
-    For a clear, severity and action are None.
-    """
     fault = caller.catalog.classify(found) if isinstance(found, Fault) else None
     row = caller.catalog.row_of(found) if isinstance(found, Fault) else caller.catalog.row(found.code)
     return {
@@ -112,7 +108,10 @@ def _time(at: datetime | None) -> str | None:
 
 
 def component_name(component: Document) -> str:
-    """Return the type of a component and its first known identifier, for example `gpu 0000:c1:00`."""
+    """Return the type of a component and its first known identifier, for example `gpu 0000:c1:00`.
+
+    If no identifier is known, the result is only the type.
+    """
     names = ("pci", "name", "index", "uuid", "link")
     found = next((component[name] for name in names if component[name] is not None), None)
     return component["type"] if found is None else f"{component['type']} {found}"

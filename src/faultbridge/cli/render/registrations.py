@@ -52,7 +52,6 @@ def _compact_run(run: Sequence[Document]) -> Iterator[Document]:
 
 
 def _is_setup(entry: Document) -> bool:
-    """Return whether an entry registers a node, or only updates the node counts of a cluster."""
     data = entry["data"] or {}
     is_status = entry["metadata"]["event_type"] == EntryType.CLUSTER_STATUS
     is_count = (
@@ -67,7 +66,6 @@ def _is_registration(entry: Document) -> bool:
 
 
 def _kind(entry: Document) -> tuple[str, str, str]:
-    """Return the text, reason and cluster of a registration; registrations equal in all three share a row."""
     return (str(ENTRIES["WHAT"](entry)), str(ENTRIES["WHY"](entry)), entry["metadata"]["cluster"])
 
 

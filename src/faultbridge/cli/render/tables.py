@@ -49,7 +49,7 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, fit: bo
 
 
 def fitting_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], terminal: int) -> list[int]:
-    """Return the positions of the columns that fit a terminal of this width.
+    """Return the indexes of the columns that fit a terminal of this width.
 
     Empty columns are left out first, then the last columns. The first column always stays. A column that has a cell
     with several words may fold, which means that its cells continue on more lines. Other columns need their full width.
@@ -63,7 +63,6 @@ def fitting_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], termin
 
 
 def _min_width(lines: Sequence[Sequence[str]]) -> int:
-    """Return the width of a table in which every column that can fold is as narrow as possible."""
     return _sum(_min_widths(lines, MIN_FOLDED_WIDTH))
 
 

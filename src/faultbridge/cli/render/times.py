@@ -76,10 +76,6 @@ def parse_received_at(text: str | None, now: datetime) -> datetime:
 
 
 def _absolute_time(text: str, allowed: str) -> datetime:
-    """Return the time for an RFC 3339 text; a time without a zone is UTC.
-
-    Any other text is a usage error, whose message contains `allowed`.
-    """
     try:
         at = datetime.fromisoformat(text)
         return from_text(text) if at.tzinfo else at.replace(tzinfo=UTC)
@@ -88,7 +84,7 @@ def _absolute_time(text: str, allowed: str) -> datetime:
 
 
 def parse_age(text: str, now: datetime) -> datetime | None:
-    """Return the time that is an age such as `2h` before `now`, or None if the text is not an age.
+    """Return `now` minus an age such as `2h`, or None if the text is not an age.
 
     An age that starts before the year 1 is a usage error.
     """
@@ -105,7 +101,7 @@ def short_time(text: str | None) -> str:
 
 
 def applies_text(applies_at: str) -> str:
-    """Return a text for people that states from when a change of settings applies."""
+    """Return a text that states from when a change of settings applies."""
     return f"to every fault from {short_time(applies_at)} on"
 
 

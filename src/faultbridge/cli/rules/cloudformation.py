@@ -86,7 +86,6 @@ def _parameters(rules: list[RuleFile]) -> dict[str, Any]:
 
 
 def _dead_letters() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the dead-letter queue that all rules share, and its queue policy."""
     yield (
         "DeadLetters",
         {
@@ -112,7 +111,6 @@ def _dead_letters() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _resources(rule: RuleFile) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name and the resource of one EventBridge rule for each event bus in a rule file."""
     for bus in rule.buses:
         suffix, bus_property = ("", {"EventBusName": {"Ref": "EventBusName"}}) if bus == "own" else ("OnDefaultBus", {})
         properties = {
@@ -135,7 +133,6 @@ def _resources(rule: RuleFile) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _pattern(pattern: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a pattern, with Faultbridge's event source replaced by the template parameter."""
     copied: dict[str, Any] = json.loads(json.dumps(pattern))
     sources = copied.get("source", [])
     if OUR_SOURCE in sources:
@@ -144,7 +141,6 @@ def _pattern(pattern: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rule_description(purpose: str) -> str:
-    """Return the purpose of a rule, cut to the 512 characters that EventBridge allows."""
     text = " ".join(purpose.split())
     limit = MAX_DESCRIPTION_CHARACTERS
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

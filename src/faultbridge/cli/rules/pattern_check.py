@@ -52,10 +52,6 @@ def pattern_problems(pattern: Mapping[str, Any]) -> list[str]:
 
 
 def _in_all_types(problem: _Problem, by_type: list[list[_Problem]]) -> bool:
-    """Return whether a problem occurs for every event type that a pattern names.
-
-    `by_type` contains the problems of the pattern for each of these event types.
-    """
     return all(any(other.covers(problem) for other in problems) for problems in by_type)
 
 
@@ -85,10 +81,9 @@ def _problems(pattern: object, node: Mapping[str, Any], root: Mapping[str, Any],
 
 
 def _value_problems(wanted: list[object], shapes: list[Mapping[str, Any]], field: str) -> Iterator[_Problem]:
-    """Yield a problem for each value in `wanted` that the schemas of the field do not allow.
+    """Yield a problem for each text in `wanted` that the schemas of a field do not allow.
 
-    `wanted` are the values of the field in the pattern, and `shapes` are the alternative schemas of the field. A value
-    is allowed if one of the schemas lists it, or if none of them lists values.
+    A text is allowed if one of the schemas lists it, or if none of the schemas lists values.
     """
     allowed = [value for shape in shapes for value in shape.get("enum", [])]
     for value in wanted:

@@ -23,8 +23,6 @@ Matcher = Callable[[Event], bool]
 
 
 class _RuleModel(BaseModel):
-    """Base class for the parts of a rule file: unknown fields are errors, and values cannot change."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
@@ -103,7 +101,7 @@ def matcher(pattern: Mapping[str, Any]) -> Matcher:
 
 
 def failures(rule: RuleFile) -> Iterator[str]:
-    """Yield one line for each problem of a rule: its size, unknown fields, and test events that fail."""
+    """Yield one line for each problem of a rule: size, unknown fields or values, failed test events."""
     size = len(json.dumps(rule.pattern, separators=(",", ":")))
     if size > MAX_PATTERN_CHARACTERS:
         yield f"pattern too long: {size} characters; EventBridge allows {MAX_PATTERN_CHARACTERS}"

@@ -1,4 +1,4 @@
-"""Add the options that select a stack and an output format to commands."""
+"""Adds to commands the options that select a stack and an output format."""
 
 from __future__ import annotations
 

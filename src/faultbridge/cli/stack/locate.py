@@ -75,10 +75,10 @@ def find_settings(
 
     - For the embedded stack, this function also sets the AWS environment variables of this process.
     - For a stack on AWS, it reads the outputs of the stack with the AWS clients that `clients` creates. If an embedded
-      stack of the same name runs at another endpoint, it calls `notify` with a notice that the embedded stack is not
-      used.
+      stack of the same name runs, and `--endpoint-url` is not its endpoint, the function calls `notify` with a notice
+      that the embedded stack is not used.
 
-    With `embedded_only`, only the embedded stack is used. Raises `Misconfigured` if it is not running.
+    With `embedded_only`, only the embedded stack is used. Raises `Misconfigured` if the stack is not found.
     """
     chosen = chosen_embedded_stack(target, embedded_only=embedded_only)
     if chosen is not None:
@@ -98,7 +98,7 @@ def find_settings(
 
 
 def chosen_embedded_stack(target: Target, *, embedded_only: bool = False) -> StackInfo | None:
-    """Return the embedded stack if the command uses it, or None if the command uses a stack on AWS.
+    """Return the embedded stack if it is running and the command uses it, else None.
 
     A running embedded stack is used unless options or environment variables select AWS. Environment variables with the
     values that `faultbridge env` prints for this stack do not select AWS. With `embedded_only`, the result is never
@@ -116,7 +116,7 @@ def chosen_embedded_stack(target: Target, *, embedded_only: bool = False) -> Sta
 def checked_endpoint(name: str, url: str | None) -> str | None:
     """Return the URL of an option or environment variable unchanged; None stays None.
 
-    A text that is not an HTTP URL with a host is a usage error. Its message contains `name`.
+    A text that is not an HTTP URL with a host is a usage error. The error message contains `name`.
     """
     if url is not None and _ENDPOINT.fullmatch(url) is None:
         raise typer.BadParameter(
@@ -134,7 +134,6 @@ def require_embedded_stack(stack: str) -> StackInfo:
 
 
 def _no_embedded_stack(stack: str) -> str:
-    """Return the error message for an embedded stack that is not running, with the running stacks."""
     from faultbridge.local import stack_names
 
     running = stack_names()

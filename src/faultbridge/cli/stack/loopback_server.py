@@ -36,16 +36,11 @@ class LoopbackServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers HTTP requests with the console function, which receives them as API Gateway events."""
-
     server: LoopbackServer
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Answer a GET request.
-
-        A request with a foreign `Host` header gets status 403, which prevents DNS rebinding.
-        """
+        """Answer a GET request; a foreign `Host` header gets status 403, which prevents DNS rebinding."""
         own = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
         if self.headers.get("Host") not in own:
             self._send(

@@ -39,7 +39,7 @@ class Session:
     """The stack and the output format of one command.
 
     If `embedded` is True, only the embedded stack is used, even if options or the environment select AWS. If it is not
-    running, the properties below raise `Misconfigured`.
+    running, a property that needs the stack raises `Misconfigured`.
     """
 
     target: Target
@@ -84,7 +84,7 @@ class Session:
 
     @property
     def place(self) -> str:
-        """Return the name of the stack and where it is, for questions about its data.
+        """Return the name and the place of the stack, for questions that a command asks the operator.
 
         Examples are `embedded stack faultbridge` and `stack faultbridge (us-east-1)`.
         """
@@ -211,7 +211,7 @@ class Session:
     def receipts(self) -> Receipts:
         """Return the receipt log, which lists the records that were sent and their outcomes.
 
-        Senders write what they sent. Ingest writes the outcomes.
+        The commands `send`, `fleet` and `demo` write what they sent. Ingest writes the outcomes.
         """
         from faultbridge.adapters.messaging.receipts import LogReceipts
 

@@ -1,7 +1,7 @@
 """Decodes `gpud`: the responses of GPUd's `/v1/states` and `/v1/events`.
 
-A fault whose text contains an Xid or SXid gets severity and action from the catalog, which already includes the advice
-of GPUd. The suggestion of GPUd itself becomes an attribute.
+Severity and action of a fault come from the catalog. An exception is a state `Degraded` whose reason contains no Xid or
+SXid: its fault is a warning. The repair actions that GPUd suggests become an attribute.
 
 Grammar: a JSON list of components, each with `states` or `events`; `time` can be null. Times: RFC 3339 with a time
 zone. Units: none. Errors: `Rejected(no_framing)` if the body has no component. Source: GPUd's API description and
@@ -64,7 +64,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has a component of GPUd with states or events."""
+    """Return whether a body probably has a component of GPUd with states or events."""
     return b'"component"' in body and (b'"states"' in body or b'"events"' in body) and b'"nodeName"' not in body
 
 
@@ -128,15 +128,6 @@ def _events(component: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator
 
 
 def _fault(message: str, row: Mapping[str, Any], component: Mapping[str, Any]) -> Fault:
-    """Return the fault that a message of a GPUd component reports.
-
-    `row` is the row of the mapping `gpud` for the component. For a message of a known event, the caller has replaced
-    the code of this row with the code of the event. The fault code is the first of these that exists:
-
-    - the code of an Xid or SXid in the message
-    - the code of the first known text of `row` that the message contains
-    - the code of `row`
-    """
     found = _XID_IN_TEXT.search(message)
     stated = _stated(message, row)
     code = f"{found[1].lower()}.{int(found[2])}" if found else str(stated or row["code"])
@@ -150,11 +141,10 @@ def _stated(message: str, row: Mapping[str, Any]) -> str | None:
 
 
 def _named(message: str, row: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the identifiers of the GPU that a message names, as attributes of its fault.
+    """Return the identifiers of the GPU that a message names, if it contains a known text of `row`.
 
-    They are needed only if the message contains a known text of the mapping `gpud`. Otherwise, the result is empty. The
-    component of a fault with such a text has no identifiers: GPUd's later healthy state names no GPU, and a clear ends
-    only a fault of the same component.
+    They become attributes, because the component of such a fault names no GPU. GPUd's later healthy state names no GPU
+    either, and a clear ends only a fault of the same component.
     """
     return identifiers(gpu_named_in(message)) if _stated(message, row) else {}
 

@@ -1,8 +1,8 @@
 """Decodes `alertmanager` and `grafana`: alert webhooks and alert lists of Alertmanager and Grafana.
 
 The mapping `alerts` selects the label that names the node, and the rule that determines the fault code. An alert
-without a rule becomes `agent.alert`, which changes the status of no node. An alert that the mapping lists in
-`about_monitoring` is about the monitoring itself, and yields nothing.
+without a rule becomes `agent.alert`, which needs no action. An alert that the mapping lists in `about_monitoring` is
+about the monitoring itself, and yields nothing.
 
 Grammar: a JSON object with `alerts`; each alert has its own status, labels and annotations. The decoder also reads the
 responses of Prometheus' `/api/v1/alerts` (`data.alerts` with `state` and `activeAt`) and of Alertmanager's
@@ -34,18 +34,10 @@ _Labels = Mapping[str, Any]
 
 
 def _is_webhook(document: Mapping[str, Any]) -> bool:
-    """Return whether a JSON document is a webhook notification with alerts."""
     return isinstance(document.get("alerts"), list) and ("groupLabels" in document or "receiver" in document)
 
 
 def _alerts(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
-    """Return the alerts in a JSON document, in the form of the alerts of a webhook notification.
-
-    - A notification gives all its alerts.
-    - A response of Prometheus (`data.alerts`) gives its firing alerts.
-    - A single alert of Alertmanager's API gives this alert, or nothing if it is suppressed.
-    - Any other document gives None.
-    """
     if _is_webhook(document):
         return tuple(objects_in(document["alerts"]))
     listed = members(document.get("data")).get("alerts")
@@ -142,11 +134,6 @@ def _first(labels: _Labels, names: list[str]) -> str | None:
 
 
 def _node(labels: _Labels, mapped: Mapping[str, Any]) -> str | None:
-    """Return the node name in an alert's labels, without a port, or None.
-
-    The mapping lists the labels that can name a node (`node_labels`). The first of them that contains a host name or
-    address determines the result. Names in `no_nodes` of the mapping, such as loopback addresses, are skipped.
-    """
     for label in mapped["node_labels"]:
         match = _PORT.fullmatch(text(labels.get(label), 256) or "")
         name = (match[1] or match[2]) if match else None
@@ -156,7 +143,7 @@ def _node(labels: _Labels, mapped: Mapping[str, Any]) -> str | None:
 
 
 def _recognize_alertmanager(body: bytes) -> bool:
-    """Return whether a body is a list of alerts, or a notification that Grafana did not send.
+    """Return whether a body is probably a list of alerts, or a notification that Grafana did not send.
 
     A notification of Grafana has the field `orgId`.
     """
@@ -166,7 +153,6 @@ def _recognize_alertmanager(body: bytes) -> bool:
 
 
 def _recognize_grafana(body: bytes) -> bool:
-    """Return whether a body is an alert notification with `orgId`, a field that only Grafana adds."""
     return b'"alerts"' in body and b'"orgId"' in body
 
 

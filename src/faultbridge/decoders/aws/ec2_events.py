@@ -36,7 +36,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has an EventBridge event whose source is `aws.ec2`."""
+    """Return whether a body probably has an EventBridge event of the source `aws.ec2`."""
     return b'"aws.ec2"' in body and b'"detail-type"' in body
 
 

@@ -1,7 +1,7 @@
 """Decodes `ec2-status`: the response of DescribeInstanceStatus, one health snapshot per instance.
 
-The system status describes the underlying host, and the instance status describes the operating system. A stopped
-instance has neither status.
+The system status describes the underlying host, and the instance status describes the operating system. For a stopped
+instance, neither has a result.
 
 Grammar: JSON with `InstanceStatuses`; details can be null or absent. A scheduled event whose description starts with
 `[Completed]` or `[Canceled]` has ended. Times: `ImpairedSince` with a time zone; a scheduled time becomes an attribute.
@@ -50,7 +50,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body contains the instance status and the system status of EC2."""
+    """Return whether a body probably contains instance statuses of DescribeInstanceStatus."""
     return b'"InstanceStatus"' in body and b'"SystemStatus"' in body
 
 

@@ -26,7 +26,7 @@ class CloudEvent:
 
 
 def cloud_events(body: bytes, source: str) -> Iterator[CloudEvent]:
-    """Yield the EventBridge events in a body whose source is `source`, such as `aws.ec2`."""
+    """Yield the EventBridge events of one source, such as `aws.ec2`, in a body."""
     for _, document in objects(text_of(body)):
         if document.get("source") == source and isinstance(document.get("detail"), dict):
             kind = text(document.get("detail-type"), 128) or ""

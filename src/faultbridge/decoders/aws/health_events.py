@@ -40,7 +40,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has an EventBridge event whose source is `aws.health`."""
+    """Return whether a body probably has an EventBridge event of the source `aws.health`."""
     return b'"aws.health"' in body and b'"detail-type"' in body
 
 

@@ -1,4 +1,4 @@
-"""Shared parts of all decoders.
+"""Shared parts of the decoders.
 
 `decoder` is the interface of a decoder. `fields` reads untrusted values within limits, and `documents` parses JSON.
 `wrappers` unwraps one line that a log collector wrapped in JSON. `log_answers` and `tailed_events` find log lines in

@@ -28,7 +28,7 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:
 
 
 def month_name(text: str) -> str | None:
-    """Return the English abbreviation of an abbreviated month name in any known language, or None."""
+    """Return the English abbreviation of a month, such as `Mar` for `mars`; None for other text."""
     word = text.lower().rstrip(".")
     number = _OTHER_NAMES.get(word) or MONTHS.get(word.capitalize())
     return _NAMES[number - 1] if number else None
@@ -95,8 +95,8 @@ _FIRST_YEAR = 1970
 def instant(value: object) -> datetime | None:
     """Return the UTC time of a JSON value, or None if the value is not a time.
 
-    The value may be a text, an epoch number, or a protobuf object with `seconds` and `nanos`. A value that only means
-    "not set", such as the year 1, also gives None.
+    The value may be a text, an epoch number (in seconds, milliseconds, microseconds or nanoseconds), or a protobuf
+    object with `seconds` and `nanos`. A value that only means "not set", such as the year 1, also gives None.
     """
     if isinstance(value, str):
         return _from_text(value.strip())

@@ -32,11 +32,11 @@ LINE_SOURCES = frozenset({"kernel-log", "fabric-manager-log", "hyperpod-agent-lo
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Facts about a record that its sender or transport provides, and that its bytes may lack.
+    """Facts about a record that its sender or transport provides. The bytes of the record may lack them.
 
     `received_at` gives the year of a timestamp without a year. `instance_type` gives the expected number of GPUs and
-    rates of EFA devices. `mappings` contains the extensions of the customer, by the name of the packaged mapping that
-    each one extends.
+    rates of EFA devices. `mappings` contains the customer's extensions, by the name of the packaged mapping that each
+    one extends.
     """
 
     received_at: datetime | None = None
@@ -54,7 +54,7 @@ class Decoded:
     """The observations in a record, and how much of the record the decoder did not understand.
 
     `unparsed` is the number of lines or documents that the decoder did not understand, although they are in the format
-    of the source or look like one of its faults. `notes` are sentences about parts of the input that were skipped.
+    of the source or resemble one of its faults. `notes` are sentences about parts of the input that were skipped.
     """
 
     observations: tuple[Observation, ...]
@@ -76,8 +76,8 @@ class Decoder:
     `decode_pieces(pieces, hints)` does the same for a body of any length that arrives in pieces. Only some formats
     support it.
 
-    `can_be_silent` is True for a log or an event stream, whose healthy input yields no observation. Healthy input of
-    any other format yields a health snapshot or a counter sample.
+    `can_be_silent` is True if healthy input can give no observation, as in a log or an event stream. Healthy input of
+    any other format gives at least one health snapshot or counter sample.
 
         DECODER = Decoder("my-source", "log of my tool", "ERROR gpu 3", recognize, decode)
     """

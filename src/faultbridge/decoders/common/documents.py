@@ -19,12 +19,12 @@ _DECODER = json.JSONDecoder()
 
 
 def text_of(body: bytes) -> str:
-    """Return a body as text. Bytes that are not UTF-8 become replacement characters."""
+    """Return a body as text without a byte order mark. Invalid UTF-8 becomes replacement characters."""
     return body.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
 def loads(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Parse JSON, and replace characters in strings that cannot be encoded as UTF-8.
+    """Parse JSON. Lone surrogates in strings, which cannot be encoded as UTF-8, are replaced.
 
     Raises ValueError for text that is not JSON, and RecursionError for JSON that is nested too deeply.
     """

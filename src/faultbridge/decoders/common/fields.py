@@ -1,4 +1,4 @@
-"""Reads untrusted values: JSON fields by type, within limits on text, lists and PCI addresses."""
+"""Reads untrusted values: JSON fields by type, texts and lists within limits, and PCI addresses."""
 
 from __future__ import annotations
 

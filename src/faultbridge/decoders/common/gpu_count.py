@@ -50,10 +50,6 @@ def with_same_gpu_count(instance_types: Iterable[str], instance_type: str | None
 
 
 def _with_check(snapshot: Snapshot, expected: int, instance_type: str) -> Snapshot:
-    """Return a health snapshot with the GPU count check, and with a fault if GPUs are missing.
-
-    A snapshot that lists no GPU is returned unchanged.
-    """
     seen = sum(device.type is ComponentType.GPU for device in snapshot.devices)
     if seen == 0:
         return snapshot

@@ -1,6 +1,6 @@
 """Checks that need the instance type of the node: its number of GPUs, and the rates of EFA devices.
 
-Before 2024-10, the driver source `efa_verbs.c` of Linux reports 100 Gb/s for every device. Later versions report the
+Before 2024-10, the EFA driver of Linux (`efa_verbs.c`) reported 100 Gb/s for every device. Later versions report the
 highest rate that the device states, or 100 Gb/s if the device states none. A report of 100 Gb/s therefore proves
 nothing about a faster device, and is not checked. Units: Gb/s.
 """
@@ -18,7 +18,7 @@ FIXED_RATE = 100
 
 
 def add_instance_type_checks(observations: Iterable[Observation], instance_type: str) -> tuple[Observation, ...]:
-    """Add the checks that need the instance type to each health snapshot that they apply to.
+    """Add the checks that need the instance type to health snapshots that contain GPUs or EFA rates.
 
     For an unknown instance type, no check is added.
     """
@@ -30,12 +30,6 @@ def add_instance_type_checks(observations: Iterable[Observation], instance_type:
 
 
 def _with_check(snapshot: Snapshot, rates: EfaRates, instance_type: str) -> Snapshot:
-    """Return a health snapshot that also checks the rates of EFA devices.
-
-    The snapshot has a fault for each device whose reported rate is below the rate of the instance type. A device that
-    reports 100 Gb/s, the fixed rate of older drivers, is checked only if the instance type has no higher rate. Without
-    a device to check, the snapshot is returned unchanged.
-    """
     expected = rates.expected.get(instance_type)
     if expected is None:
         return snapshot

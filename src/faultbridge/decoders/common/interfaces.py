@@ -16,5 +16,5 @@ _VIRTUAL = re.compile(VIRTUAL_NAMES)
 
 
 def is_virtual(name: str) -> bool:
-    """Return whether an interface with this name is virtual."""
+    """Return True if a name starts like the names of virtual interfaces."""
     return _VIRTUAL.match(name) is not None

@@ -45,9 +45,9 @@ _KEPT = frozenset(
 def text_fields(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield a journal with each binary `MESSAGE` as one line of text, without other binary values.
 
-    Input of another format is unchanged. If the stated length of a value does not match the data, the rest of the input
-    is also unchanged. A program may have forged fields in that rest, so `journal_lines` marks none of its lines as
-    lines of the kernel.
+    A message is cut to 64 KiB. Input of another format is unchanged. If the stated length of a value does not match the
+    data, the rest of the input is also unchanged. A program may have forged fields in that rest, so `journal_lines`
+    marks none of its lines as lines of the kernel.
     """
     rest = _Buffer(pieces)
     rest.fill(_START_BYTES)
@@ -71,10 +71,6 @@ def text_fields(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _value(rest: _Buffer, name: re.Match[bytes]) -> bytes | None:
-    """Return the binary value after the name of a field.
-
-    Returns None if the stated length of the value exceeds the limit or does not match the data.
-    """
     start = name.end() + _LENGTH
     rest.fill(start)
     size = int.from_bytes(rest.data[name.end() : start], "little")
@@ -110,16 +106,16 @@ class _Buffer:
         return self.fill(len(self.data) + 1)
 
     def taken(self, end: int) -> bytes:
-        """Return the data from position `at` to `end`, and set `at` to `end`."""
         start, self.at = self.at, max(end, self.at)
         return self.data[start : self.at]
 
 
 def journal_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Convert each entry of a systemd journal to one line with a JSON object.
+    """Convert each entry of a systemd journal that has a `MESSAGE` to one line with a JSON object.
 
     Input of another format is yielded unchanged. Each piece must end at the end of a line. The other lines of an entry
-    become empty lines, so that line numbers stay valid.
+    become empty lines, so that line numbers stay valid. An indented line that continues a value becomes a JSON object
+    of its own.
     """
     pieces = iter(pieces)
     first = next(pieces, b"")
@@ -138,16 +134,11 @@ def journal_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _converted(line: bytes, entry: dict[str, str], *, is_proven: bool) -> Iterator[bytes]:
-    """Convert one line of a journal, and yield the output lines that are complete.
+    """Convert one line of a journal, and yield the output lines that are complete. `entry` is updated.
 
-    - An empty line, or a line that starts the next entry, yields `entry` as one JSON object, and empties it.
-    - A line with a field is added to `entry`.
-    - An indented line after a field continues the value of this field. It yields a JSON object of its own.
-    - Any other line is yielded unchanged.
-
-    `is_proven` states whether the fields are certainly those of the journal. It is False after a binary field that
-    `text_fields` did not convert: any program may have written the lines after it. Then no line is marked as a line of
-    the kernel, and each line without a field counts as the continuation of a value.
+    `is_proven` is False after a binary field that `text_fields` did not convert: any program may have written the lines
+    after it. Then no line is marked as a line of the kernel, and each line without a field counts as the continuation
+    of a value.
     """
     field, head = _FIELD.match(line), _HEAD.match(line)
     is_next = not line.strip() or head is not None or (field is not None and field[1].decode() in entry)

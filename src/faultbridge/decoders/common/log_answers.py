@@ -115,10 +115,6 @@ def _row(cells: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _lines(text: object, **beside: object) -> Lines:
-    """Return one object for each non-empty line of a text: the line as `log`, and the values in `beside`.
-
-    The result is empty if `text` is not a string.
-    """
     texts = text.split("\n") if isinstance(text, str) else []
     return [{"log": line.rstrip("\r"), **beside} for line in texts if line.strip()]
 

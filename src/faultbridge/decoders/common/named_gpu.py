@@ -27,7 +27,7 @@ def identifiers(component: Component) -> dict[str, str | None]:
 def gpu_named_in(text: str | None) -> Component:
     """Return the GPU that a message names, with its PCI address and UUID.
 
-    If the message names no GPU or several, the result has no identifiers.
+    If the message names no GPU or several GPUs, the result has no identifiers.
     """
     shown = (text or "")[:_MAX_TEXT]
     addresses = {normalize_pci(address) for address in _ADDRESS.findall(shown)}

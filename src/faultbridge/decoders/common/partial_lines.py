@@ -41,7 +41,7 @@ def joined_text(text: bytes) -> bytes:
 def joined_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the pieces of a log, with the parts of each container log line joined, also across pieces.
 
-    A log of another format is yielded unchanged.
+    A log whose first line has another format is yielded unchanged.
     """
     pieces = iter(pieces)
     rest = next(pieces, b"")
@@ -77,24 +77,15 @@ class _Part:
 
 
 class _Cri:
-    """Reads log lines of a Kubernetes container runtime (CRI)."""
-
     def has_parts(self, text: bytes) -> bool:
-        """Return whether a text may contain a part of a split line, other than the last part."""
         return _CRI_PART in text
 
     def read(self, line: bytes) -> _Part | None:
-        """Parse one line of a log file: a complete log line, or a part of a split log line.
-
-        Returns None if the line does not have the CRI format.
-        """
         found = _CRI.match(line)
         return found and _Part(found[2], found[4] or b"", found[1] + b"F ", b"\n", found[3] == b"F")
 
 
 class _Docker:
-    """Reads log lines of Docker's `json-file` driver."""
-
     def __init__(self) -> None:
         self._has_line_ends = False
 
@@ -109,10 +100,6 @@ class _Docker:
         return self._has_line_ends and whole < sum(map(text.count, _DOCKER_ENDS))
 
     def read(self, line: bytes) -> _Part | None:
-        """Parse one line of a log file: a complete log line, or a part of a split log line.
-
-        Returns None if the line does not have the `json-file` format.
-        """
         found = _DOCKER.match(line)
         if found is None:
             return None
@@ -150,5 +137,4 @@ class _Lines:
                 del self._open[part.stream]
 
     def left(self) -> bytes:
-        """Return the incomplete lines that are left at the end of a log: their last part is missing."""
         return b"".join(first.before + text + first.after for first, text in self._open.values())

@@ -147,7 +147,6 @@ def _repeated(message: KernelMessage, match: re.Match[str], _: datetime | None) 
 
 
 def _facility(priority: int) -> str:
-    """Return the facility of a syslog priority: `kern` for the kernel, `user` for any program."""
     return _KERNEL if priority >> 3 == _KERNEL_FACILITY else USER
 
 
@@ -158,7 +157,6 @@ def _of_kernel(message: KernelMessage) -> None:
 
 
 def _from_json(message: KernelMessage) -> bool:
-    """Fill a message from a log collector's JSON object; return False if it contains no log line."""
     wrapped = unwrap(message.text)
     if wrapped is None:
         return False

@@ -1,4 +1,4 @@
-"""Joins JSON documents that are printed over several log lines, and unwraps each of these lines.
+"""Joins JSON documents that are printed over several log lines, and removes the wrapper of each line.
 
 Lines of different nodes may be mixed. At most 16 MiB of lines are kept for documents that are not complete yet.
 """

@@ -106,7 +106,8 @@ def wrapped_lines(body: bytes) -> bytes | None:
     """Return the log lines of a JSON document or a table, as one JSON object per line.
 
     `dmesg -J` and `journalctl -o json-pretty` write such documents, and a collector may wrap each of their lines. The
-    result is None for any other body, for a body of more than 16 MiB, and for one JSON object per line.
+    result is None for any other body, such as one that already has one JSON object per line, and for a body of more
+    than 16 MiB.
     """
     if len(body) > MAX_JSON_BYTES:
         return None

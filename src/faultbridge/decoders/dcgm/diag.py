@@ -43,7 +43,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is a DCGM diagnostics report, as JSON with test categories or as a table."""
+    """Return whether a body is probably a DCGM diagnostics report, as JSON or as a table."""
     is_json = (b'"DCGM Diagnostic"' in body or b'"DCGM GPU Diagnostic"' in body) and b'"test_categories"' in body
     return is_json or (b"| Diagnostic " in body and is_diag_table(text_of(body)))
 

@@ -75,7 +75,7 @@ class TestResult:
 
     @property
     def hardware(self) -> bool:
-        """Return whether the result is about hardware; False if each of its errors is about a setting."""
+        """Return False if the result has errors and all of them are about settings, otherwise True."""
         return not self.errors or any(error.code not in SETTINGS for error in self.errors)
 
     @property
@@ -167,21 +167,12 @@ def _errors(document: object, default_code: str) -> Iterator[TestError]:
 
 
 def _code_of(number: int, text: str) -> str:
-    """Return the fault code of a test error with an error number.
-
-    The text of the error determines the code if DCGM does not define a meaning for the number.
-    """
     code = code_of_number(number)
     has_meaning = code in CODES and code not in {"dcgm.unknown", "dcgm.unrecognized"}
     return code if has_meaning else code_of_text(text) or code
 
 
 def _code(default_code: str, text: str) -> str:
-    """Return the fault code of a test error without an error number.
-
-    If the test has a fault code of its own, the result is this code, which is in `default_code`. Otherwise,
-    `default_code` is a general code, and the result is the code that the error text implies, or else the general code.
-    """
     if default_code not in {_FAILED, _WARNED}:
         return default_code
     return "dcgm.persistence_mode" if "Persistence mode for GPU" in text else code_of_text(text) or default_code

@@ -51,8 +51,8 @@ def health_code(system: str) -> str:
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return one health snapshot of all watched systems (the parts of devices that DCGM monitors).
 
-    A system with `Internal error` was not checked, so the snapshot does not clear its faults. If the report has no
-    valid overall health, the snapshot clears no fault at all.
+    A system with `Internal error` was not checked, so the snapshot does not clear its faults. If the overall health is
+    missing or `Internal error`, the snapshot clears no fault.
     """
     report = _report(body)
     present: list[Fault] = []
@@ -67,7 +67,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has text that only a DCGM health report contains."""
+    """Return whether a body is probably a DCGM health report, as JSON or as a table."""
     is_json = b'"Overall Health"' in body
     return is_json or b"Health watches not enabled" in body or is_health_table(text_of(body))
 
@@ -109,10 +109,6 @@ def _value(node: object) -> str:
 
 
 def _text(node: object) -> str:
-    """Return the message about one watched system, such as NVLink, or an empty text if there is none.
-
-    `node` is the system's node in the report's tree. DCGM splits a long message into pieces, which are joined here.
-    """
     pieces = node.get("overflow") if isinstance(node, dict) else None
     return " ".join(str(piece).strip() for piece in pieces) if isinstance(pieces, list) else ""
 

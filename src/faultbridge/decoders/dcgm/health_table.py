@@ -55,7 +55,6 @@ def report_of_table(text: str) -> Mapping[str, Any] | None:
 
 
 def _nested(text: str) -> dict[str, Any]:
-    """Return the tree in a table that has one row per level. The indentation of `->` is the depth."""
     report: dict[str, Any] = {}
     # The open levels: the indentation of each, and its children.
     levels: list[tuple[int, dict[str, Any]]] = []

@@ -94,8 +94,6 @@ def _scrapes(text: str) -> Iterator[_Scrape]:
 
 
 class _Scrape:
-    """Collects the states and counters of one scrape."""
-
     def __init__(self) -> None:
         self._covers: defaultdict[str, set[Component]] = defaultdict(set)
         self._present: dict[tuple[str, Component], Fault] = {}
@@ -104,7 +102,6 @@ class _Scrape:
         self._gpus: set[Component] = set()
 
     def take(self, sample: Sample) -> None:
-        """Add one Prometheus sample to the scrape."""
         gpu = _gpu(sample)
         if gpu is None or sample.value is None:
             return
@@ -145,10 +142,6 @@ class _Scrape:
         self._present[code, gpu] = fault
 
     def result(self) -> tuple[Observation, ...]:
-        """Return one health snapshot of the states, and one counter sample for each GPU with counters.
-
-        The health snapshot is left out if the scrape has no state that can be checked.
-        """
         covers = {code: tuple(sorted(gpus, key=_order)) for code, gpus in self._covers.items()}
         snapshot = Snapshot(SOURCE, covers, tuple(self._present.values()), node=self._node)
         samples = (CounterSample(SOURCE, gpu, values, node=self._node) for gpu, values in self._values.items())

@@ -60,7 +60,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is an NVLink error table, or lists the link states of a GPU."""
+    """Return whether a body probably has the error counts or the link states of NVLinks."""
     return _COUNTS.encode() in body or (b"gpuId " in body and _STATUS.search(text_of(body)) is not None)
 
 

@@ -46,15 +46,12 @@ _POLICIES: tuple[_Policy, ...] = (
 
 @dataclass(slots=True)
 class _Violation:
-    """One policy violation while its lines are read: its time, fault code, lines and values."""
-
     at: datetime | None
     code: str
     lines: list[str]
     details: dict[str, str]
 
     def fault(self) -> Fault:
-        """Return the violation as a fault of a GPU that is not identified."""
         text = " ".join(self.lines)
         return Fault(
             SOURCE, self.code, _UNKNOWN_GPU, truncate(text), self.at, evidence("\n".join(self.lines)), self.details

@@ -16,5 +16,5 @@ def code_of_text(text: str) -> str | None:
 
 
 def codes_of_texts() -> frozenset[str]:
-    """Return all fault codes that the text of a DCGM message can give."""
+    """Return every fault code that `code_of_text` can return."""
     return frozenset(dcgm_texts().values())

@@ -36,7 +36,7 @@ class Array:
 
 
 def is_mdstat(text: str) -> bool:
-    """Return whether a text is the content of `/proc/mdstat`, even if it lists no array."""
+    """Return whether a text is probably the content of `/proc/mdstat`, even if it lists no array."""
     return "Personalities :" in text and (_ARRAY.search(text) is not None or "unused devices:" in text)
 
 

@@ -86,7 +86,7 @@ _OF_THE_PAST = frozenset({"host.memory_uncorrected", "host.pcie_fatal", "host.ma
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault for each event that reports a fault, or a clear if that event is deasserted."""
+    """Return a fault for each event about a fault, or a clear if the event is deasserted."""
     whole = text_of(body)
     if _HEAD.search(whole) is None and whole.lstrip()[:1] in {"{", "["}:
         entries = [entry for _, document in objects(whole) for entry in _entries(document)]
@@ -103,7 +103,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has an event of an IPMI system event log, or a LogEntry or Event of Redfish."""
+    """Return whether a body probably has an event of an IPMI event log, or a LogEntry or Event of Redfish."""
     is_redfish = b"#LogEntry" in body or (b'"#Event.' in body and b'"Events"' in body)
     return is_redfish or (b"|" in body and _is_table(text_of(body[:16384])))
 

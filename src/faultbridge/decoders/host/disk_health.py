@@ -53,7 +53,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has a health log of a disk, output of smartctl, or the arrays of `mdstat`."""
+    """Return whether a body probably has a health log of a disk, output of smartctl, or `/proc/mdstat`."""
     return (
         (b"Personalities : " in body and is_mdstat(text_of(body)))
         or any(mark in body for mark in _MARKS)

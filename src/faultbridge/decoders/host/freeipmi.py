@@ -72,9 +72,5 @@ def _time(date: str, clock: str) -> str | None:
 
 
 def _cells(line: str, count: int) -> Sequence[str]:
-    """Return the cells of a line that has `count` columns.
-
-    The last cell may contain separators, because event texts can have them.
-    """
     separator = "|" if "|" in line else ","
     return [cell.strip() for cell in line.split(separator, count - 1)]

@@ -44,7 +44,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has the hardware counters of Neuron devices."""
+    """Return whether a body probably has the hardware counters of Neuron devices."""
     return b'"neuron_hw_counters"' in body and b'"neuron_devices"' in body
 
 

@@ -53,10 +53,6 @@ def recognize(body: bytes) -> bool:
 
 
 def _judged(devices: list[re.Match[str]], body: str) -> Iterator[tuple[Component, str, str]]:
-    """Yield the component, the line and the details of each NVIDIA GPU and each network adapter.
-
-    `devices` are the matches of the lines that name a device in `body`. Other devices are not checked for faults.
-    """
     ends = [found.start() for found in devices[1:]] + [len(body)]
     for found, end in zip(devices, ends, strict=True):
         is_gpu = found[2] in _GPU_CLASSES and _GPU_VENDOR in found[3]

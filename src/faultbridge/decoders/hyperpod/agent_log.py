@@ -68,7 +68,10 @@ class HealthDetails:
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a fault or clear for each health event, and a fault for each failed deep health check."""
+    """Return a fault or clear for each health event, and a fault for each report of a failed check.
+
+    Such a report is a JSON record or a plain line of a deep health check.
+    """
     events = log_events(body)
     framed = events is not None
     if events is None:
@@ -91,13 +94,12 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has the marker of an agent event, or a deep health check."""
+    """Return whether a body probably has an event or a deep health check of the HyperPod agent."""
     checks = b"Encountered FaultyInstance" in body or b"replacementRequired:" in body
     return MARKER.encode() in body or checks
 
 
 def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: str | None) -> Fault | Clear:
-    """Return the fault of a health event, or a clear if the event reports that the fault has ended."""
     details = _details(record)
     fault = fault_of(details)
     attributes = {**fault.attributes, **(details.attributes or {})}
@@ -119,10 +121,9 @@ def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: st
 
 
 def _details(record: Mapping[str, Any]) -> HealthDetails:
-    """Return the details of a health event from the first object in `record` that `_MEMBERS` names.
+    """Return the details of a health event.
 
-    A text or condition that this object lacks is taken from `record`. A condition and status in the text, such as `Node
-    condition NvidiaGPUUnhealthy is now: True`, take precedence.
+    A condition and a status in its text take precedence over those in its fields.
     """
     members = {key.strip(": ").lower(): value for key, value in record.items()}
     nested: dict[str, Any] = next((members[name] for name in _MEMBERS if isinstance(members.get(name), dict)), {})
@@ -150,8 +151,9 @@ def _details(record: Mapping[str, Any]) -> HealthDetails:
 def fault_of(details: HealthDetails) -> Fault:
     """Return the fault that a health event reports.
 
-    The first of these determines the fault: a quoted kernel log line, an Xid, a condition in `CODES_BY_CONDITION`. Else
-    the code is `agent.policy_violation` if the message contains `violation`, or `agent.condition`.
+    The first of these determines the fault: a quoted kernel log line, an Xid, a condition in `CODES_BY_CONDITION`.
+    Without any of them, the code is `agent.policy_violation` if the message contains `violation`, otherwise
+    `agent.condition`.
     """
     quoted = _quoted(details.text)
     if quoted is not None:
@@ -169,7 +171,6 @@ def fault_of(details: HealthDetails) -> Fault:
 
 
 def _quoted(text: str) -> Fault | Clear | None:
-    """Return the fault or clear of the kernel log line that a message quotes, or None without such a line."""
     start = text.find("NVRM: Xid (")
     if start >= 0:
         return read_xid(KernelMessage(text[start:].strip().rstrip('"')))
@@ -187,7 +188,6 @@ def _fault(details: HealthDetails, code: str, component: Component) -> Fault:
 
 
 def _time(record: Mapping[str, Any], prefix: str, ingested_at: datetime | None) -> datetime | None:
-    """Return the time of a record: its `ts`, else the time in `prefix` before it, else `ingested_at`."""
     texts = (_string(record.get("ts")), *prefix.split()[:1])
     return next((at for text in texts if text and (at := iso_time(text)) is not None), ingested_at)
 
@@ -197,24 +197,20 @@ def _string(value: object) -> str | None:
 
 
 def _is_failed_check(record: Mapping[str, Any]) -> bool:
-    """Return whether a JSON record reports that a deep health check found a faulty instance."""
     return str(record.get("msg", ""))[:128].startswith(_FAULTY)
 
 
 def _failed_check(source: str, record: Mapping[str, Any], at: datetime | None, instance_id: str | None) -> Fault:
-    """Return the fault of a failed deep health check. Its time is `ts` of the record, or else `at`."""
     message = text(record.get("msg")) or ""
     action = Action.REBOOT_NODE if "Reboot the Instance" in message else None
     return _check_fault(source, message, iso_time(text(record.get("ts")) or "") or at, instance_id, action)
 
 
 def _check_lines(message: str) -> Iterator[re.Match[str]]:
-    """Yield the plain log lines of a deep health check."""
     yield from (found for line in message.splitlines() if (found := _CHECK_LINE.match(line)))
 
 
 def _line_fault(source: str, line: re.Match[str], instance_id: str | None) -> Fault | None:
-    """Return the fault of a check line that reports a faulty instance or a required repair, else None."""
     required = {repair for repair, value in _REQUIRED.findall(line[3]) if value == "true"}
     if _FAULTY not in line[3] and not required:
         return None

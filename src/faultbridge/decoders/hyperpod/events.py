@@ -1,8 +1,8 @@
 """Decodes `hyperpod-event`: HyperPod's events on EventBridge, and the response of ListClusterEvents.
 
-An unhealthy node is a fault, a healthy node is a health snapshot, and the repairs that HyperPod does itself are
-recorded. Events about provisioning, scaling and lifecycle scripts yield nothing. A failed creation of an instance only
-means missing capacity, even if its event has the level `Error`.
+An unhealthy node is a fault, and a healthy node is a health snapshot. A repair that HyperPod does itself is a fault
+with a code such as `cloud.replacing`. Events about provisioning, scaling and lifecycle scripts yield nothing, and
+neither does the failed creation of an instance.
 
 Grammar: EventBridge events with fields in `detail` (state change, node health) or in `detail.EventDetails` (cluster
 event). Metadata is at one of two nesting levels. ListClusterEvents returns the same records without the EventBridge
@@ -74,12 +74,11 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has an event type of HyperPod, or the fields of a ListClusterEvents record."""
+    """Return whether a body probably has an event of HyperPod or a ListClusterEvents record."""
     return PREFIX.encode() in body or (b'"EventId"' in body and b'"ResourceType"' in body and b'"ClusterArn"' in body)
 
 
 def _identity(item: NodeHealth | Fault) -> tuple[str | None, ...]:
-    """Return a key that is equal for two copies of the same event."""
     if isinstance(item, Fault):
         return (item.node, item.attributes.get("event_id"), str(item.observed_at), item.code)
     return (item.instance_id, item.event_id, str(item.at), item.status)
@@ -129,10 +128,6 @@ def _summary(
 
 
 def _record(record: Mapping[str, Any], at: datetime | None) -> NodeHealth | Fault | None:
-    """Return the node health or repair in a cluster event, or None if it has neither.
-
-    The metadata of the event is at one of two nesting levels.
-    """
     details = members(record.get("EventDetails"))
     metadata = members(details.get("EventMetadata") or record.get("EventMetadata"))
     event_id = text(record.get("EventId"), 64)
@@ -184,12 +179,6 @@ def _observation(health: NodeHealth) -> Fault | Snapshot:
 
 
 def _fault(health: NodeHealth, condition: str | None) -> Fault:
-    """Return the fault of an unhealthy node. `condition` is the fault type that the reason contains.
-
-    The reason and the fault type determine the fault, if the fault type is in `CODES_BY_CONDITION` or the reason
-    contains an Xid. Otherwise the repair action determines the fault code. If the repair action has no code either, the
-    code is `agent.node_unhealthy`.
-    """
     if condition in CODES_BY_CONDITION or "Xid (" in (health.reason or ""):
         return fault_of(HealthDetails(health.reason or "", condition))
     code = CODES_BY_ACTION.get((health.repair_action or "").lower(), "agent.node_unhealthy")

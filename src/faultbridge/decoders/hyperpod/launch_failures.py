@@ -1,8 +1,8 @@
 """Determines why HyperPod could not start an instance, from events and status messages of nodes.
 
-HyperPod documents no code for these failures, so their texts are matched by keywords. Events about running nodes or
-repairs, or about scaling without an error, are not launch failures. Source: AWS's documentation of cluster events, and
-captures.
+HyperPod documents no code for these failures, so their texts are matched by keywords. An event counts if it reports a
+failure and has a keyword of a launch, such as `creation`, or if it reports a failed lifecycle script. Source: AWS's
+documentation of cluster events, and captures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SUBTREES = ("Instance", "InstanceGroup", "InstanceGroupScaling", "Cluster")
 
 
 def failure_kind(message: str) -> ConditionKind:
-    """Return the kind of a failed launch by keywords in its message; LAUNCH_FAILED without a keyword."""
+    """Return the kind of a failed launch by keywords in its message; LAUNCH_FAILED if it has none."""
     return next((kind for pattern, kind in _KINDS if pattern.search(message)), ConditionKind.LAUNCH_FAILED)
 
 

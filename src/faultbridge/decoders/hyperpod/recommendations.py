@@ -1,4 +1,4 @@
-"""Maps conditions and actions of the HyperPod health agent to fault codes, severities and actions."""
+"""Maps conditions, reasons and actions of the HyperPod agent to fault codes and recommendations."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Reads NVIDIA driver messages without an Xid: a lost GPU, failed initialization or NVLink training.
 
-A lost GPU is reported as `NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus.`, or as three lines that start with
-`NVRM: The NVIDIA GPU`. If the driver also logs Xid 79 for that GPU within five minutes, both report the same loss. Just
-before a loss, the driver prints the UUID and the serial number of the GPU.
+A lost GPU is reported as `NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus.`, or as several lines, of which the first
+starts with `NVRM: The NVIDIA GPU`. If the driver also logs Xid 79 for that GPU within five minutes, both report the
+same loss. Just before a loss, the driver prints the UUID and the serial number of the GPU.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ _NVLINK_TRAINING = lazy_pattern(r"NVRM: (knvlink\w{1,80}: .{0,60}Rx ?Det(?:ect)?
 
 @dataclass(slots=True)
 class DriverMessageReader:
-    """Reads driver messages, and appends their faults to `found`, the list of observations of the input."""
+    """Reads driver messages, and appends their faults to `found`, the list of observations of the input.
+
+    A failed probe of a device is added to `probe_failures` instead.
+    """
 
     found: list[Fault | Clear]
     _names: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -50,7 +53,7 @@ class DriverMessageReader:
     probe_failures: list[Fault] = field(default_factory=list)
 
     def read(self, message: KernelMessage) -> bool:
-        """Read a driver message without an Xid, and append its fault. Returns False for other messages."""
+        """Read a driver message without an Xid. Returns False if the message is of another kind."""
         pending, self._pending_loss = self._pending_loss, None
         text = message.text
         if message.facility != USER and self._learn_names(text):
@@ -78,7 +81,6 @@ class DriverMessageReader:
         return True
 
     def _learn_names(self, text: str) -> bool:
-        """Store the UUID or serial number of a GPU that a message contains. Returns whether there is one."""
         found = _UUID.match(text)
         if found is not None:
             self._last_named = normalize_pci(found[1])
@@ -96,7 +98,7 @@ class DriverMessageReader:
     def without_duplicate_losses(self) -> list[Fault | Clear]:
         """Return the observations without GPU losses that an Xid 79 of the same GPU also reports.
 
-        The Xid 79 must be of the same boot, and at most five minutes before or after the loss.
+        The Xid 79 must be of the same boot. If both messages have a time, at most five minutes may be between them.
 
         The driver also logs that it could not probe a device. Such a probe failure is added only if no GPU of the same
         boot is lost or uninitialized, because such a GPU explains the failure.
@@ -122,7 +124,7 @@ class DriverMessageReader:
         ]
 
     def with_device_names(self, found: Iterable[Fault | Clear]) -> tuple[Fault | Clear, ...]:
-        """Return the observations, with the UUID and serial number that the driver printed for each GPU."""
+        """Return the observations. A GPU gets the UUID and serial number that the driver printed for it."""
         return tuple(map(self._with_names, found)) if self._names else tuple(found)
 
     def _with_names(self, observation: Fault | Clear) -> Fault | Clear:
@@ -162,12 +164,10 @@ def _same_boot(observation: Fault | Clear, other: Fault | Clear) -> bool:
 
 
 def _passed(observation: Fault | Clear, other: Fault | Clear) -> timedelta | None:
-    """Return the time from `observation` to `other`, or None if one of them has no time."""
     first, second = observation.observed_at, other.observed_at
     return None if first is None or second is None else second - first
 
 
 def _uptime_passed(observation: Fault | Clear, other: Fault | Clear) -> timedelta | None:
-    """Return the uptime of `other` minus that of `observation`, or None if one of them has no uptime."""
     first, second = observation.attributes.get("uptime"), other.attributes.get("uptime")
     return None if first is None or second is None else timedelta(seconds=float(second) - float(first))

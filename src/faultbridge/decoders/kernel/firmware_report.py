@@ -48,7 +48,6 @@ def with_report_field(observation: Fault | Clear, field: Mapping[str, str]) -> F
 
 
 def _component(fields: Mapping[str, str]) -> Component | None:
-    """Return the device or memory module that a report names, or None if it names none."""
     section = fields.get("section")
     if section == "memory error":
         return Component(ComponentType.MEMORY, name=fields.get("dimm"))

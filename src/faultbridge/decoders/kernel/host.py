@@ -1,7 +1,7 @@
 """Reads kernel messages about NICs, disks, memory and CPUs, by the rules of `host_rules`.
 
-The groups `pci` and `name` in the pattern of a rule identify the component, and its other groups become attributes.
-Similar lines of other drivers, of containers or of a normal boot match no rule. Source: Linux 4 to 6.
+The groups `pci` and `name` in the pattern of a rule identify the component, and its other groups become attributes. The
+patterns avoid similar lines of other drivers, of containers and of a normal boot. Source: Linux 4 to 6.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class HostReader:
     def read(self, message: KernelMessage) -> bool:
         """Append the fault or clear of the first rule that matches a message.
 
-        Returns False if the message was not understood. Messages that only add detail to an earlier fault, or that
-        belong to a requested crash, append nothing.
+        Returns False if the message was not understood. A message that is understood may append nothing, such as one
+        that only adds detail to an earlier fault, or one that belongs to a requested crash.
         """
         if "rigger a crash" in message.text and _REQUESTED_CRASH.match(message.text) and message.facility != USER:
             self._crash_requested = True
@@ -64,7 +64,6 @@ class HostReader:
         return "[Hardware Error]" in message.text and self._complete_report(message.text)
 
     def _complete_report(self, text: str) -> bool:
-        """Add a further line of a firmware error report to its fault. Returns False for any other line."""
         head = _REPORT.match(text)
         field_ = _REPORT_FIELD.match(text, head.end()) if head else None
         if head is None or field_ is None or self._report is None or self._report[0] != head[1]:
@@ -133,7 +132,6 @@ class HostReader:
 
 
 def _seconds(message: KernelMessage) -> float:
-    """Return the uptime of a message in seconds, else its time in seconds, or 0 if it has neither."""
     if message.uptime:
         return float(message.uptime)
     return message.observed_at.timestamp() if message.observed_at else 0.0
@@ -147,10 +145,7 @@ def _details(rule: Rule, text: str) -> dict[str, str] | None:
 
 
 def _component(rule: Rule, details: dict[str, str]) -> Component:
-    """Return the component that a message names, and remove its PCI address and name from `details`.
-
-    `details` contains the named groups of the pattern of `rule`, which matched the message.
-    """
+    """Return the component that a message names, and remove its PCI address and name from `details`."""
     pci, name = details.pop("pci", None), details.pop("name", None)
     if rule.type is ComponentType.CPU:
         return Component(ComponentType.CPU, name=name)
@@ -158,11 +153,6 @@ def _component(rule: Rule, details: dict[str, str]) -> Component:
 
 
 def _code(rule: Rule, details: dict[str, str]) -> str:
-    """Return the fault code of a rule that matches a message.
-
-    `corrected` of the rule is returned if the rule has this code, and if the message states that the hardware corrected
-    the error. Otherwise, `code` of the rule is returned.
-    """
     if rule.corrected is None:
         return rule.code
     status = details.get("status")

@@ -1,7 +1,7 @@
 """Completes the times that `dmesg -H` prints.
 
-`dmesg -H` prints the full minute only on the first line of that minute. The other lines have the seconds since the line
-before.
+`dmesg -H` prints date and minute only on the first line of each minute. Any other line has the seconds since the line
+before it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ _STAMP = re.compile(rb"^(?:(\[[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d\])|\[ {1,8}\+
 
 
 class MinuteCarrier:
-    """Replaces the relative times that `dmesg -H` prints with the last full minute printed before them."""
+    """Replaces each relative time that `dmesg -H` prints with the date and minute printed before it."""
 
     def __init__(self) -> None:
-        """Start without a minute. Relative times before the first minute are not replaced."""
         self._minute = b""
 
     def carried(self, text: bytes) -> bytes:
-        """Return the next piece of a log, with each relative time replaced by the last printed minute."""
+        """Return the next piece of a log, with each relative time replaced by the last printed minute.
+
+        Relative times before the first printed minute are not replaced.
+        """
         return _STAMP.sub(self._replaced, text)
 
     def _replaced(self, stamp: re.Match[bytes]) -> bytes:

@@ -86,7 +86,7 @@ def _decoded(texts: Iterable[tuple[bytes, datetime | None]], hints: Hints) -> De
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is probably a kernel log, from the prefixes and starts of its first lines."""
+    """Return whether a body is probably a kernel log, judged by the starts of its first lines."""
     text = text_of(wrapped_lines(body) or body)
     if "HealthMonitoringAgentDetectionEvent" in text or "<nvidia_smi_log" in text:
         return False
@@ -95,8 +95,6 @@ def recognize(body: bytes) -> bool:
 
 
 class _LogReader:
-    """Collects the observations of one log while its pieces are read."""
-
     def __init__(self, received_at: datetime | None) -> None:
         self.framed = False
         self.unparsed = 0
@@ -151,10 +149,6 @@ class _LogReader:
             self._find_framing(text_of(text).split("\n", _MAX_FRAMING_LINES)[:_MAX_FRAMING_LINES])
 
     def _with_minutes(self, text: bytes) -> bytes:
-        """Return a piece of `dmesg -H` output with the date and minute on each line.
-
-        The command prints them only on the first line of a minute.
-        """
         from faultbridge.decoders.kernel.human_times import MinuteCarrier
 
         self._minutes = self._minutes or MinuteCarrier()
@@ -182,19 +176,16 @@ class _LogReader:
             self.unparsed += 1
 
     def _read_wrapped(self, message: KernelMessage) -> bool:
-        """Read the message in a JSON object within a line. Returns whether the message was understood."""
         wrapped = wrapped_message(message, self._received_at)
         return wrapped is not None and self._read_parts(wrapped)
 
     def _read_parts(self, message: KernelMessage) -> bool:
-        """Append the observations in all messages of a line. Returns whether any message was understood."""
         parts, left = parts_of(message, self._received_at)
         self.unparsed += left
         understood = [self._read_part(part) for part in parts]
         return any(understood)
 
     def _read_part(self, part: KernelMessage) -> bool:
-        """Append the observations in one message of a line. Returns whether the message was understood."""
         return self._read_message(part) or any(map(self._read_message, candidates(part)))
 
     def _read_message(self, message: KernelMessage) -> bool:
@@ -219,7 +210,6 @@ class _LogReader:
         return (*of_kernel, *self._faults_of_service()) if self._of_service else of_kernel
 
     def _faults_of_service(self) -> tuple[Observation, ...]:
-        """Return the faults in lines of the fabric manager, which are mixed with the lines of the kernel."""
         from faultbridge.decoders.network import fabric_manager_log
 
         try:

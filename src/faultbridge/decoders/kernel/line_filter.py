@@ -1,8 +1,8 @@
-"""Selects the lines of a kernel log that may report a fault, without reading every line in Python.
+"""Selects the lines of a kernel log that may report a fault, without processing each line in Python.
 
 A healthy node writes hundreds of thousands of harmless lines. `BenignLineFilter` learns how the common harmless lines
-start, and skips them with one regular expression. `matching_lines` then searches the other lines for the phrases that
-the decoder understands, and returns only the lines that contain one.
+start, and skips them with one regular expression. `matching_lines` then returns only those of the other lines that
+contain an Xid or a phrase that the decoder understands.
 
 The filter relies on two facts: all messages of a piece start in the same column, and most harmless messages start with
 one of a few words (`audit: `, `IPv6: `).
@@ -63,7 +63,6 @@ def matching_lines(text: str) -> list[str]:
 
 
 def _positions(lines: list[str], phrase: str) -> Iterator[int]:
-    """Yield the index in `lines` of each line that contains a phrase."""
     return compress(count(), map(contains, lines, repeat(phrase)))
 
 
@@ -130,7 +129,6 @@ class BenignLineFilter:
     """Skips lines that start like harmless lines of the same log; keeps lines that may report a fault."""
 
     def __init__(self) -> None:
-        """Start with no words learned from harmless lines."""
         self._starts = _StartCache()
         self._words: dict[bytes, None] = {}
         self._patterns: dict[int, re.Pattern[bytes]] = {}
@@ -139,8 +137,8 @@ class BenignLineFilter:
     def remaining(self, text: bytes) -> str:
         """Return the lines of a piece of the log that may report a fault.
 
-        Returns the whole piece if it is small, if the prefix of its lines is unknown, or if a harmless line may also
-        contain an Xid or a second message.
+        Returns the whole piece if it is small, if the prefix of its lines is unknown, or if a skipped line may contain
+        an Xid or a second message.
         """
         # A small piece is not worth learning from.
         anchor = _ANCHOR.match(text) if len(text) > _MIN_BYTES else None
@@ -157,7 +155,7 @@ class BenignLineFilter:
         return (kept if is_complete else text).decode("utf-8", "replace")
 
     def _has_joints(self, text: bytes, column: int) -> bool:
-        """Return whether a line of the piece contains the start of a second message.
+        """Return True if a line contains the start of a second message.
 
         `column` is the column in which the first message of each line starts.
         """
@@ -204,7 +202,6 @@ class _StartCache(dict[bytes, bool]):
     """Caches, by the first 32 bytes of a line's message, whether the line may report a fault."""
 
     def __missing__(self, start: bytes) -> bool:
-        """Return whether a line may report a fault; called for the first line whose message has this start."""
         if len(self) >= _MAX_STARTS:
             self.clear()
         relevant = self[start] = _HARMLESS.match(start) is None or _RELEVANT.match(start) is not None

@@ -1,9 +1,9 @@
 """Splits a log line into the kernel messages that it contains, despite changes by log collectors.
 
 A line can contain several messages: collectors join lines, consoles print a message after `login: `, and the output of
-two processors can be mixed. A message starts at the start of the line, after a prefix within the line, or at the next
-`NVRM: ` of a driver message. An Xid line that is quoted inside another message is not read as a message, because a user
-can write it.
+two processors can be mixed. A message starts at the start of the line, or after a prefix within the line. In a line of
+the driver, each further Xid or SXid also starts a message. An Xid line that is quoted inside another message is not
+read as a message, because a user can write it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def parts_of(message: KernelMessage, received_at: datetime | None) -> tuple[Sequ
 
     `message` is the line after its prefixes were removed. A collector may have joined several lines into this line. If
     the collector joined more than 64 lines, only the first of them and those with an Xid or a known phrase are split
-    into messages. At most `MAX_PARTS` messages are returned.
+    into messages. Messages beyond the first `MAX_PARTS` are left out.
     """
     text = ANSI.sub("", message.text) if "\x1b" in message.text else message.text
     text = (_SPACES.sub(" ", text) if "  " in text or "\t" in text else text).strip()
@@ -120,7 +120,7 @@ def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
 
 
 def wrapped_message(message: KernelMessage, received_at: datetime | None) -> KernelMessage | None:
-    """Return the message in a collector's JSON object that follows an unknown prefix, or None."""
+    """Return the message in a collector's JSON object after an unknown prefix; None without an object."""
     start = message.text.find("{", 1)
     if start < 0 or unwrap(message.text[start:]) is None:
         return None

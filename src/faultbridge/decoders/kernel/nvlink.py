@@ -111,11 +111,6 @@ def nvlink5_attributes(code: int, text: str) -> dict[str, str]:
 
 
 def _decoded(code: int, printed_unit: str, intr_info: int | None, status: int | None) -> dict[str, str]:
-    """Return the meaning of intrInfo as attributes: link event cause, unit, driver branch and exception.
-
-    `code` is the Xid, `printed_unit` the unit that the line names, and `status` the errorStatus of the line. The result
-    is empty if `intr_info` is None.
-    """
     attributes: dict[str, str] = {}
     if intr_info is None:
         return attributes

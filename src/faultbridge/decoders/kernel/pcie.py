@@ -79,7 +79,6 @@ class PcieReader:
         self.found.append(_with_count(device_fault(message, code, component, message.text, details), 0))
 
     def _bit(self, address: str, name: str) -> None:
-        """Add the name of an error bit to the last PCIe error, if that error is of the same device."""
         if self._last is None or self._last[0] != address:
             return
         fault = self.found[self._last[1]]

@@ -58,7 +58,7 @@ class DumpSplitter:
 
 
 def of_previous_boot(observation: _Observation) -> _Observation:
-    """Mark a fault as a fault of an earlier boot.
+    """Mark a fault as a fault of an earlier boot. A clear is returned unchanged.
 
     A fault without a time is only recorded: it gets severity `info` and no action.
     """

@@ -45,7 +45,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has a line of NVIDIA's device plugin."""
+    """Return whether a body probably has a line of NVIDIA's device plugin."""
     return _FRAMING.search(body) is not None
 
 

@@ -48,15 +48,15 @@ class ConditionReader:
     """Reads the node conditions that one source writes.
 
     The source `kubernetes-node` reads the condition types of all sources, and any other source only the types that the
-    mapping lists for it. With `accepts_unmapped`, a true condition or a warning event that the mapping does not contain
-    is a fault too. Otherwise, it is ignored.
+    mapping lists for it. A condition or event that the mapping does not contain is ignored. With `accepts_unmapped`, it
+    is a fault if it is a warning event, or a true condition whose type does not end in `Ready` or `Healthy`.
     """
 
     source: str
     accepts_unmapped: bool = False
 
     def decode(self, body: bytes, hints: Hints) -> tuple[Observation, ...]:
-        """Return health snapshots of the nodes with a known condition or a fault, and the faults of events.
+        """Return a health snapshot of each node that has a known condition or a fault, and faults of events.
 
         Raises `Rejected` for a body without a condition list, an event or a table row of a node.
         """
@@ -91,10 +91,6 @@ class ConditionReader:
             yield Snapshot(self.source, unique, tuple(present), node=node.name)
 
     def _unmapped(self, condition: Condition, node: NodeConditions) -> list[Fault]:
-        """Return the fault of a true condition without a mapping, as a list with at most one fault.
-
-        The list is empty without `accepts_unmapped`, and for a type that ends in `Ready` or `Healthy`.
-        """
         wrong = (
             self.accepts_unmapped and condition.status == "True" and not condition.type.endswith(("Ready", "Healthy"))
         )
@@ -126,7 +122,7 @@ class ConditionReader:
 
 
 def names_condition_type(body: bytes, source: str) -> bool:
-    """Return whether a body has a condition type of a source, and is not a whole Kubernetes node."""
+    """Return whether a body has a condition type of a source, and is probably not a whole node."""
     if is_node(body):
         return False
     if b"lastTransitionTime" not in body and b"lastHeartbeatTime" not in body:
@@ -202,7 +198,6 @@ def _component(code: str) -> Component:
 
 
 def _recognize_node(body: bytes) -> bool:
-    """Return whether a body is a node, a table of nodes, or conditions that only the kubelet writes."""
     if is_node(body) or b"LastTransitionTime" in body or (b"NAME " in body and b" ROLES " in body):
         return True
     others = (EKS_SOURCE, DETECTOR_SOURCE)
@@ -210,7 +205,6 @@ def _recognize_node(body: bytes) -> bool:
 
 
 def _recognize_detector(body: bytes) -> bool:
-    """Return whether a body is of node-problem-detector, and has no condition type of the EKS agent."""
     if names_condition_type(body, EKS_SOURCE):
         return False
     is_event = b"involvedObject" in body and any(component in body for component in _DETECTOR_COMPONENTS)
@@ -219,7 +213,6 @@ def _recognize_detector(body: bytes) -> bool:
 
 
 def _recognize_eks(body: bytes) -> bool:
-    """Return whether a body has a condition type or an event of the EKS node monitoring agent."""
     is_event = b"eks-node-monitoring-agent" in body and b"involvedObject" in body and not is_node(body)
     return is_event or names_condition_type(body, EKS_SOURCE)
 

@@ -58,7 +58,7 @@ def node_name(name: str | None) -> str | None:
 
 
 def node_reports(body: str) -> Iterator[NodeConditions | NodeEvent]:
-    """Yield the nodes and events of an input in order, or nothing if its format is not known."""
+    """Yield the nodes and events of an input, or nothing if its format is not known."""
     if body.lstrip()[:1] in {"{", "["}:
         yield from _of_json(body)
     elif re.search(r"^NAME +STATUS +ROLES", body, re.MULTILINE):
@@ -70,7 +70,7 @@ def node_reports(body: str) -> Iterator[NodeConditions | NodeEvent]:
 
 
 def is_node(body: bytes) -> bool:
-    """Return whether a body is or contains a Kubernetes node object.
+    """Return whether a body probably contains a Kubernetes node object.
 
     A Kubernetes event does not count, because it only refers to a node.
     """

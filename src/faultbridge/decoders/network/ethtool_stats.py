@@ -27,7 +27,10 @@ _COUNTER = re.compile(r"\s{0,16}(?:\[\d{1,4}\]: ?)?([\w.\[\] -]{1,64}): (-?\d{1,
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a counter sample of each interface that has counters with a threshold, with these counters."""
+    """Return a counter sample of each interface, with the counters that have a threshold.
+
+    An interface without such a counter is left out.
+    """
     text = text_of(body)
     found = list(_of_metrics(text) if METRICS[0] in text else _of_text(text))
     if not found:

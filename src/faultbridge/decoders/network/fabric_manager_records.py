@@ -141,7 +141,6 @@ def _journal_record(line: str, received_at: datetime | None) -> LogRecord | None
 
 
 def _level(text: str) -> str:
-    """Return the level of a record that states none: `ERROR` if it reports a failure, else empty."""
     return "ERROR" if _FAILURE.search(text) or text.startswith(_BARE) else ""
 
 

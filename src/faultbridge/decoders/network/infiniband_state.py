@@ -30,7 +30,7 @@ _INIT, _ACTIVE, _LINK_UP = 2, 4, 5
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return health snapshots of the states and rates of the ports in a body, and counter samples."""
+    """Return health snapshots of port states and port rates, and a counter sample of each readable port."""
     text = text_of(body)
     tree = ports_of(text)
     listed = (*_ports_of_ibstat(text), *_ports_of_ibstatus(text))
@@ -63,7 +63,7 @@ def _efa_rates(ports: Iterable[Port], hints: Hints) -> EfaRates | None:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is output of ibstat, ibstatus or rdma link, or lists port states.
+    """Return whether a body is probably output of ibstat, ibstatus or rdma link, or lists port states.
 
     A body that also has port counters is of the source `rdma-counters` instead.
     """
@@ -152,7 +152,6 @@ _PHYSICAL_STATES = {
 
 
 def _ports_of_ibstat(body: str) -> tuple[Port, ...]:
-    """Return the ports in the output of `ibstat`."""
     found: list[Port] = []
     for name, block in _blocks(_CA, body):
         model = _MODEL.search(block)
@@ -164,7 +163,6 @@ def _ports_of_ibstat(body: str) -> tuple[Port, ...]:
 
 
 def _ports_of_ibstatus(body: str) -> tuple[Port, ...]:
-    """Return the ports in the output of `ibstatus`."""
     found: list[Port] = []
     for heading, block in _blocks(_STATUS, body):
         port = Port(heading[1], int(heading[2]))

@@ -76,7 +76,7 @@ def _observations(document: object) -> Iterator[Observation]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body lists interfaces with their operational state, or has ethtool settings."""
+    """Return whether a body probably lists interfaces with their states, or has ethtool settings."""
     if body.lstrip()[:1] in {b"[", b"{"}:
         return b'"ifname"' in body and b'"operstate"' in body
     return is_ip_text(text_of(body)) or is_ethtool_settings(text_of(body))
@@ -97,7 +97,6 @@ def _links(document: object) -> Iterator[_Link]:
 
 
 def _configured(document: object) -> frozenset[str] | None:
-    """Return the names of the configured interfaces, or None if the input does not list them."""
     if not isinstance(document, dict):
         return None
     given = next((document[name] for name in _CONFIGURED if name in document), None)

@@ -88,7 +88,6 @@ def kinds_of(text: str) -> dict[str, Hashable]:
 
 
 def _blocks(heading: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield each match of `heading`, together with the text up to the next match."""
     last: re.Match[str] | None = None
     for found in heading.finditer(text):
         if last is not None:

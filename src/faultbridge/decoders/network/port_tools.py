@@ -49,15 +49,15 @@ MODULE_FAULT = "module_fault"
 
 
 def is_port_tool(body: bytes) -> bool:
-    """Return whether a body is the output of perfquery, or of mlxlink with its counters."""
+    """Return whether a body is probably the output of perfquery, or of mlxlink with its counters."""
     return (b"counters: Lid " in body and b"PortSelect:." in body) or _SECTIONS[0].encode() in body
 
 
 def ports_of_tools(body: str) -> tuple[Port, ...]:
     """Return up to 512 ports in the output of perfquery and mlxlink, in order.
 
-    If both tools print counters of a port, the counters of the second tool are left out. Raises
-    `Rejected` for an output of mlxlink without a device name.
+    If both tools print counters of a port, the counters of the second tool are left out. Raises `Rejected` for an
+    output of mlxlink without a device name or with incomplete JSON.
     """
     readers: dict[tuple[str, int], object] = {}
     found = (
@@ -77,7 +77,6 @@ def _without_counters(port: Port) -> bool:
 
 
 def _outputs(body: str) -> Iterator[tuple[tuple[str, int] | None, str]]:
-    """Yield the outputs in a body, each with the device and port in the line before it, or None."""
     headings = list(_HEADING.finditer(body))
     yield None, body[: headings[0].start() if headings else len(body)]
     ends = (*(heading.start() for heading in headings[1:]), len(body))
@@ -108,7 +107,6 @@ def _of_mlxlink(device: tuple[str, int] | None, text: str) -> Iterator[Port]:
 
 
 def _of_json(text: str) -> dict[str, Any]:
-    """Return the fields in the JSON output of mlxlink. The values of several lanes are joined with commas."""
     try:
         output = members(members(members(loads(text)).get("result")).get("output"))
     except (ValueError, RecursionError) as error:
@@ -122,6 +120,5 @@ def _of_json(text: str) -> dict[str, Any]:
 
 
 def _counters(fields: Mapping[str, Any]) -> dict[str, int]:
-    """Return the counters of a port by their names in sysfs; values such as `N/A` are left out."""
     values = {name: str(fields[tool]).strip() for tool, name in _COUNTERS.items() if tool in fields}
     return {name: int(value) for name, value in values.items() if _NUMBER.fullmatch(value)}

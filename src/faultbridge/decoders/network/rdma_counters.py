@@ -29,8 +29,8 @@ MAX_PORTS = 512
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return the faults that mlxlink reports, the observations of port states, and counter samples.
 
-    `infiniband_state.states_of` defines the observations of port states. There is one counter sample for each port that
-    has counters with a threshold, and it contains only these counters.
+    The observations of port states are those of the source `infiniband-state`. A port that has counters with a
+    threshold gives one counter sample with only these counters.
     """
     document = text_of(body)
     if is_port_tool(body):
@@ -48,7 +48,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has counters of RDMA ports: from sysfs, rdma, node_exporter or a port tool."""
+    """Return whether a body probably has counters of RDMA ports, in one of the known formats."""
     tree = b"/infiniband/" in body and b"counters/" in body
     statistics = b'"ifname"' in body and b'"port"' in body and b'"operstate"' not in body
     statistics = statistics and b'"physical_state"' not in body

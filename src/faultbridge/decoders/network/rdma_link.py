@@ -29,7 +29,7 @@ _PHYSICAL_STATES: Mapping[str, str] = {
 
 
 def is_rdma_link(body: bytes) -> bool:
-    """Return whether a body is the output of `rdma link`."""
+    """Return whether a body is probably the output of `rdma link`."""
     is_json = b'"physical_state"' in body and b'"ifname"' in body
     return is_json or (b" physical_state " in body and _LINK.search(text_of(body)) is not None)
 

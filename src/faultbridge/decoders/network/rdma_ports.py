@@ -1,6 +1,6 @@
 """Reads the ports of InfiniBand, RoCE and EFA devices from sysfs and from node_exporter metrics.
 
-A counter whose value is `N/A (no PMA)` or empty is left out, and is never zero.
+A counter whose value is not a number, such as `N/A (no PMA)`, is left out.
 """
 
 from __future__ import annotations

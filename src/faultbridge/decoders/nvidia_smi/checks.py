@@ -208,10 +208,10 @@ _BRAKE = _clocks("smi.hw_power_brake", "An external power brake reduced the cloc
 
 
 def _slowdown(gpu: Fields) -> GpuCheckResult | None:
-    """Check the general reason for reduced clocks, which is reported without a cause.
+    """Check the general reason for reduced clocks (`hw_slowdown`).
 
-    The general reason is no fault while a specific reason (heat or an external power brake) is active, because each
-    specific reason has its own check.
+    It is no fault while a specific reason (heat or an external power brake) is active, because each specific reason has
+    its own check.
     """
     found = _SLOWDOWN(gpu)
     causes = (_THERMAL(gpu), _BRAKE(gpu))

@@ -80,7 +80,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether one of the first 20 lines is a header with fields that only nvidia-smi has."""
+    """Return whether one of the first 20 lines is probably a header of nvidia-smi's CSV output."""
     return any(_is_header(line) for line in text_of(body).split("\n", 20)[:20])
 
 
@@ -115,11 +115,6 @@ _FIELD_PREFIXES = (
 
 
 def _row(line: str, names: list[str]) -> dict[str, str] | None:
-    """Return the cells of a row by field name.
-
-    Returns None for a blank line or an error message of nvidia-smi. Raises `Rejected` if the row does not fit the
-    header.
-    """
     if not line.strip() or has_failure(line):
         return None
     cells = [cell.strip() for cell in line.split(",")]
@@ -173,7 +168,6 @@ def _with_page_counts(rows: Iterable[dict[str, str]]) -> Iterator[GpuOutput]:
 
 
 def _is_complete(rows: list[dict[str, str]]) -> bool:
-    """Return whether the rows include all GPUs of the node, whose total is in the field `count`."""
     return bool(rows) and all(row.get("count") == str(len(rows)) for row in rows)
 
 

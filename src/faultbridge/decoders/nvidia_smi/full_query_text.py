@@ -63,14 +63,15 @@ class _Gpu:
 
 
 def is_full_query(text: str) -> bool:
-    """Return whether a text is the output of `nvidia-smi -q`, or a part of it."""
+    """Return whether a text is probably the output of `nvidia-smi -q`, or a part of it."""
     return _TITLE in text or _KNOWN_KEY.search(text) is not None
 
 
 def read_full_query(text: str) -> FullQuery:
     """Return the parsed output of `nvidia-smi -q`.
 
-    Raises `Rejected` if the text is cut off, is wrongly indented, or contains no GPU.
+    Raises `Rejected` if the text is cut off, has a wrong indentation or an unknown line, or contains no GPU or more
+    than 128 GPUs.
     """
     query, gpus, head = FullQuery(), list[_Gpu](), dict[str, str]()
     has_head = _TITLE in text

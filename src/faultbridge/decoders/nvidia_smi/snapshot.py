@@ -70,7 +70,7 @@ def gpu_snapshot(
 
 
 def gpu_component(address: str, uuid: str, serial: str, index: int | None) -> Component:
-    """Return a GPU with those of its identifiers that are valid."""
+    """Return a GPU component; an address, UUID or serial number that is not valid is left out."""
     return Component(
         ComponentType.GPU,
         pci=pci_of(address),

@@ -61,7 +61,7 @@ def _full_query(text: str, stated_faults: Sequence[Fault]) -> Decoded:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is a text output or an error message of nvidia-smi, but not XML or CSV."""
+    """Return whether a body is probably text output or an error message of nvidia-smi, not XML or CSV."""
     text = text_of(body)
     if "<nvidia_smi_log" in text or "gpu_bus_id" in text or "pci.bus_id" in text:
         return False

@@ -4,10 +4,10 @@ The XML is parsed safely: no entities, no external files, limits on size and dep
 
 Grammar: one `nvidia_smi_log` document, with or without DOCTYPE (v10 to v13). The fields differ by GPU and driver.
 `N/A`, an absent element and `Requested functionality has been deprecated` mean unknown: neither healthy nor faulty.
-Error messages of nvidia-smi may come before, after or within the document, and each of them is a fault. Units: as
-printed. Times: `timestamp`, the local time of the node, taken as UTC because it has no time zone. Errors: `Rejected`
-for input that is neither a complete document nor error messages of nvidia-smi. Source: nvidia-smi 418 to 595,
-nvsmi_device_v10 to v13.
+Error messages of nvidia-smi may come before, after or within the document, and can report faults. Units: as printed.
+Times: `timestamp`, the local time of the node, taken as UTC because it has no time zone. Errors: `Rejected` for input
+that is neither a complete document nor error messages of nvidia-smi. Source: nvidia-smi 418 to 595, nvsmi_device_v10 to
+v13.
 """
 
 from __future__ import annotations
@@ -140,11 +140,11 @@ class SmiLog:
 
 
 def read_log(body: bytes, texts: tuple[bytes, ...] = ()) -> SmiLog:
-    """Return the parsed document.
+    """Parse an XML document of nvidia-smi.
 
-    Raises `Rejected` if the body is not one complete document, is too large or nested too deeply, or has
-    entity declarations. A DOCTYPE line is accepted but not followed. To save time, the texts of the GPUs are collected
-    only if the body contains at least one of the strings in `texts`.
+    Raises `Rejected` if the body is not one complete document, is too large or nested too deeply, or has entity
+    declarations. A DOCTYPE line is accepted but not followed. To save time, the texts of the GPUs are collected only if
+    the body contains at least one of the strings in `texts`.
     """
     if len(body) > MAX_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes of XML; at most {MAX_BYTES} are read")
@@ -193,7 +193,6 @@ def _collect(element: Element, path: str, fields: dict[str, str]) -> None:
 
 
 def _add_mig_count(fields: dict[str, str], text: str) -> None:
-    """Add the error count of a MIG instance to the total of its GPU."""
     total = "ecc_errors/volatile/mig_sram_uncorrectable"
     if text.isascii() and text.isdigit() and len(text) < len(str(2**63)):
         fields[total] = str(int(fields.get(total, "0")) + int(text))

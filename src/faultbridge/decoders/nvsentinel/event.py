@@ -59,7 +59,7 @@ def health_events(document: object, depth: int = 0) -> Iterator[HealthEvent]:
 
 
 def entity(kind: str, value: str) -> tuple[str, str | int] | None:
-    """Return the identifier of a component in an impacted entity of an event: a field and its value.
+    """Return a field of `Component` and its value, from an impacted entity of an event.
 
     `kind` is the type of the entity, and `value` its value. For example, the type `PCI` and an address give (`pci`,
     address). The result is None for other types, and for a value that does not fit the type.
@@ -121,8 +121,8 @@ def code_of(error: str, event: HealthEvent, mapped: Mapping[str, Any]) -> tuple[
 
     - The error code is an Xid or SXid, such as `149.NETIR_LINK_EVT`. The unit is the text after the dot, or None if
       there is no dot.
-    - Any other error code is translated by the mapping `mapped` or is the name of a DCGM error. If it means any Xid,
-      the message of the event states the Xid. The unit is None.
+    - Any other error code is translated by the mapping `mapped` or is the name of a DCGM error. If it stands for any
+      Xid, the Xid is taken from the message of the event. The unit is None.
     - The fault code of an unknown error is `agent.condition`.
     """
     number = _NUMBER.fullmatch(error)

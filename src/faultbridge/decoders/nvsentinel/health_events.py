@@ -99,7 +99,7 @@ def _observations(events: Sequence[HealthEvent], mapped: Mapping[str, Any]) -> I
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has a health event or a condition message of NVSentinel.
+    """Return whether a body probably has a health event or a condition message of NVSentinel.
 
     Returns False for a complete Kubernetes node, because the source `kubernetes-node` also reads NVSentinel's
     conditions.

@@ -1,8 +1,7 @@
 """Decodes `slurm-node`: node states from sinfo, scontrol, their JSON, or the log of slurmctld.
 
 A node that is powered down, booting, in maintenance or waiting for a requested reboot is in an expected state, which is
-no fault. If an operator drained a node for a reason that no mapping contains, the fault is recorded and needs no
-action.
+no fault. A drained node whose reason is not in the mapping `slurm` has a fault that needs no action.
 
 Grammar: a table with a heading (`|` or spaces between columns), `Key=value` records, JSON, or lines of slurmctld's log
 (`node_listing`); one row can describe many nodes. Times: those of slurmctld's log, local and taken as UTC; the time of
@@ -53,7 +52,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body lists Slurm nodes, or is a slurmctld log with updates of nodes."""
+    """Return whether a body probably lists Slurm nodes, or is a slurmctld log with updates of nodes."""
     in_json = b'"nodes"' in body and b'"slurmd_version"' in body
     lines = body.lstrip()[:6] == b'{"s": ' or (b'"cstate"' in body and b'"p"' in body)
     return in_json or lines or _FRAMING.search(body) is not None

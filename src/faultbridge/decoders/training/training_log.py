@@ -73,7 +73,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has text that only training programs print.
+    """Return whether a body is probably the log of a training job.
 
     A system log with a kernel line of an Xid is not recognized.
     """
@@ -160,7 +160,8 @@ class Pattern:
     def find(self, line: str) -> re.Match[str] | None:
         """Return the first match of the pattern in a line, or None.
 
-        Returns None too if the line lacks a phrase that the pattern needs, or has a phrase that excludes the pattern.
+        The result is also None if the line lacks a phrase that the pattern needs, or has a phrase that excludes the
+        pattern.
         """
         position = -1
         for _ in range(MAX_PLACES):

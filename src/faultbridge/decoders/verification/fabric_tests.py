@@ -38,7 +38,7 @@ class Loopback:
 def read_loopback(text: str) -> tuple[Loopback, ...]:
     """Return the result of each EFA device, in the order of the output.
 
-    Raises `Rejected` if a device was tested twice, or if its test did not end.
+    Raises `Rejected` if a device was tested twice, or if the output lacks the end of a test.
     """
     parts = _DOMAIN.split(text)
     names = parts[1::2]

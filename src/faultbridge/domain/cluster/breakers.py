@@ -12,7 +12,7 @@ _DOMAIN = "domain:"
 
 
 class BreakerScope(StrEnum):
-    """The nodes that a circuit breaker counts: the whole cluster, or each failure domain separately."""
+    """The nodes that a circuit breaker counts: those of the cluster, or those of one failure domain."""
 
     CLUSTER = "cluster"
     DOMAIN = "domain"
@@ -33,8 +33,8 @@ class BreakerLimit:
     - The breaker opens when at least `nodes` nodes, and at least `percent` percent of the counted nodes, fail at once.
     - An open breaker closes when no further node has failed for `quiet`. If the failing nodes still reach both `nodes`
       and `percent` then, it becomes half open instead.
-    - A half-open breaker permits `trial` repairs at a time. It opens again if a repair or another node fails. It closes
-      when the failing nodes do not reach both limits.
+    - A half-open breaker permits `trial` repairs at a time. It closes when the failing nodes do not reach both limits.
+      Before that, it opens again if a repair or another node fails.
     - A breaker that opens for the `openings`th time within a day stays open until no node fails or an operator closes
       it.
     """
@@ -49,11 +49,13 @@ class BreakerLimit:
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """The state of one circuit breaker, when it entered the state, and the node counts at that time.
+    """The state of one circuit breaker, when it entered the state, and node counts.
 
-    - `failing` is the number of failing nodes, and `of` the number of all nodes that the breaker counts.
+    - `failing` is the number of failing nodes, and `of` the number of all nodes that the breaker counts. An order of an
+      operator does not update them.
     - Cases that were opened up to `ignored_before` do not count, because an operator closed the breaker at that time.
-    - `opened` lists when the breaker opened, up to a day before its last opening.
+    - `opened` lists when the breaker opened, up to a day before its last opening. It is empty after an operator closed
+      the breaker.
     - `stays_open` is True if the breaker opened too often within a day (`BreakerLimit.openings`). It then stays open
       until no node fails or an operator closes it.
     - `trial` is how many repairs a half-open breaker permits at a time.

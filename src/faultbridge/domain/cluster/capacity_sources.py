@@ -13,8 +13,8 @@ class CapacitySource(StrEnum):
     - `open_reservation`: another reservation, for the type and the zone of the old instance.
     - `capacity_block`: the capacity block of the old instance.
     - `training_plan`: the training plan of the old instance's HyperPod group.
-    - `on_demand`: on-demand capacity, for the first instance type that the cluster's registration lists.
-    - `fallback_types`: the further instance types that the cluster's registration lists.
+    - `on_demand`: on-demand capacity for the preferred instance type of the successor.
+    - `fallback_types`: the further types in the cluster's registration with as many GPUs as the old instance.
     """
 
     SPARE_POOL = "spare_pool"

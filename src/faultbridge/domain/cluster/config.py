@@ -72,7 +72,8 @@ class ClusterConfig:
 
     Senders: `trusted_senders` may send records about every node of the cluster. Each is `<role id>:<session>`, or
     `<role id>:*`. `node_roles` are the ids of the IAM roles of the cluster's instances. A session of another role does
-    not prove that an instance sent a record. Without `node_roles`, a session of any role proves it.
+    not prove that an instance sent a record. Without `node_roles`, a session of any role proves it, except in HyperPod
+    clusters.
 
     Services: `eks_cluster` and `hyperpod_cluster` are the names of the cluster in EKS and HyperPod. `provider_role` is
     set if the cluster is in another account.
@@ -87,7 +88,7 @@ class ClusterConfig:
 
     Others: Faultbridge repairs no node before `maintenance_until`. `domains` are failure domains that no inventory
     reports. `job_callbacks` are called, in this order, when a job may resume. `update_holds`, set by the inventory
-    sync, are the holds of groups that their owner updates; `update_hold` returns the one that delays repairs now.
+    sync, are the holds of groups that their owner updates; `update_hold` returns the hold that delays repairs now.
     """
 
     cluster: str
@@ -136,12 +137,6 @@ class ClusterConfig:
         return self
 
     def _check_slurm(self) -> None:
-        """Reject settings of Slurm that cannot work.
-
-        - The orchestrator `slurm` without a head node and without slurmrestd.
-        - A head node in a HyperPod cluster, because SSM Run Command cannot run on its controller.
-        - Requeuing of jobs without a head node, because only commands on the head node requeue a job.
-        """
         if self.orchestrator == SLURM and not (self.slurm_head_node or self.slurm_rest):
             raise Rejected(
                 "no_slurm_head_node",
@@ -156,11 +151,6 @@ class ClusterConfig:
             raise Rejected("no_requeue_head_node", f"the head node is missing: {self.cluster}; {user} requires it")
 
     def _check_own_parts(self) -> None:
-        """Reject a verifier or restarter that the cluster's provider does not support.
-
-        A provider in `OWN_PARTS` supports only the verifier and the restarter that are listed there. For any other
-        provider, this check accepts every verifier and restarter.
-        """
         for part, allowed in OWN_PARTS.get(self.provider, {}).items():
             given = getattr(self, part)
             if given != allowed:
@@ -198,7 +188,7 @@ class ClusterConfig:
         return next((one for one in self.update_holds if one.group == group and one.until > now), None)
 
     def is_maintained(self, now: datetime) -> bool:
-        """Return whether the whole cluster is under maintenance."""
+        """Return whether the whole cluster is under maintenance at the time `now`."""
         return self.maintenance_until is not None and self.maintenance_until > now
 
     @property
@@ -207,13 +197,16 @@ class ClusterConfig:
         return min(self.expected // self.nodes_per_shard, MAX_SHARDS - 1)
 
     def with_next_node(self) -> ClusterConfig:
-        """Return the configuration with one more expected node and, if the node needs it, one more shard."""
+        """Return the configuration with one more expected node and, if all shards are full, one more shard.
+
+        A cluster has at most `MAX_SHARDS` shards.
+        """
         return replace(self, expected=self.expected + 1, shards=max(self.shards, self.next_shard + 1))
 
 
 def shard_of(name: str, shards: int) -> int:
-    """Return the number of a shard, from 0 to `shards - 1`, so that names are spread evenly over shards.
+    """Return the shard of a name, as a number from 0 to `shards - 1`.
 
-    The result is the CRC-32 of the name modulo `shards`, and therefore never changes for the same `shards`.
+    The number is the CRC-32 of the name modulo `shards`, which spreads names evenly over the shards.
     """
     return crc32(name.encode()) % shards

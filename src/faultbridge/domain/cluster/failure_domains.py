@@ -43,11 +43,11 @@ def failure_domains(
     domains: Mapping[str, str],
     declared: tuple[DeclaredDomain, ...] = (),
 ) -> tuple[FailureDomain, ...]:
-    """Return the failure domains of a node, narrowest kind first. The last one is its cluster.
+    """Return the failure domains of a node, narrowest kind first. The last is the cluster.
 
-    `domains` has the failure domains by kind, as the inventory reports them. `domain` is the name of the narrowest one.
-    If `domains` does not contain this name, a rack of this name is added. `declared` are the failure domains that
-    operators declared for the cluster. Those that list the node are added.
+    `domains` maps kinds of failure domains to names, as the inventory reports them. `domain` is the name of the
+    narrowest failure domain. If `domains` does not contain this name, a rack of this name is added. `declared` are the
+    failure domains that operators declared for the cluster. A declared domain is added if it lists the node.
     """
     found = _of_inventory(cluster, domain, tuple(domains.items()))
     if not declared:
@@ -57,7 +57,6 @@ def failure_domains(
 
 @lru_cache(maxsize=1024)
 def _of_inventory(cluster: str, domain: str | None, domains: tuple[tuple[str, str], ...]) -> tuple[FailureDomain, ...]:
-    """Return the failure domains that the inventory reports for a node, and the node's cluster."""
     names = dict(domains)
     found = {FailureDomain(kind, names[kind]) for kind in _KINDS if names.get(kind)}
     if domain and domain not in names.values():

@@ -11,7 +11,7 @@ from faultbridge.dataclass import dataclass
 class GroupUpdate:
     """A running update of one group of instances, as the provider reports it.
 
-    `since` is when the update started, or None if that time is unknown.
+    `text` describes the update. `since` is when the update started, or None if that time is unknown.
     """
 
     text: str
@@ -23,7 +23,7 @@ class UpdateHold:
     """A pause of the repairs of a group while its owner updates it, until `until` at the latest.
 
     `since` is when the update started. After the update ends, `running` is False and `until` is the end of the grace
-    period. An ended hold delays no repair, even while it is still stored (`provider_conditions.next_holds`).
+    period. An ended hold delays no repair, even while it is still stored.
     """
 
     group: str

@@ -56,8 +56,9 @@ class CorrelationLimits:
     """The limits by which faults of many nodes become one incident, and how long it delays repairs.
 
     - An incident opens if at least `nodes` nodes, and at least `percent` percent of a failure domain, start to show
-      faults of one family within `window`. The probability that so many nodes fail by chance must also be less than
-      one in `odds`. This probability is computed from the recorded history of the failure domain.
+      faults of one family within `window`. The probability that so many nodes fail by chance must also be less than one
+      in `odds`. This probability is computed from the recorded history of the failure domain. An incident of the intake
+      opens without these limits.
     - The incident belongs to the narrowest failure domain that contains at least `explains` percent of these nodes.
     - The incident closes when no node has been affected for its quiet period (`Incident.quiet_period`).
     - After `max_age`, repairs no longer wait for the incident.
@@ -121,7 +122,7 @@ class Incident:
 
     - `affected` is the number of affected nodes. `nodes` are their names, at most `MAX_NODES`. `of` is the number of
       all nodes of the failure domain.
-    - `left` maps each node that became healthy less than the quiet period ago to the time when it became healthy.
+    - `left` maps each node that left the incident less than a quiet period ago to the time when it left.
     - `code` is the most frequent fault code.
     - `subject` is the remote object, such as a switch or a file server, that most of the faults name.
     - Faults that started before `evidence_since` do not belong to the incident.
@@ -191,8 +192,8 @@ class Incident:
     def exempt(self) -> tuple[str, ...]:
         """Return the nodes whose repairs no incident of this family delays, because this incident is expired.
 
-        They are the affected nodes and those that became healthy recently. The result is empty unless the status is
-        `expired`. It is also empty for an incident of the intake, because a failed intake affects all nodes.
+        These are the affected nodes, and the nodes that left the incident recently. The result is empty unless the
+        status is `expired`. It is also empty for an incident of the intake, because a failed intake affects all nodes.
         """
         expired = self.status is IncidentStatus.EXPIRED and self.domain.kind is not DomainKind.INTAKE
         return tuple(sorted({*self.nodes, *self.left})) if expired else ()

@@ -30,9 +30,9 @@ STOP = "STOP"
 class JobVerdict:
     """The recorded verdict on a job: whether it may restart, why, and without which nodes.
 
-    `outlook` is `RESTART`, `RESTART_WITHOUT` or `STOP`. `nodes` must be left out of a restart. `mechanism` is the way
-    in which the job failed, or None if it is unknown. `hardware` states whether a fault of a node ended the job:
-    `blamed`, `acquitted` (no fault did) or `not_shown`.
+    `outlook` is `RESTART`, `RESTART_WITHOUT` or `STOP`. `nodes` are the nodes that a restart must not use. `mechanism`
+    is the way in which the job failed, or None if it is unknown. `hardware` states whether a fault of a node ended the
+    job: `blamed`, `acquitted` (no fault did) or `not_shown`.
     """
 
     outlook: str
@@ -46,7 +46,8 @@ class Job:
     """A training job as its scheduler reported it; `ended_at` and `outcome` are None while it runs.
 
     - `hits` identifies the latest faults of the job's nodes that were already published for the job.
-    - `affected` maps each node of the job that had a fault to the id of its instance at the first fault.
+    - `affected` maps each node of the job that had a fault of severity `error` or `fatal` to the id of its instance at
+      the first such fault.
     - `verdict` is the latest recorded verdict.
     - `callbacks` names the callbacks that have not been delivered since the job became resumable.
     - `to_mark` lists the nodes whose stored job list must still be updated.
@@ -90,7 +91,10 @@ class Job:
 
     @property
     def state(self) -> str:
-        """Return `running`, `stalled`, `ended`, `waiting` (for the repair of its nodes) or `resumable`."""
+        """Return `running`, `stalled`, `ended`, `waiting` or `resumable`.
+
+        An ended job is `waiting` if it has affected nodes and may still be reported as resumable (`may_resume`).
+        """
         if self.runs:
             return "stalled" if self.stalled_at is not None else "running"
         if self.resumable_at is not None:
@@ -109,7 +113,7 @@ class Job:
 
         - A job that runs can be affected by any fault or order.
         - A job that may still resume can be affected by a fault that started at most `LATE_FAULTS` after the job ended,
-          because monitoring can report a fault late. An order must have started before the job ended.
+          because monitoring can report a fault late. An order must not have started after the end of the job.
         - No other job can be affected.
         """
         late = timedelta() if ordered else LATE_FAULTS

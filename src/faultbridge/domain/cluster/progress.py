@@ -68,7 +68,7 @@ class Progress:
     def is_old(self, now: datetime, stall_after: timedelta) -> bool:
         """Return whether the last stored heartbeat is at least a quarter of `stall_after` old.
 
-        If not, a further heartbeat without an advance of the step need not be stored.
+        Before that time, a heartbeat without an advance of the step need not be stored.
         """
         return now - self.seen_at >= stall_after / 4
 

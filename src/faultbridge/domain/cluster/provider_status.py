@@ -77,9 +77,9 @@ class ProviderCondition:
 class GroupStatus:
     """What the provider reports about one group of instances.
 
-    `desired` is the desired number of instances. `complete` is True if that many are in service. `update` is an update
-    that the owner of the group started. `occupied` contains the ids of the instances that the provider starts, updates
-    or tests, so that no job can run on them.
+    `desired` is the desired number of instances. `complete` is True if at least this number is in service. `update` is
+    an update that the owner of the group started. `occupied` contains the ids of the instances that the provider
+    starts, updates or tests, so that no job can run on them.
     """
 
     desired: int
@@ -90,7 +90,7 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class ProviderStatus:
-    """What the provider reports about a cluster now. Groups that do not exist are not included.
+    """What the provider reports about a cluster: conditions, existing groups, and its repair automation.
 
     `repair` is the setting of the provider's own repair automation, or None if the provider reports none.
     """

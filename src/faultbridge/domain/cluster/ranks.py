@@ -11,7 +11,7 @@ MAX_RANKS = 100_000
 
 
 def ranks_in_order(nodes: Sequence[str], per_node: int) -> dict[str, str]:
-    """Return each node's ranks: `per_node` consecutive ranks, in node order, as `torchrun` assigns them."""
+    """Return the ranks of each node as text, such as `0-7`: `per_node` consecutive ranks, in node order."""
     return {node: rank_text(range(number * per_node, (number + 1) * per_node)) for number, node in enumerate(nodes)}
 
 

@@ -27,7 +27,7 @@ class SpareStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Spare:
-    """One numbered position of a cluster's spare pool, and its current instance, if it has one.
+    """One numbered position of a cluster's spare pool, which is empty or has an instance.
 
     `round` counts the launches for this spare. `verifications` is part of the token of a verification, and differs
     between the verifications of one instance. A `ready` spare passed its last verification at `verified_at`. A `taken`
@@ -51,13 +51,16 @@ class Spare:
 
     @property
     def owner(self) -> str:
-        """Return the value of the tag that marks an instance as launched for this spare, in its current round.
+        """Return the tag value of an instance that is launched for this spare in its current round.
 
-        If the instance was launched for a repair, the tag contains the id of the case instead.
+        The tag of an instance that is launched for a repair contains the id of the case instead.
         """
         return f"{SPARE}{self.cluster}-{self.number}-{self.round}"
 
     def serves(self, group: str, now: datetime) -> bool:
-        """Return whether this spare belongs to `group`, is ready, and was verified within `VERIFIED_FOR`."""
+        """Return whether the spare is ready, belongs to `group`, and has a valid verification.
+
+        A passed verification is valid for `VERIFIED_FOR`.
+        """
         fresh = self.verified_at is not None and now - self.verified_at < VERIFIED_FOR
         return self.status is SpareStatus.READY and self.group == group and fresh

@@ -60,7 +60,7 @@ class Control:
     - `events` maps each control to the id of its last entry, which the next entry about this control can name as its
       cause. The keys are the names of breakers and holds, and `budget` and `pause`.
     - `holds` maps the id of each incident that is open, or was closed recently, to its `Hold`.
-    - `unverified` counts the registered nodes that were never verified.
+    - `unverified` counts the nodes with the mark "never verified", except retired nodes.
     """
 
     cluster: str
@@ -105,8 +105,9 @@ class Control:
         cover the node (`Hold.covers`). A family does not count if an expired incident of this family exempts the node.
 
         If the repair follows a failed attempt, `repeated_since` is when the case was opened; otherwise it is None. Such
-        a repair also waits for incidents of other families, because their cause may explain the failed attempt. An
-        other family does not count if its incident in these failure domains expired at `repeated_since` or later.
+        a repair also waits for incidents of families that are not in `families`, because their cause may explain the
+        failed attempt. Of these families, those with an incident in `domains` that expired at `repeated_since` or later
+        do not count.
         """
         exempt = {hold.family for hold in self.holds.values() if node in hold.exempt}
         if repeated_since is not None:
@@ -135,7 +136,8 @@ class QueuedCase:
     """One case in the repair queue, with the values that decide its admission.
 
     - `case` is the id of the case. `priority` 0 is the most urgent.
-    - `since` is when the case was first queued. If the case has waited for an incident, it is when the case was opened.
+    - `since` is when the case was first queued. For a case that has waited for an incident, `since` is when the case
+      was opened.
     - `not_before` is the earliest time of the next attempt, or None.
     - `approved` is True if an operator approved the next attempt. `approval_pending` is True while the approval request
       is unanswered.

@@ -49,7 +49,7 @@ def open_schema(name: str) -> Schema:
 
 
 def closed_form(schema: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Return the closed form of a published schema, which refuses fields and values of later versions."""
+    """Return the closed form of a published schema, which refuses unknown fields and enumeration values."""
     if isinstance(schema, list):
         return [closed_form(one) for one in schema]
     if not isinstance(schema, dict):
@@ -70,6 +70,5 @@ def _metadata_definition(schema: Schema) -> Schema:
 
 
 def _unwrapped(docstring: str | None) -> str:
-    """Return a docstring in which each paragraph is one line."""
     paragraphs = (docstring or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs).strip()

@@ -1,7 +1,7 @@
 """Finds the changes between two versions of a schema, and determines which of them are allowed.
 
-A consumer of the last version must be able to read current events. A current consumer must be able to read every event
-ever recorded. A change must therefore be safe in both directions. `ALLOWED` lists the safe kinds of change.
+A consumer of the last released version must be able to read current events. A current consumer must be able to read
+every event ever recorded. A change must therefore be safe in both directions. `ALLOWED` lists the safe kinds of change.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Change(NamedTuple):
 
     @property
     def allowed(self) -> bool:
-        """Return whether the change is allowed, because it is safe for consumers."""
+        """Return whether the change is safe for consumers, and therefore allowed."""
         return self.kind in ALLOWED
 
     def __str__(self) -> str:
@@ -85,23 +85,20 @@ Schema = Mapping[str, Any]
 
 
 def changes(old: Schema, new: Schema) -> list[Change]:
-    """Return every change between two versions of a schema."""
+    """Return the changes between two versions of a schema."""
     return list(_Comparison(old, new).compare(old, new, ""))
 
 
 def breaking_changes(old: Schema, new: Schema) -> list[Change]:
-    """Return the changes that would break a consumer."""
+    """Return the changes that are not allowed, because they can break a consumer."""
     return [change for change in changes(old, new) if not change.allowed]
 
 
 class _Comparison:
-    """Compares two schemas field by field, with references resolved."""
-
     def __init__(self, old: Schema, new: Schema) -> None:
         self._roots = (old, new)
 
     def compare(self, old: Schema, new: Schema, pointer: str) -> Iterator[Change]:
-        """Yield the changes between two parts of the schemas; `pointer` is the JSON pointer of both parts."""
         old, new = _resolved(self._roots[0], old), _resolved(self._roots[1], new)
         yield from _keywords(old, new, pointer)
         yield from _enum_values(old, new, pointer)
@@ -140,10 +137,6 @@ class _Comparison:
 
 
 def _resolved(root: Schema, node: Schema) -> Schema:
-    """Return a schema node with its reference replaced by the definition.
-
-    Keywords beside the reference override the keywords of the definition.
-    """
     reference = node.get("$ref")
     if reference is None:
         return node

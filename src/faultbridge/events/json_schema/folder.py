@@ -3,7 +3,7 @@
 schemas/<event>/v1.json                  current schema, generated from the model
 schemas/<event>/released/1.0.json        schema as released, one file for each minor version
 schemas/<event>/samples/1.0/<name>.json  sample events of a version; files are added, never changed
-schemas/manifest.json                    SHA-256 of every released file
+schemas/manifest.json                    SHA-256 of every released schema and sample
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class SchemaFolder:
         return sorted((self.root / name / "samples").glob(f"{version or '*'}/*.json"))
 
     def released(self, name: str) -> list[Path]:
-        """Return the paths of the released schemas of an event, oldest first."""
+        """Return the paths of the released schemas of an event, sorted by version."""
         return sorted((self.root / name / "released").glob("*.json"), key=_version_of)
 
     def last_released(self, name: str) -> dict[str, Any] | None:
-        """Return the last released schema of an event, or None before the first release."""
+        """Return the released schema of an event with the highest version, or None if none is released."""
         files = self.released(name)
         return load(files[-1]) if files else None
 
@@ -50,7 +50,7 @@ class SchemaFolder:
         return [path for name in EVENT_MODELS for path in (*self.released(name), *self.samples(name))]
 
     def manifest(self) -> dict[str, str]:
-        """Return the SHA-256 of every released file, by its key; empty before the first release."""
+        """Return the SHA-256 of the files in the manifest, by their keys; empty if no manifest exists."""
         path = self.root / MANIFEST
         if not path.is_file():
             return {}
@@ -58,7 +58,10 @@ class SchemaFolder:
         return files
 
     def release(self) -> list[str]:
-        """Write new released schemas, add them and new samples to the manifest, and return the new keys."""
+        """Write the schemas of unreleased versions, add new files to the manifest, and return their keys.
+
+        The manifest lists released schemas and samples.
+        """
         for name, model in EVENT_MODELS.items():
             target = self.root / name / "released" / f"{model.version}.json"
             if not target.exists():

@@ -67,7 +67,7 @@ def problems(detail: object, *, closed: bool) -> list[str]:
 
 
 def error_line(error: ValidationError) -> str:
-    """Return the JSON pointer and the message of a validation error as one line of limited length."""
+    """Return the JSON pointer and the message of a validation error in one line; a long message is cut."""
     pointer = "".join(f"/{part}" for part in error.absolute_path)
     text = error.message if len(error.message) <= MAX_MESSAGE else f"{error.message[:MAX_MESSAGE]}..."
     return f"{pointer or '/'}: {text}"

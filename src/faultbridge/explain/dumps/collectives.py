@@ -35,9 +35,8 @@ class Finding:
     """A rank that other ranks wait for, and the operation that proves this.
 
     `group`, `description`, `sequence` and `operation` identify the operation: its process group, its number in this
-    group, and its name. `waiting` lists the other ranks whose first pending operation is this operation. If there are
-    no such ranks, `waiting` lists all ranks that wait for `rank`. `file` is the dump file of `rank`, or None if `rank`
-    has no dump.
+    group, and its name. `waiting` lists other ranks that wait in this operation. If there are none, `waiting` lists the
+    ranks that wait for `rank` in other operations. `file` is the dump file of `rank`, or None if `rank` has no dump.
     """
 
     rank: int
@@ -55,11 +54,12 @@ class Explained:
     """The ranks that a hanging job waits for, as its dumps show them.
 
     - `findings` has one finding for each of these ranks.
-    - `joined` are pending operations that all their ranks have started, as far as the dumps show. No finding is about
-      them.
+    - `joined` are pending operations that all ranks of the operation have started, as far as the dumps show. No finding
+      is about such an operation.
     - `missing` are the ranks without a dump. `findings` contains such ranks only if `are_missing_blamed` is True.
     - `are_missing_blamed` is True if at most half of all ranks have no dump.
-    - `waiting` are the ranks with a pending call, except ranks whose call another rank has already finished.
+    - `waiting` are the ranks with a pending operation. A rank is left out if another rank has finished one of its
+      pending collectives.
     """
 
     findings: tuple[Finding, ...]
@@ -70,12 +70,12 @@ class Explained:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Return the ranks that other ranks of the job wait for, in ascending order."""
+        """Return the ranks in `findings`, in ascending order."""
         return tuple(sorted({one.rank for one in self.findings}))
 
 
 def explain(dumps: Iterable[Dump]) -> Explained:
-    """Return the ranks that other ranks of a job wait for, as the dumps of the job show them.
+    """Find the ranks that other ranks of a job wait for, from the dumps of the job.
 
     Raises `Rejected` for two dumps of one rank.
     """
@@ -157,11 +157,6 @@ def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
 
 
 def _finding(job: Job, edges: Waiting, rank: int, state: State, proof: Operation | None) -> Finding:
-    """Return the finding which states that other ranks wait for `rank`, and in which operation.
-
-    `proof` is the collective that shows the reason. If `proof` is None, the call in which most ranks wait for `rank` is
-    used.
-    """
     waiters: dict[Call, list[int]] = {}
     for one, call in edges.calls.items():
         if rank in edges.absent[call] or rank in edges.queued[call]:

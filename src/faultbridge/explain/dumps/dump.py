@@ -67,8 +67,8 @@ class Progress:
 class Dump:
     """The Flight Recorder dump of one rank.
 
-    `operations` are in program order. `progress` maps the names of groups to the progress of the rank in the group. A
-    group for which the dump states no progress is not included.
+    `operations` are in program order. `progress` maps the names of groups to the progress of the rank in the group.
+    Groups without known progress are not included.
     """
 
     file: str
@@ -103,11 +103,6 @@ def read_dump(file: str, body: bytes) -> Dump:
 
 
 def _json(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
-    """Return the parsed JSON document in a body.
-
-    Raises `Rejected` for a body that is not JSON. A document with too many values raises `Rejected` before it is
-    parsed.
-    """
     if body.count(b"[") + body.count(b"{") > MAX_CREATED or body.count(b",") > MAX_VALUES:
         raise Rejected("too_large", f"a document of more than {MAX_CREATED} lists and objects or {MAX_VALUES} values")
     try:
@@ -158,8 +153,8 @@ def _operation(one: Mapping[str, Any], groups: Mapping[str, Group]) -> Operation
 def _peer(name: str, group: Group | None) -> int | None:
     """Return the global rank of the peer in an operation name such as `nccl:send 3->0`, or None.
 
-    The numbers in the name are ranks within the group. The result is None if the name states no peer, or if the group
-    has no rank with this number.
+    The numbers in the name are ranks within the group. The result is None if the name states no peer, if `group` is
+    None, or if the group has no rank with this number.
     """
     found = _PEER.search(name)
     if found is None or group is None or int(found[2]) >= len(group.ranks):

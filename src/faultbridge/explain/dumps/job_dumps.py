@@ -17,8 +17,8 @@ class Job:
     """The dumps of a job by rank, its process groups by name, and the ranks without a dump.
 
     `pending` has the pending operations of each rank in program order. `collectives` has the pending collectives of
-    each rank and group. `progress` has the sequence numbers of the last enqueued and the last completed collective of
-    each rank in each group; a rank without collectives in a group has no entry.
+    each rank and group. `progress` has the sequence numbers of the last enqueued and the last completed collective of a
+    rank in a group, if the dump of the rank shows them.
     """
 
     dumps: Mapping[int, Dump]
@@ -31,7 +31,7 @@ class Job:
     def progress_of(self, rank: int, group: str) -> Progress:
         """Return the sequence numbers of a rank's last enqueued and last completed collective in a group.
 
-        A number is 0 if there is no such collective.
+        Both numbers are 0 if `progress` has none for this rank and group.
         """
         return self.progress.get((rank, group), _NOTHING)
 
@@ -39,7 +39,7 @@ class Job:
 def job_of(dumps: Iterable[Dump]) -> Job:
     """Index the dumps of a job.
 
-    Raises `Rejected` for two dumps of one rank, because they come from two runs of the job.
+    Raises `Rejected` for two dumps of one rank, because they may come from two runs of the job.
     """
     by_rank: dict[int, Dump] = {}
     groups: dict[str, Group] = {}
@@ -61,8 +61,8 @@ def job_of(dumps: Iterable[Dump]) -> Job:
 def _progress(dumps: Mapping[int, Dump]) -> dict[tuple[int, str], Progress]:
     """Return the numbers of the last enqueued and last completed collective of each rank in each group.
 
-    A dump states such numbers, but these also count sends and receives. The numbers that a dump states for a group with
-    sends or receives are therefore ignored, and only the recorded collectives count.
+    The numbers that a dump states also count sends and receives. They are therefore ignored for a group in which a rank
+    sent or received.
     """
     with_sends = {each.group for one in dumps.values() for each in one.operations if each.is_p2p}
     found: dict[tuple[int, str], Progress] = {}

@@ -15,17 +15,17 @@ _EQUAL_SHAPES = ("all_reduce", "allreduce", "_all_gather_base", "_reduce_scatter
 
 
 def mismatched(job: Job, group: Group) -> dict[int, Operation]:
-    """Return the ranks whose pending collective differs from the collective that their group expects.
+    """Return the ranks whose pending collective differs from the collective that `group` expects.
 
     The result maps each of these ranks to its collective. Only the first sequence number at which the pending
-    collectives differ is examined. The result is empty if there is no such number. The expected collective is
-    chosen as follows:
+    collectives differ is examined. The result is empty if there is no such number. The expected collective is chosen as
+    follows:
 
     - It is the collective that most ranks have pending at this number.
-    - If several collectives have equally many ranks, it is the one of them that occurs most often in other calls of
-      the groups with the description of `group`.
-    - If these numbers are equal too, no collective is expected. Every rank with a pending collective at this sequence
-      number is returned.
+    - If several collectives share the highest number of ranks, it is the one of them that occurs most often in other
+      calls of the groups with the description of `group`.
+    - If that does not select one collective, no collective is expected. Every rank with a pending collective at this
+      sequence number is returned.
     """
     calls = _calls(job, group)
     for sequence in sorted(calls):
@@ -47,11 +47,7 @@ def _calls(job: Job, group: Group) -> dict[int, dict[int, Operation]]:
 
 
 def _signature(one: Operation) -> Signature:
-    """Return the parts of a call that must be equal on all group members.
-
-    These are the name and, for operations such as `all_reduce` (`_EQUAL_SHAPES`), the shapes and data types of the
-    inputs.
-    """
+    """Return the parts of a call that must be equal on all group members."""
     has_equal_shapes = any(name in one.name for name in _EQUAL_SHAPES)
     return (one.name, *one.shape) if has_equal_shapes else (one.name,)
 

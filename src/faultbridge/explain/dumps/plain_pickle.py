@@ -1,4 +1,7 @@
-"""Reads plain data from a pickle without importing or calling anything, and limits its size and depth."""
+"""Reads plain data from a pickle without importing or calling anything.
+
+The size and the depth of the data are limited.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,11 @@ _CREATING = frozenset({*_LITERALS, *_EMPTY, *_TUPLES, *_PUTS, "TUPLE", "MEMOIZE"
 def load_plain(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
     """Return the data in a pickle: dicts, lists, tuples, strings, numbers, booleans and None.
 
-    Raises `Rejected` for a damaged pickle, for a pickle that is not a dict, list or tuple, and for an opcode that does
-    not build such data, such as an import or a call. The numbers of opcodes and values and the depth are limited too,
-    because one byte of a pickle can create a dict of 64 bytes.
+    Raises `Rejected` in these cases:
+
+    - The pickle is damaged, or its outermost value is not a dict, list or tuple.
+    - It has an opcode that does not build such data, such as an import or a call.
+    - It exceeds a limit of this module. The limits exist because one byte of a pickle can create a dict of 64 bytes.
     """
     stack, created = _Stack(), 0
     try:
@@ -77,18 +82,12 @@ class _Stack:
         self._memo: dict[int, Any] = {}
 
     def result(self) -> Any:  # noqa: ANN401 - as above
-        """Return the only value on the stack.
-
-        Raises ValueError if the stack has no value or several values, and TypeError if the value is not a dict, list or
-        tuple.
-        """
         (value,) = self._values
         if not isinstance(value, dict | list | tuple):
             raise TypeError(value)
         return value
 
     def apply(self, name: str, argument: Any) -> None:  # noqa: ANN401 - as above
-        """Apply one opcode to the stack. Raises `Rejected` for an opcode that does not build plain data."""
         values = self._values
         if name in _LITERALS:
             values.append(argument)

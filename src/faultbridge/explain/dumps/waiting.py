@@ -1,9 +1,9 @@
 """Finds which rank waits for which, from the first pending operation of each rank.
 
 In a collective, a rank waits for the group members that have not started it. In a send or receive, a rank waits for its
-peer. A rank that has not enqueued the operation, or that has no dump, is `absent`. A rank that has enqueued the
-operation behind another pending operation is `queued`. If all ranks of the operation have started it, the rank waits
-for no rank.
+peer, if the peer is known. A rank that has not enqueued the operation, or that has no dump, is `absent`. A rank that
+has enqueued the operation behind another pending operation is `queued`. In an operation that all its ranks have
+started, no rank waits for another.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FULL_SYNC = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Call:
-    """One collective of a group, or one send or receive between two ranks.
+    """One collective of a group, or one send or receive of a rank.
 
     `pair` is empty for a collective. For a send or receive, `pair` has the waiting rank and, if it is known, the peer.
     """
@@ -58,8 +58,8 @@ def unfinished(job: Job) -> dict[int, Operation]:
 
     A rank without such a collective is not included.
 
-    A broadcast is not considered, because its root can finish before the other ranks join. Only operations are
-    considered that no rank can finish before all ranks have joined, such as `all_reduce`.
+    Only collectives such as `all_reduce` are considered, which no rank can finish before all ranks have joined. The
+    root of a broadcast can finish before the other ranks join.
     """
     furthest: dict[str, int] = defaultdict(int)
     for (_, group), progress in job.progress.items():
@@ -73,10 +73,10 @@ def _is_late(one: Operation, furthest: Mapping[str, int]) -> bool:
 
 
 def waiting(job: Job, sinks: Mapping[int, Operation]) -> Waiting:
-    """Return the first pending call of each rank, and the ranks that have not started this call.
+    """Return the first pending call of each waiting rank, and the ranks that have not started this call.
 
-    `sinks` are the ranks that have not finished an operation that another rank has finished. They are treated as ranks
-    that wait for no other rank.
+    A rank in `sinks` gets no call: it has not finished an operation that another rank has finished, so it waits for no
+    other rank.
     """
     result = Waiting()
     heads = {rank: pending[0] for rank in job.dumps if rank not in sinks and (pending := job.pending[rank])}

@@ -1,4 +1,6 @@
-"""Converts the files and the record of a job to signals, which have a time, node, rank, file and line.
+"""Converts the files and the record of a job to signals.
+
+A signal is a fact with a file and, if known, a time, node, rank and line.
 
 Reading order: `signal` defines the values, and `file_kind` recognizes a file. `patterns` and `line_facts` read one
 line. `text_search` finds lines. `handled` finds errors that ended no process. `kernel_claims` marks lines that only

@@ -55,7 +55,10 @@ class EvidenceStore:
         self._found[key], self._counts[key] = signal, signal.count
 
     def signals(self) -> list[Signal]:
-        """Return the stored signals in the order of `add`, each with its count and its last time and line."""
+        """Return the stored signals in the order of `add`.
+
+        Each signal has its count, and the time and the line of its last repetition.
+        """
         found: list[Signal] = []
         for key, one in self._found.items():
             last_at, last_line = self._last.get(key, (one.at, one.line))

@@ -1,8 +1,8 @@
 """Recognizes the kind of a file: a Flight Recorder dump, a file of a node, or the log of a job.
 
 The program of a job can print any line, even a line that looks like the kernel's. A text is therefore treated as a file
-of a node only if its start is in the format of a node's source and is not mixed with output of a program. Any other
-text is treated as the log of a job.
+of a node only if its start is in the format of a node's source. A log that starts with output of a program is treated
+as the log of a job.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class FileKind:
 def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> FileKind:
     """Return the kind of a file, from its name and its first 64 KiB.
 
-    A kernel log in which more than 2 % of the lines are in another format counts as the log of a job, because a program
-    may have printed the log. If the caller states that the file comes from a node (`is_of_node`), such a log counts as
-    a file of a node. With program output in its first 64 KiB, a text that is no JSON or XML document always counts as
-    the log of a job.
+    - A kernel log in which more than 2 % of the lines are in another format counts as the log of a job, because a
+      program may have printed the log. If the caller states that the file comes from a node (`is_of_node`), such a log
+      counts as a file of a node.
+    - A text with program output counts as the log of a job, unless it starts like a JSON or XML document.
     """
     if _DUMP_NAME.search(name) or head.startswith(_PICKLE):
         return FileKind(Kind.DUMP)
@@ -73,7 +73,7 @@ def kind_of(name: str, head: bytes, *, is_of_node: bool = False) -> FileKind:
 
 
 def has_program_output(piece: bytes) -> bool:
-    """Return whether a text has lines that programs print and that the kernel does not print."""
+    """Return whether a text has a line of a form that only programs print, such as a Python traceback."""
     return _PROGRAM.search(piece) is not None
 
 
@@ -89,7 +89,6 @@ def _is_framed(head: bytes) -> bool:
 
 
 def _is_text(head: bytes) -> bool:
-    """Return whether a file is text: no NUL in its first 512 bytes, and at most 30 % control characters."""
     return b"\x00" not in head[:512] and len(head.translate(None, _CONTROL)) >= _MIN_TEXT * len(head)
 
 

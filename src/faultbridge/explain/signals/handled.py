@@ -1,4 +1,4 @@
-"""Finds errors that ended no process in a job's log: handled errors, and errors in a thread."""
+"""Finds errors in a job's log that ended no process: handled errors, and errors in a thread."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Row:
     - `frame`: in a frame of the traceback
     - `start`: in the line of the error, before the error
     - `line`: in the line of the error
-    - `after`: in the two lines below the line of the error
+    - `after`: in one of the next two lines
     """
 
     name: str
@@ -60,7 +60,7 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """An error in its log: its line, the position of the error in the line, and the text before and after."""
+    """An error in its log: its line, its position in the line, and the text before and after the line."""
 
     line: str
     position: int
@@ -77,8 +77,8 @@ def handled() -> tuple[Row, ...]:
 def how_handled(name: str, error: Surroundings) -> str:
     """Return how a process handled an error: the name of the packaged pattern that shows it.
 
-    The result is empty if no pattern shows this. `name` is the name of the error's signal. To save time if a log
-    repeats an error very often, the text around the line is searched only if the line itself matches no pattern.
+    The result is empty if no pattern shows this. `name` is the name of the error's signal. The text around the line is
+    searched only if the line itself matches no pattern. This saves time if a log repeats an error very often.
     """
     rows = [row for row in handled() if any(fnmatchcase(name, glob) for glob in row.signals)]
     own = {"start": [error.line[: error.position]], "line": [error.line]}
@@ -86,7 +86,10 @@ def how_handled(name: str, error: Surroundings) -> str:
 
 
 def frames_of(error: Surroundings) -> list[str]:
-    """Return the lines of an error's traceback; of chained tracebacks, those of the uppermost in the log."""
+    """Return the lines of an error's traceback; of chained tracebacks, those of the uppermost one.
+
+    The result is empty if the error has no traceback.
+    """
     return _block_above(error).first
 
 
@@ -121,7 +124,6 @@ def _around(error: Surroundings) -> Mapping[str, Sequence[str]]:
 
 
 def _block_above(error: Surroundings) -> _Block:
-    """Return the traceback above an error; empty if there is none."""
     before = _LINE_END.split(_text(error.before)) if _TRACEBACK.encode() in error.before else []
     return _block(list(_of_rank(before, rank_of(error.line))))
 
@@ -131,10 +133,6 @@ def _text(body: bytes) -> str:
 
 
 def _of_rank(lines: Sequence[str], rank: int | None) -> Iterator[str]:
-    """Yield the lines of a rank, without INFO lines of NCCL.
-
-    If `rank` is None, yield the lines that state no rank.
-    """
     return (one for one in lines if rank_of(one) == rank and _NCCL_STATE not in one)
 
 

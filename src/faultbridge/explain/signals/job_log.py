@@ -53,7 +53,7 @@ class JobContext:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A series of increasing step numbers in a log: how often the number increased, and the smallest increase."""
+    """A series of increasing step numbers in a log: the number of increases and the smallest increase."""
 
     rises: int = 0
     least: float = float("inf")
@@ -64,12 +64,14 @@ class _Run:
         return int(self.rises * self.least) if self.rises >= STEPS_OF_SURVIVAL else 0
 
     def risen(self, by: float) -> _Run:
-        """Return a copy with one more increase of the step number, by `by` steps."""
         return replace(self, rises=self.rises + 1, least=min(self.least, by))
 
 
 class JobLogReader:
-    """Reads one job log in pieces. Of a long line, it reads only 16 KiB around the fixed text of a pattern."""
+    """Reads one job log in pieces.
+
+    Of a long line, it reads at most 16 KiB around the fixed text of a pattern.
+    """
 
     def __init__(self, file: str, context: JobContext, node: str | None = None) -> None:
         """Store the name of the file, the context and, if it is known, the node that wrote the file."""
@@ -114,7 +116,6 @@ class JobLogReader:
         return self._store.signals(), span
 
     def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
-        """Read one piece; patterns are tried only on a piece with one of FRAGMENTS, or at the end of the log."""
         hits = self._hits(piece, is_end=is_end) if is_end or any(one in piece for one in FRAGMENTS) else {}
         received_at = self._context.received_at
         self._first_at = self._first_at or time_of(_text(piece[:_BEFORE]), received_at)
@@ -180,12 +181,10 @@ class JobLogReader:
                 )
 
     def _around(self, piece: bytes, start: int, line: str, position: int) -> Surroundings:
-        """Return a line with at most 8 KiB of text before and 1 KiB after it, from the same piece."""
         end = start + len(_line_at(piece, start))
         return Surroundings(line, position, piece[max(0, start - MAX_LINE) : start], piece[end : end + _AFTER])
 
     def _host(self, line: str) -> str | None:
-        """Return the host that a line states, or None if it states no host, or a host that is no node of the job."""
         host = host_of(line)
         return host if host in set(self._context.nodes.values()) else None
 

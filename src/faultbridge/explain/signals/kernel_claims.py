@@ -3,7 +3,7 @@
 A decoder accepts such lines, because a log collector may have removed the proof. A verdict needs the proof. The lines
 are therefore marked before a decoder reads the log. Two kinds of lines are marked:
 
-- A system log line with a process id, such as `kernel[123]:`, because the kernel has no process id.
+- A system log line from `kernel` with a process id, such as `kernel[123]:`, because the kernel has no process id.
 - A journal record without `_TRANSPORT`. In this field, journald states how it received the record, and no program can
   choose its value.
 """
@@ -26,9 +26,9 @@ _STATED = b'{"_TRANSPORT": "stdout", '
 
 
 def mark_claims(body: bytes) -> bytes:
-    """Return the log in which each kernel line without proof is marked as a line of a program.
+    """Return a log with its unproven kernel lines marked as lines of a program.
 
-    Every line keeps its line number.
+    Each line keeps its line number.
     """
     if b" kernel[" in body:
         body = _PID.sub(_BY_PROGRAM, body)

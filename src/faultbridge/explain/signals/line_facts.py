@@ -83,6 +83,6 @@ def rank_of_file(file: str) -> int | None:
 
 
 def host_of(line: str) -> str | None:
-    """Return the host in a line, in NCCL's log format or after `node:`, or None if the line states none."""
+    """Return the host that a line states in NCCL's log format or after `node:`, or None."""
     found = _HOST.search(line[:512])
     return (found["node"] or found["host"]) if found else None

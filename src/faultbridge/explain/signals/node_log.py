@@ -130,7 +130,6 @@ class NodeLogReader:
 
 
 def _document(pieces: Iterable[bytes]) -> bytes:
-    """Return a document as one piece. Raises `Rejected` for a document of more than 16 MiB."""
     body = bytearray()
     for piece in pieces:
         body += piece
@@ -140,7 +139,6 @@ def _document(pieces: Iterable[bytes]) -> bytes:
 
 
 def _slabs(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Join pieces of whole lines to larger pieces (slabs): each has at least 4 MiB, except the last one."""
     parts: list[bytes] = []
     size = 0
     for piece in pieces:

@@ -41,7 +41,7 @@ class LogPattern:
 
     - If `classes` is not empty, the line must also name an exception whose class matches one of these globs. A glob
       with a dot is compared with the full name, which includes the module.
-    - If `frames` is not empty, one of the six innermost frames of the traceback must be in a file whose path contains
+    - If `frames` is not empty, the file or function of one of the six innermost frames of the traceback must contain
       one of these texts. Of several chained tracebacks, the first in the log is examined.
     - If `is_fallback` is True, the pattern counts only in a line that no pattern with `is_fallback` False matches.
     """
@@ -80,8 +80,9 @@ def matches_of(
 ) -> list[tuple[LogPattern, re.Match[str]]]:
     """Return the patterns that match a line, each with its match.
 
-    If only fallback patterns match, only the first of them is returned. The text of the line from a list of possible
-    causes onward (`HEDGES`) is ignored. `frames` is a function that returns the lines of the traceback above the line.
+    Fallback patterns count only if no other pattern matches, and only the first of them is returned. If the line has a
+    list of possible causes (`HEDGES`), this list and the text after it are ignored. `frames` is a function that returns
+    the lines of the traceback above the line.
     """
     patterns, hedge = tuple(patterns), HEDGES.search(line)
     line = line[: hedge.start()] if hedge else line
@@ -95,13 +96,12 @@ def matches_of(
 
 
 def _is_in(parts: Sequence[str], frames: Sequence[str]) -> bool:
-    """Return whether the line of one of the last six frames (file and function) has one of `parts`."""
     files = [one for one in frames if 'File "' in one][-_INNERMOST:]
     return any(part in one for one in files for part in parts)
 
 
 def read_patterns(rows: Iterable[Mapping[str, Any]]) -> tuple[LogPattern, ...]:
-    """Return the compiled patterns.
+    """Return the log patterns that the `signals` rows of mechanism documents define.
 
     Raises `Misconfigured` for an invalid pattern, and for a pattern whose running time has no limit.
     """
@@ -123,7 +123,7 @@ def _read(row: Mapping[str, Any]) -> LogPattern:
 
 
 def group_by_text(patterns: Iterable[LogPattern]) -> dict[bytes, tuple[LogPattern, ...]]:
-    """Return the patterns by their fixed text, which a line must contain before the pattern is tried."""
+    """Return the patterns by fixed text; a pattern is tried only on lines that contain its fixed text."""
     groups: dict[bytes, list[LogPattern]] = defaultdict(list)
     for one in patterns:
         groups[one.pattern.contains.encode()].append(one)

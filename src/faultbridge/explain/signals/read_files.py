@@ -64,9 +64,9 @@ class Evidence:
 
 
 def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
-    """Return the signals of all files, the times and lines that each file covers, and findings from dumps.
+    """Return the signals of the files, the times and lines that each log covers, and findings from dumps.
 
-    - An invalid dump, or a second dump of the same rank, raises `Rejected`.
+    - An invalid dump, or a second dump of a rank, raises `Rejected`.
     - A document of a node that its decoder cannot read raises `Rejected` if the caller named the node of the file.
     - Any other text that cannot be read as a file of a node is read as a log of the job.
     - A binary file that is no dump is skipped and listed in `skipped`.
@@ -141,7 +141,6 @@ def _dump(file: InputFile) -> Dump:
 
 
 def _of_dumps(collectives: Explained, dumps: Iterable[Dump], nodes: Mapping[int, str]) -> Iterator[Signal]:
-    """Yield one signal for each rank that other ranks wait for."""
     for one in collectives.findings:
         text = f"rank {one.rank} is {one.state} in {one.operation} number {one.sequence} of group {one.group}"
         file = one.file or next(iter(dumps)).file

@@ -41,8 +41,9 @@ def recorded_evidence(
     """Return the recorded faults of nodes as signals, and the time ranges for which records exist.
 
     Faults up to ten minutes after the end of the window are included. The first range is the whole window. Each other
-    range belongs to one node, and ends with the last heartbeat of the node. In the range of a node, the absence of a
-    fault shows that the node reported none. A node without heartbeats, or with a fault `host.silent`, has no range.
+    range belongs to one node. It starts with the window, and ends with the node's last heartbeat in `heartbeats`. In
+    the range of a node, the absence of a fault shows that the node reported none. A node without heartbeats, or with a
+    fault `host.silent`, has no range.
     """
     store = EvidenceStore()
     for event in events:

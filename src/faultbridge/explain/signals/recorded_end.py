@@ -21,7 +21,7 @@ def end_signals(
 
     The log patterns are applied to the first 512 characters of the reason. A signal from the reason counts as a signal
     of the job, so it cannot prove a fault of a node. The outcome `cancelled` yields `scheduler.canceled`, unless the
-    reason names another action of the scheduler.
+    reason already yields a signal of the scheduler.
     """
     text = reason[:MAX_REASON]
     found = {one.name: (one, match) for one, match in matches_of(patterns, text)}

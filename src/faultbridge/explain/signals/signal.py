@@ -1,4 +1,4 @@
-"""Signals: the facts about a job that come from a log line, a decoded fault or a dump."""
+"""Signals: facts about a job from its logs and dumps, its nodes and Faultbridge's records."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class LogSpan:
     - `progress_at` and `progress_line` are the time and line at which the job last made progress.
     - `steps_at` and `steps_line` are the time and line of the second to last training step. They help to decide
       whether the job continued after an error.
-    - `first_step_line` is the line of the first training step.
+    - `first_step_line` is the line of the first training step that was found.
     - `steps` is the largest number of training steps that one series of increasing step numbers in the log proves.
     """
 

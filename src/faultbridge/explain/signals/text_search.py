@@ -62,7 +62,6 @@ class _KeyPositions:
 
 
 def _few(piece: bytes, key: bytes) -> list[int] | None:
-    """Return the positions of a shared text in a piece, or None if it occurs more than 64 times."""
     found: list[int] = []
     position = piece.find(key)
     while position >= 0:

@@ -30,7 +30,7 @@ class RankMap:
     def ranks(self) -> Mapping[str, Sequence[int]]:
         """Return the ranks of each node in ascending order.
 
-        If a node has one rank for each GPU, the rank at position N runs on the GPU with index N.
+        The rank at position N is assumed to run on the GPU with index N.
         """
         found: dict[str, list[int]] = {}
         for rank, node in sorted(self.nodes.items()):
@@ -46,7 +46,8 @@ class RankMap:
 def devices_document(verdict: Verdict, evidence: Evidence, rank_map: RankMap) -> list[dict[str, Any]]:
     """Return at most 64 affected GPUs as JSON, each with its node and, if it is known, its rank.
 
-    A GPU is affected if a node's own signal of the cause names the GPU, or if other ranks wait for the rank on the GPU.
+    A GPU is affected in two cases: the node's own source reported a signal of the cause that names the GPU, or other
+    ranks wait for the rank on the GPU.
     """
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for one in (*_of_signals(verdict, rank_map), *_of_ranks(evidence, rank_map)):

@@ -49,10 +49,6 @@ def doubts(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator
 
 
 def _doubts_about_an_error(situation: Situation, mechanism: Mechanism, lead: Signal) -> Iterator[tuple[str, Signal]]:
-    """Yield each reason to doubt that an error reported by the job itself would end the job again.
-
-    Each reason is a name in `DOUBTS`, with the signal that shows it.
-    """
     if lead.handled:
         yield "handled", lead
     earlier = _failure_before(situation, lead) or _failure_long_before(situation, lead)
@@ -85,7 +81,7 @@ def _failure_long_before(situation: Situation, lead: Signal) -> Signal | None:
 def _keeps_returning_on_one_node(situation: Situation, lead: Signal) -> bool:
     """Return whether exactly one node reports the fault `lead`, and reports it again over a long time.
 
-    The time between the reports must be more than `recovered_seconds`. At least one other node must have a log.
+    The first and the last report must be more than `recovered_seconds` apart, and another node must have a log.
     """
     same = [one for one in situation.line.signals if one.trust is Trust.NODE and one.name == lead.name]
     times = [at for one in same for at in (one.at, one.last_at) if at]
@@ -155,13 +151,13 @@ def _is_failure_after(situation: Situation, end: Signal, one: Signal) -> bool:
 
 
 def _error_of_another_node(situation: Situation, lead: Signal) -> Signal | None:
-    """Return a signal which shows that only one node has the error `lead`, or None if no signal shows this.
+    """Return a signal which shows that only one node has the error `lead`, or None.
 
     At least two ranks must have the error, and all of them must be on one known node.
 
     - If these are more than half of the ranks of the node, and the job has other nodes, the result is `lead`.
-    - Otherwise, other ranks may have the error too, but had no time to print it. A signal that a rank on another node
-      printed shows that the other ranks had this time. The result is this signal, or None if there is none.
+    - Otherwise, the other ranks may have had no time to print the error. A signal of a rank on another node shows that
+      they had this time, and is the result. The result is None if there is no such signal.
     """
     ranks, nodes = _with_same_error(situation, lead)
     if len(ranks) < _MIN_RANKS_OF_NODE or len(nodes) != 1 or None in nodes:
@@ -186,7 +182,6 @@ def _earlier_on_the_same_rank(situation: Situation, mechanism: Mechanism, lead: 
 
 
 def _with_same_error(situation: Situation, lead: Signal) -> tuple[set[int], set[str | None]]:
-    """Return the ranks that printed the same error as `lead`, and their nodes. An unknown node is None."""
     same = [
         one
         for one in situation.line.signals

@@ -15,7 +15,7 @@ _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def broken_cases(book: Book) -> Iterator[str]:
-    """Yield one sentence for each broken golden case, whose result differs from the expected result."""
+    """Yield one sentence for each golden case whose result differs from the expected result."""
     for pattern in book.patterns:
         lines = [(one, True) for one in pattern.cases] + [(one, False) for one in pattern.not_cases]
         for line, is_expected in lines:

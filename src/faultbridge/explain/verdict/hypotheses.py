@@ -17,7 +17,11 @@ _MAX_CONFIRMED = 2
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One piece of evidence: the name of its weight, the points that it adds or subtracts, and its signal, if any."""
+    """One piece of evidence for or against a hypothesis.
+
+    `weight` is the name of its weight. `points` are added to the score, and may be negative. `signal` is the signal
+    that shows the evidence, or None.
+    """
 
     weight: str
     points: int
@@ -42,12 +46,12 @@ class Hypothesis:
 
     @property
     def weights(self) -> frozenset[str]:
-        """Return the weight name of each piece of evidence (point), for or against the hypothesis."""
+        """Return the names of the weights in `points`."""
         return frozenset(one.weight for one in self.points)
 
     @property
     def is_doubtful(self) -> bool:
-        """Return whether there is evidence that the job might not fail again after a restart."""
+        """Return whether a point of the hypothesis shows that the job might not fail again after a restart."""
         return bool(self.weights & DOUBTS)
 
 
@@ -149,9 +153,9 @@ def _earlier_cause(situation: Situation, mechanism: Mechanism, lead: Signal) -> 
 
 
 def _is_clean(situation: Situation, mechanism: Mechanism, lead: Signal) -> bool:
-    """Return whether logs of nodes cover the first failure of the job, and none of them shows the mechanism.
+    """Return whether logs of nodes cover the first failure of the job, and no node reports the mechanism.
 
-    If the signal `lead` names a node, only the log of that node counts.
+    If the signal `lead` names a node, only that node counts.
     """
     spans = [one for one in situation.spans if one.trust is Trust.NODE and covers(one, situation.line)]
     nodes = {one.node for one in spans}

@@ -107,8 +107,8 @@ def packaged_weights() -> Weights:
 def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
     """Return the packaged patterns, roles and failure mechanisms, extended by a customer's documents.
 
-    Roles and mechanisms in the documents replace packaged ones of the same name. Patterns are added. Raises
-    `Misconfigured` for an invalid document.
+    A role in the documents replaces the packaged role of the same fault code. A mechanism replaces the packaged
+    mechanism of the same name. Patterns are added. Raises `Misconfigured` for an invalid document.
     """
     own = read_book([_validated(one) for one in documents])
     base, names = packaged_book(), {one.name for one in own.mechanisms}

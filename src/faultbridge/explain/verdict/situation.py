@@ -24,8 +24,8 @@ class Situation:
 
     A log may repeat an error thousands of times, but a repetition does not change a score. The properties `leads` and
     `firsts` return the signals without repetitions. A signal repeats an earlier one if both have the same name, kind,
-    role, file and `trust`, if their times fit the failure equally (`timing`), and if both or neither have a time, a
-    line number, and a sign that the error was handled.
+    role, file and `trust`, and their times fit the failure equally (`timing`). Both must have a time or neither, both a
+    line number or neither, and both errors must be handled or neither.
     """
 
     line: TimeLine
@@ -80,7 +80,8 @@ def timing(situation: Situation, signal: Signal) -> str | None:
 def is_in_teardown(situation: Situation, one: Signal) -> bool:
     """Return whether the job reported an error only after its launcher had started to end the processes.
 
-    The result is False for an error of the scheduler (`scheduler.`) or of the memory (`memory.`).
+    The result is False for a signal that is no first sign of a failure, and for a signal of the scheduler
+    (`scheduler.`) or about memory (`memory.`).
     """
     if one.trust is not Trust.JOB or one.role is not Role.INITIATING or one.name.startswith(_OF_PLATFORM):
         return False

@@ -19,16 +19,17 @@ _ROLE_ORDER = {role: number for number, role in enumerate(Role)}
 class TimeLine:
     """The signals of a job in the order of time, with its first failure and its end.
 
-    - `symptom` is the first failure in the logs of the job, else in its dumps, or None. A failure that the job did not
-      survive takes precedence. `ended_at` is the last time in the logs of the job, or None.
-    - `recovered` are signals of the job's logs after which the job made progress. They are not in `signals`, except
-      for the last repetition of an error from which the job did not recover.
+    - `symptom` is the first failure in the logs of the job. If they show none, it is the first failure in its dumps, or
+      None. A failure that the job survived counts only if there is no other failure.
+    - `ended_at` is the last time in the logs of the job, or None.
+    - `recovered` are signals of the job's logs after which the job made progress. They are not in `signals`, except for
+      the last repetition of an error from which the job did not recover.
     - `claims` are log lines that look like kernel lines, without proof that the kernel wrote them. They are not in
       `signals`.
     - `progress_at` is the last time at which the job made progress, or None if its logs do not show it.
     - `has_started_well` is True if a log of the job shows at least `progress_steps` training steps, or progress more
-      than `progress_seconds` after the first time in the log. Without times, progress below line `recovered_lines` is
-      enough.
+      than `progress_seconds` after the first time in the log. In a log without times, progress after line
+      `recovered_lines` is enough.
     """
 
     signals: tuple[Signal, ...]
@@ -43,7 +44,7 @@ class TimeLine:
     def failed_at(self) -> datetime | None:
         """Return the time of the job's first failure, or None if it is unknown.
 
-        If the logs show no failure, it is the time at which the logs end.
+        If neither logs nor dumps show a failure, it is the time at which the logs end.
         """
         return self.symptom.at if self.symptom else self.ended_at
 
@@ -68,7 +69,7 @@ class TimeLine:
 
 
 def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mapping[str, int]) -> TimeLine:
-    """Return the time line of a job; survived errors and imitated kernel lines are in separate fields."""
+    """Return the time line of a job. Recovered errors and imitated kernel lines have separate fields."""
     spans = [one for one in spans if one.trust is Trust.JOB]
     by_file = {one.file: one for one in spans}
     progress_at = max((one.progress_at for one in spans if one.progress_at), default=None)

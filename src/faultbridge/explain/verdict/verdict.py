@@ -23,9 +23,10 @@ _MIN_SHARED = 3
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """Whether the hardware caused the failure: `state` is `blamed`, `acquitted` (ruled out) or `not_shown`.
+    """Whether the hardware caused the failure of a job.
 
-    `checked` are the nodes whose own log covers the first failure of the job. `not_checked` are the other nodes.
+    `state` is `blamed`, `acquitted` (ruled out) or `not_shown`. `checked` are the nodes whose own log covers the first
+    failure of the job. `not_checked` are the job's other nodes.
     """
 
     state: str
@@ -37,10 +38,11 @@ class Hardware:
 class Verdict:
     """What ended a job, and whether the job may restart.
 
-    `cause` is None if no failure mechanism is likely enough. `nodes` are left out of the restart. `check` are other
-    nodes that must be tested before the restart, because they have a fault, or because only the job or its dumps name
-    them. `checks` are the signals that name these nodes. `is_shared` is True if most nodes, at least three, show the
-    same fault. Then no node is left out, and these nodes are tested.
+    - `cause` is None if no failure mechanism is likely enough.
+    - `nodes` are left out of the restart.
+    - `check` are other nodes that must be tested before the restart, because they have a fault, or because only the job
+      or its dumps name them. `checks` are the signals that name these nodes, one for a node.
+    - `is_shared` is True if most nodes, at least three, show the cause. Then they are tested and not left out.
     """
 
     outlook: Outlook
@@ -68,8 +70,8 @@ def decide(
 ) -> Verdict:
     """Return the verdict on the evidence about one job.
 
-    `nodes` maps ranks to nodes. Unless `nodes` is empty, signals of other nodes are ignored. A node in `affected` had a
-    fault while the job ran: it is left out of the restart or must be tested, and the hardware is not ruled out.
+    `nodes` maps ranks to nodes. If it is not empty, signals of nodes outside it are ignored. A node in `affected` had a
+    fault while the job ran: it is left out of the restart or tested, and the hardware is not ruled out.
     """
     job_nodes = set(nodes.values())
     signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]
@@ -153,8 +155,9 @@ def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
 def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the blamed nodes, and the nodes that signals of the cause name without proof.
 
-    A signal blames its node if the signal fits the time of the failure and satisfies `_names_its_node`. No node is
-    blamed if the cause is neither in hardware nor in the network, and its outlook is not `RESTART_WITHOUT`.
+    A signal blames its node if it fits the time of the failure and comes from the node's own source. With `trusts_job`,
+    a signal of the job blames its node too, unless a log of the node continues after it. No node is blamed if the cause
+    is neither in hardware nor in the network, and its outlook is not `RESTART_WITHOUT`.
     """
     mechanism = cause.mechanism
     signs = [one for one in situation.line.signals if one.node and mechanism.strength(one) is not None]
@@ -169,12 +172,10 @@ def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tu
 
 
 def _names_its_node(situation: Situation, mechanism: Mechanism, one: Signal) -> bool:
-    """Return whether one signal of the cause is enough to leave the node of the signal out of the restart."""
     return one.trust is Trust.NODE or (mechanism.trusts_job and not continues_after(situation, one))
 
 
 def _without_dump(situation: Situation, cause: Hypothesis | None) -> set[str]:
-    """Return the nodes with a signal `NO_DUMP` (a rank has no dump), unless the cause explains the signal."""
     absent = (one for one in situation.line.signals if one.name == NO_DUMP)
     return {one.node for one in absent if one.node and not (cause and cause.mechanism.can_cause(one))}
 
@@ -226,7 +227,6 @@ def _hardware(
 
 
 def _is_blamed(situation: Situation, cause: Hypothesis | None) -> bool:
-    """Return whether the cause is a fault of nodes, and a node's own source shows the cause."""
     if cause is None:
         return False
     mechanism = cause.mechanism

@@ -1,6 +1,6 @@
 """The product in memory: runs Faultbridge's own pipeline and services for a simulated fleet.
 
-It uses no AWS service:
+The product in memory uses no AWS service. Read in this order:
 
 - `host_ports`: the product's compute ports over simulated hosts.
 - `item_table`, `node_store`, `repair_queue`: items, nodes and queued cases in memory.

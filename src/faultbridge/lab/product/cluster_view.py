@@ -99,9 +99,9 @@ class ClusterView:
         return any(draft.type in TRIGGERS for draft in drafts)
 
     def to_escalate(self, now: datetime) -> list[NodeKey]:
-        """Return the nodes whose case has waited long enough for an incident and must continue without one.
+        """Return the nodes whose case continues without an incident, because its waiting time has ended.
 
-        The wait lasts for the time `SETTLE` after the case was opened.
+        A case waits for an incident for the time `SETTLE` after it was opened.
         """
         return sorted(key for key, at in self._awaiting.items() if at <= now)
 
@@ -156,8 +156,8 @@ class ClusterView:
     def update_breakers(self, now: datetime) -> None:
         """Update the circuit breakers by the product's rule, from the nodes that are failing.
 
-        Nothing is computed if nothing has changed, or while all breakers are closed and the number of failing nodes is
-        too small to open a breaker.
+        Nothing is computed in two cases: no failing node has changed and no open breaker is due, or all breakers are
+        closed and the number of failing nodes is too small to open a breaker.
         """
         services = self._services
         limits, failing = services.rules.policy.breakers, len(self._failing)

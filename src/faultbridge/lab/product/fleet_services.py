@@ -128,7 +128,7 @@ class FleetServices:
     controls: FleetControls
 
     def escalate_alone(self, key: NodeKey) -> None:
-        """Let a node's case continue without an incident, after it has waited long enough for one.
+        """Let a node's case continue without an incident, if it has waited for the time `SETTLE`.
 
         The lab has no incidents. The case is escalated to an operator, or is queued to verify the node if no fault is
         left that requires a repair.

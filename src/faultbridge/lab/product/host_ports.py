@@ -64,13 +64,13 @@ class HostPorts:
         return ((at or self._clock.now()) - self._begin).total_seconds()
 
     def host_of(self, instance_id: str) -> int:
-        """Return the number of the host on which an instance runs."""
+        """Return the number of the host on which an instance runs or ran."""
         return self.instances[instance_id].host
 
     # ------------------------------------------------------------------ provider
 
     def capacity(self, source: CapacitySource, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - the signature of the port
-        """Return the free hosts of the pool as capacity of `OWN_RESERVATION`; other sources are ABSENT."""
+        """Return the free hosts of the pool for the source `OWN_RESERVATION`; any other source is ABSENT."""
         if source is not CapacitySource.OWN_RESERVATION:
             return Capacity(CapacityEvidence.ABSENT)
         count = self.hosts.free(self.seconds())
@@ -132,7 +132,7 @@ class HostPorts:
     def restart_status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
         """Return the state of a restart.
 
-        The first call after the end of the restart applies its effect to the host.
+        The first call after the end of the restart applies the effect of the restart to the host.
         """
         operation = f"{repair_action.value}-{instance_id}-{token}"
         begun = self._restarts.get(operation)
@@ -148,7 +148,10 @@ class HostPorts:
         return Restart(RestartState.DONE, operation=operation, boot_id=boot)
 
     def ready_at(self, operation: str) -> datetime | None:
-        """Return when a restart or verification ends; None if it is unknown or its result was already read."""
+        """Return when a restart or verification ends.
+
+        Returns None if the operation is unknown, or if its result was already read.
+        """
         physics = self.hosts.scenario.physics
         if operation in self._restarts:
             begun, applied = self._restarts[operation]

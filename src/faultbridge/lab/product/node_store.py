@@ -100,10 +100,10 @@ def _status(state: NodeState) -> CaseStatus | None:
 
 
 def node_key(cluster: str, number: int) -> NodeKey:
-    """Return the key of a node for its number, counted from 0."""
+    """Return the key of the node with this number; the first node has the number 0."""
     return NodeKey(cluster, f"node-{number + 1}")
 
 
 def node_number(key: NodeKey) -> int:
-    """Return the number of a node for its key, counted from 0."""
+    """Return the number of a node from its key; the first node has the number 0."""
     return int(key.node.removeprefix("node-")) - 1

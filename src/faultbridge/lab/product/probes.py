@@ -45,7 +45,6 @@ def skip_probes(
 
 
 def _only_probe_is_due(state: NodeState, attempt: Attempt, now: datetime) -> bool:
-    """Return whether a probe of the node's current step is due and no other timer of the node is due."""
     if attempt.probe_at != state.due_at or current_step(attempt) is None or attempt.task_token is None:
         return False
     return all(ends is None or ends > now for ends in (condition.quiet_until for condition in state.active()))

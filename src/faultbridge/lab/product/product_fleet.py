@@ -142,7 +142,6 @@ class ProductFleet:
         self._record_serving(self.services.store.read(key))
 
     def _observe(self, key: NodeKey, observation: Observation) -> None:
-        """Process an observation of a node with the product's `observe`, as ingest does, and store the result."""
         at, services = self.clock.now(), self.services
 
         def revise(state: NodeState, now: datetime) -> Transition:
@@ -153,7 +152,6 @@ class ProductFleet:
         services.store(key, revise, actor=Actor.INGEST)
 
     def _operate(self, key: NodeKey, case_id: str) -> None:
-        """Repair the node of a case that is still escalated, and return it to service, as an operator does."""
         state = self.services.store.read(key)
         case = state.live_case
         if case is not None and case.id == case_id and case.status is CaseStatus.ESCALATED:
@@ -163,7 +161,6 @@ class ProductFleet:
     # ------------------------------------------------------------------ product
 
     def _sweep(self, minute: int) -> None:
-        """Do the work of the product's sweep: timers, then waiting cases, breakers, isolation, admission."""
         self._swept = minute
         self.clock.advance_to(self._begin + timedelta(minutes=minute))
         now, services = self.clock.now(), self.services
@@ -189,12 +186,10 @@ class ProductFleet:
         return Transition(passed.state, passed.drafts)
 
     def _escalate(self) -> None:
-        """Let each case continue without an incident if it has waited long enough for one."""
         for key in self.view.to_escalate(self.clock.now()):
             self.services.escalate_alone(key)
 
     def _react(self) -> None:
-        """Do the work of the product's `react` function, until no new entry triggers this function."""
         while self._changed:
             changed, self._changed = sorted(self._changed), set()
             self._escalate()
@@ -209,10 +204,6 @@ class ProductFleet:
             self.view.dispatched(self.clock.now())
 
     def _committed(self, before: NodeState, after: NodeState, drafts: tuple[Draft, ...]) -> None:
-        """Update the indexes, the log and the host of a node after a committed transition of the node.
-
-        Also schedules the operator's repair of a case that is now escalated, and calls `observer`.
-        """
         self.view.update(before, after, drafts, self.ports.seconds())
         if before.incarnation is not after.incarnation:
             self._move_instance(before, after)

@@ -7,8 +7,8 @@ from the start of each class:
 
 - As many cases as there are free repair slots, and one more, whose reason for refusal applies to all later cases.
 - `MAX_PICKS` more, if the repair action of the class needs no slot.
-- `MAX_REFUSALS` more, if the refusal of any of these cases of the class is not yet recorded. One run records at most
-  this number.
+- `MAX_REFUSALS` more, if the refusal of any of these cases of the class is not yet recorded. One run of
+  dispatch records at most this number.
 
 There are two exceptions. Admission gets a whole class if its policy rule only reports planned repairs (`dry_run`),
 because one run ends all cases of such a rule. It gets the whole queue if the queue has at most 30 cases.
@@ -60,10 +60,6 @@ class _Shown(NamedTuple):
     recorded: bool = False
 
     def answers(self, question: _Question) -> bool:
-        """Return whether these cases may be used again, because they were chosen for the same inputs.
-
-        Controls and policies are unchanged if they are the same objects.
-        """
         mine = self.question
         if mine.control is not question.control or mine.policy is not question.policy:
             return False
@@ -115,7 +111,10 @@ class RepairQueue:
         return not shown.recorded and any(_unrecorded(control, policy, shown.cases, now))
 
     def next_delayed(self, now: datetime) -> datetime | None:
-        """Return the next time after `now` at which the waiting period of a case may end, or None."""
+        """Return the next time after `now` at which the waiting period of a case may end.
+
+        Returns None if no case has a waiting period.
+        """
         self._end_delays(now)
         return self._delayed[0][0] if self._delayed else None
 
@@ -130,7 +129,6 @@ class RepairQueue:
         return self._show(control, policy, now, excluded).cases
 
     def _show(self, control: Control, policy: Policy, now: datetime, excluded: Collection[str]) -> _Shown:
-        """Return the cases that admission needs; they are computed again only if an input has changed."""
         question = _Question(self.changes, control, policy, now, frozenset(excluded))
         if self._shown is None or not self._shown.answers(question):
             self._end_delays(now)
@@ -163,7 +161,6 @@ class RepairQueue:
             yield from islice((queued for queued in cases if queued.case not in excluded), number)
 
     def _end_delays(self, now: datetime) -> None:
-        """Move the cases whose waiting period has ended to the classes of cases that may start."""
         while self._delayed and self._delayed[0][0] <= now:
             until, key = heapq.heappop(self._delayed)
             queued = self._cases.get(key)

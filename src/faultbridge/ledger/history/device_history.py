@@ -68,9 +68,9 @@ class DeviceHistory:
         """Return the pairs of card and slot in a cluster with repeated faults of severity error or worse.
 
         A slot is a PCI address in an instance, because EC2 and HyperPod do not name the host. Faults are repeated if
-        the card has a second one in any slot, or the slot has one of another card. `odds` are used to estimate whether
-        the card or the slot is the cause; they do not affect which pairs are returned. Faults before `since` do not
-        count.
+        the card had at least two in this slot or one in another slot, or if another card had one in this slot. `odds`
+        are used to estimate whether the card or the slot is the cause; they do not affect which pairs are returned.
+        Faults before `since` do not count.
         """
         stays: list[Stay] = []
         instances: dict[str, set[str]] = {}
@@ -160,8 +160,8 @@ def event_of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
 def _event(event: Mapping[str, Any], kind: str, text: str, instance_id: str | None = None) -> DeviceEvent:
     """Return a line of a device's history.
 
-    `instance_id` is the instance that the line is about. It is None if the entry does not prove which instance that is.
-    The end of a fault, for example, may be recorded after the instance was replaced.
+    `instance_id` is the instance that the line is about, or None if the entry does not prove it. For example, the end
+    of a fault may be recorded after the instance was replaced.
     """
     metadata, data = event["metadata"], event["data"]
     slot = devices.component_of(data).get("pci")

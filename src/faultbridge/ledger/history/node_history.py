@@ -42,7 +42,10 @@ class NodeHistory:
     table: Table
 
     def __call__(self, node: NodeKey) -> Iterator[NodeEvent]:
-        """Yield the lines of a node's history, in the order of recording."""
+        """Yield the lines of a node's history, in the order of recording.
+
+        An unregistered node raises Rejected `unknown_node`.
+        """
         instance: str | None = None
         for event in (line.event for line in Timeline(self.table).entries(TimelineQuery(node.cluster, node.node))):
             data, kind = event["data"], event["metadata"]["event_type"]

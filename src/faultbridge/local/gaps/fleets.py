@@ -4,7 +4,8 @@
 AWS: instance types are tried in the order of their priority. The response lists the types that could not be launched,
 and is not an error. A repeated request with the same client token returns the first response.
 moto: only the first type is launched, a failed launch is an error of the call, and the client token is ignored.
-Here: fleets behave as on AWS. Client tokens are forgotten when the compute plane stops.
+Here: types, failed launches and client tokens are treated as on AWS. Client tokens are forgotten when the compute plane
+stops.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 `hyperpod_clusters`
 AWS: clusters have nodes with logical ids and EC2 instance ids. Nodes can be replaced, rebooted and checked, and their
 events go to EventBridge.
-moto: nodes have names instead of instance ids and never change. Four of the calls return HTTP 500.
+moto: nodes have names instead of instance ids and never change. Some calls, such as the one that replaces nodes, return
+HTTP 500.
 Here: `faultbridge.local.hyperpod` answers the calls, and its events go to the default bus of the event plane.
 """
 

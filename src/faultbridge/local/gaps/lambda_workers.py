@@ -74,7 +74,7 @@ def _with_marker(detect: Detect) -> Detect:
 def read_to_marker(worker: Any) -> str:  # noqa: ANN401 - the emulator's class
     """Return the lines that a worker printed in its last call, up to the marker after the call.
 
-    Without a marker, return the lines so far when the worker has ended or 30 seconds have passed.
+    If no marker comes, the result has the lines until the worker ended or 30 seconds passed.
     """
     lines: list[str] = []
     deadline = time.monotonic() + _MAX_SECONDS

@@ -51,9 +51,10 @@ def add_method(class_name: str, method: str, function: Callable[..., Any]) -> No
 
 
 def owner_of(name: str) -> tuple[Any, str]:
-    """Return the object of a private name of an emulator, without its last attribute or key, and this last part.
+    """Return the object that contains the last part of a private name, and this last part.
 
-    The last part is not looked up. Raises `LookupError` if the module or the object does not exist.
+    The last part is an attribute or a key. It is not checked whether the object contains it. Raises `LookupError` if
+    the module or the object does not exist.
     """
     module, _, path = name.partition(":")
     try:

@@ -1,4 +1,4 @@
-"""Patches for settings that MiniStack's CloudFormation drops from new resources.
+"""Patches for settings of new resources that MiniStack's CloudFormation drops or rejects.
 
 `queue_redrive`
 AWS: `RedrivePolicy` of `AWS::SQS::Queue` is set on the queue.

@@ -4,7 +4,8 @@
 AWS: records that the filter rejects do not count; a batch contains up to `BatchSize` accepted records.
 MiniStack: `BatchSize` records are read, and the filter is applied after that. A function whose filter accepts only
 timeline entries gets about a dozen records per batch.
-Here: records are read until the batch is full or the stream ends. The batching window is still ignored.
+Here: records are read until the batch is full, the stream ends or 10,000 records are read. The batching window is still
+ignored.
 
 `stream_partial_failures`
 AWS: with `ReportBatchItemFailures`, the batch is repeated from the first failed record.

@@ -95,7 +95,6 @@ def upload_bundle(lines: list[str]) -> CommandOutput | None:
 
 
 def _store_output(command: Any, instance_id: str, output: CommandOutput) -> str:  # noqa: ANN401 - moto's command
-    """Store the output in the bucket of the command; return the URL of the object, "" without a bucket."""
     bucket = command.output_s3_bucket_name
     if not bucket:
         return ""
@@ -154,10 +153,6 @@ def _describe_instance_information(response: Any) -> Any:  # noqa: ANN401 - moto
 
 
 def _wanted_ids(response: Any) -> set[str] | None:  # noqa: ANN401 - moto's types
-    """Return the instance ids in the filters of a request; None if no filter is for instance ids.
-
-    The ids are in `InstanceInformationFilterList` or in `Filters`.
-    """
     old = response._get_param("InstanceInformationFilterList", [])
     new = response._get_param("Filters", [])
     ids = [each["valueSet"] for each in old if each["key"] == "InstanceIds"]

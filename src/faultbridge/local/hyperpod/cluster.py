@@ -184,7 +184,6 @@ class FakeHyperPod:
         return replace(node, status=CHECKING, until=self.now() + self.durations.check, then=RUNNING)
 
     def _after(self, node: Node) -> Node:
-        """Return a node after its transition; a replaced node keeps its logical id and gets a new instance."""
         settled = replace(node, status=node.then, until=None)
         if node.status == CHECKING and node.instance_id in self.faulty:
             self._emit(node, "Error", f"Deep health check of instance {node.instance_id} failed")
@@ -222,5 +221,5 @@ def _instance_id() -> str:
 
 
 def cluster_id(name: str) -> str:
-    """Return the cluster id for a cluster name: twelve characters, always the same for the same name."""
+    """Return the cluster id for a cluster name: twelve characters that depend only on the name."""
     return "".join(one for one in name.lower() if one.isalnum())[:12].ljust(12, "0")

@@ -43,7 +43,7 @@ Query = dict[str, list[str]]
 
 
 def answer(find: Callable[[], Cluster], path: str, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-    """Answer one request; `find` returns the cluster, `path` is the part of the URL after the API address."""
+    """Answer one request; `find` returns the cluster, `path` is the URL path after the cluster's name."""
     try:
         cluster = find()
         code, document = _answer(cluster, path, environ)

@@ -42,7 +42,7 @@ class ChangeLog:
             self._changed.notify_all()
 
     def compact(self) -> None:
-        """Discard all changes so far; a watch from a version before the current one then fails with HTTP 410."""
+        """Discard all changes so far; a watch from an earlier version then ends with the error 410."""
         with self._changed:
             self._changes.clear()
             self._compacted = self.version

@@ -76,9 +76,9 @@ class ApiStatusError(Exception):
 class Cluster:
     """A fake Kubernetes cluster with its nodes, pods and budgets; `now` is its clock.
 
-    `permissions_used` contains the RBAC verb and resource of each request so far. `attached_volumes` contains the
-    persistent volumes that a storage driver attached, each with the name of its node. Every method takes the lock,
-    because the server has many threads.
+    `permissions_used` contains the RBAC verb and resource of each request that needs a permission. `attached_volumes`
+    contains the persistent volumes that a storage driver attached, each with the name of its node. The public methods
+    take the lock, because the server has many threads.
     """
 
     name: str

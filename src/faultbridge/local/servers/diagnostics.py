@@ -55,7 +55,6 @@ def _diagnostics(*, failed: bool) -> str:
 
 
 def _test(name: str, info: Callable[[int], str] | None = None) -> Document:
-    """Return the result of a test that all GPUs passed; `info` returns the text for one GPU."""
     results = [_result(gpu) | ({"info": [info(gpu)]} if info else {}) for gpu in range(_GPUS)]
     return {"name": name, "results": results, "test_summary": {"status": "Pass"}}
 

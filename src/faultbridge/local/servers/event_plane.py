@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def with_own_routes(application: Application) -> Application:
-    """Return an ASGI application that answers the added routes and forwards all other requests.
+    """Return an ASGI application that answers the `/_faultbridge/` routes and forwards all other requests.
 
     A request for the deployed HTTP API is forwarded with the path that this API has in the emulator.
     """
@@ -87,7 +87,6 @@ def _answer(method: str, route: str, body: dict[str, Any]) -> tuple[int, object]
 
 
 def _api_id() -> str:
-    """Return the id of the deployed HTTP API, or an empty text before the deployment."""
     from ministack.services import apigateway
 
     return next((api_id for (_account, _region, api_id), _ in apigateway._apis.all_items()), "")

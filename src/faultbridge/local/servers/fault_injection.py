@@ -43,7 +43,7 @@ class ComputeFaults:
     """The injected faults of instances and capacity.
 
     By default, every diagnostics run passes on eight GPUs, and all capacity is available. A reset or a reboot of an
-    instance always completes. If `until` of the instance's injected output names this restart, the output is removed.
+    instance always completes. It removes the instance's injected output if `until` of the output names this restart.
     """
 
     outputs: dict[str, InjectedOutput] = field(default_factory=dict)
@@ -70,9 +70,8 @@ class ComputeFaults:
     def _restart(self, instance_id: str, restart: str, commands: list[str]) -> CommandOutput:
         """Return the output of a reset or reboot script.
 
-        `restart` is `reset` or `reboot`. If the injected output of the instance has this restart as its `until`, the
-        injected output is removed. The returned output of a reboot contains a boot id that depends only on the instance
-        and `commands`, so that a repeated call with the same commands does not report a second reboot.
+        An injected output that ends with this restart is removed. The output of a reboot has a boot id that depends
+        only on the instance and `commands`. A repeated call with the same commands therefore reports no second reboot.
         """
         with self.lock:
             injected = self.outputs.get(instance_id)

@@ -1,4 +1,4 @@
-"""Build the template and deploy it into the embedded stack, if anything has changed."""
+"""Build the template and deploy it into the embedded stack, if deployed files or parameters changed."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ class Deployment:
         return {name: value for name, value in {**defaults, **self.parameters}.items() if name in declared}
 
     def fingerprint(self) -> str:
-        """Return a hash of the deployed files and parameters, by which changes since a deployment are found."""
+        """Return a hash of the deployed files and the parameters; a changed hash requires a new deployment."""
         return fingerprint.of_deployment(self.project, dict(self.parameters))
 
 
 def bring_up_to_date(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> StackState:
-    """Build and deploy if anything changed since the last deployment; else return `state` unchanged.
+    """Build and deploy if the deployed files or the parameters changed; else return `state` unchanged.
 
     The returned state has the fingerprint and the CloudFormation outputs of the latest deployment.
     """
@@ -85,7 +85,7 @@ def bring_up_to_date(folder: StackFolder, state: StackState, wanted: Deployment,
 
 
 def build(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> Path:
-    """Run `sam build`, unless nothing changed since the last build; return the path of the built template."""
+    """Run `sam build`, unless the last build is up to date; return the path of the built template."""
     built, marker = folder.build / "template.yaml", folder.root / "built"
     current = wanted.fingerprint()
     if built.exists() and marker.exists() and marker.read_text() == current:

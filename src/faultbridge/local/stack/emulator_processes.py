@@ -50,7 +50,7 @@ def start(folder: StackFolder, stack: str, *, default_ports: bool) -> StackState
     """Start both emulators and wait until both respond; if one of them fails, stop both.
 
     With `default_ports`, the default ports are used if they are free, else any free ports. If another process takes a
-    chosen port before an emulator does, the start is repeated with other ports, at most twice.
+    chosen port before an emulator does, ports are chosen again and the start is repeated, at most twice.
     """
     require_pinned()
     for attempt in range(1, _ATTEMPTS + 1):

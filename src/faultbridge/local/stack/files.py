@@ -1,6 +1,6 @@
 """The files of an embedded stack: its folder, its lock, and the state file that lists its processes.
 
-Each stack has one folder in `state_home`, which by default is inside the project folder.
+Each stack has one folder in `state_home`. By default, `state_home` is inside the project folder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class StackFolder:
 
     @property
     def state(self) -> Path:
-        """Return the path of the state file (JSON), which exists from the start of the stack until `down`."""
+        """Return the path of the state file (JSON); a start writes this file, and a stop deletes it."""
         return self.root / "state.json"
 
     @property
@@ -81,7 +81,7 @@ class Emulator:
 
 @dataclass(frozen=True, slots=True)
 class StackState:
-    """The running processes of a stack, and its latest deployment.
+    """The processes of a started stack, and its latest deployment.
 
     - `token` identifies the emulators of this stack: their `identity` routes return it.
     - `emulator_code` is the fingerprint of the code that the emulators have loaded.
@@ -128,7 +128,11 @@ def state_home() -> Path:
 
 
 def stack_folder(stack: str) -> StackFolder:
-    """Return the folder of a stack; Misconfigured for a name that is no letter, then letters, digits, `-`."""
+    """Return the folder of a stack.
+
+    Raises `Misconfigured` for a name that does not start with a letter, or has characters other than letters, digits
+    and hyphens.
+    """
     if not stack.replace("-", "").isalnum() or not stack[:1].isalpha():
         raise Misconfigured(f"invalid stack name: {stack!r}; use letters, digits and hyphens, starting with a letter")
     return StackFolder(state_home() / stack)
@@ -137,7 +141,7 @@ def stack_folder(stack: str) -> StackFolder:
 def read_state(folder: StackFolder) -> StackState | None:
     """Return the state of a stack, or None if there is no valid state file.
 
-    `down` deletes the state file. A file with a format version other than the current one is not valid.
+    A file with a format version other than the current one is not valid.
     """
     try:
         document = json.loads(folder.state.read_text())

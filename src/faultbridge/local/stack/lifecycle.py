@@ -1,4 +1,4 @@
-"""Start and stop an embedded stack (`up`, `down`), and find a running stack."""
+"""Start and stop embedded stacks (`up`, `down`), and find the stacks that are started and deployed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class StackInfo:
-    """A running embedded stack.
+    """An embedded stack that is started and deployed.
 
     - `endpoint` is the URL of the event plane, `compute_endpoint` that of the compute plane.
     - `outputs` are the CloudFormation outputs of the deployment.
@@ -43,7 +43,7 @@ class StackInfo:
         return f"{self.endpoint}/console"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields of the running stack, and the URL of its web console, as a JSON object."""
+        """Return the fields of this class, and the URL of the web console, as a JSON object."""
         return {**asdict(self), "console": self.console}
 
 
@@ -116,7 +116,10 @@ def stack_names() -> list[str]:
 
 
 def endpoint_environment(*, stack: str = DEFAULT_STACK) -> dict[str, str]:
-    """Return the variables that direct AWS clients to the stack; empty if it is not started and deployed."""
+    """Return the variables that direct AWS clients to the stack.
+
+    The result is empty if the stack is not started and deployed.
+    """
     state = _deployed_state(stack)
     return client_environment(state.ports) if state else {}
 

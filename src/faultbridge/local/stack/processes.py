@@ -25,7 +25,8 @@ _STAT_STATE, _STAT_START = 0, 19  # fields 3 and 22 of /proc/<pid>/stat, counted
 class Process:
     """A process that this module started.
 
-    `started` is an opaque text for the start time. Two processes with the same process id have different texts.
+    `started` is an opaque text for the start time. It distinguishes the process from later ones with the same process
+    id.
     """
 
     pid: int
@@ -107,7 +108,6 @@ def _reap(pid: int) -> None:
 
 
 def _start_time(pid: int) -> str | None:
-    """Return the start time of a process as opaque text; None if the process does not run."""
     proc = Path("/proc")
     return _start_time_from_proc(proc, pid) if (proc / "self" / "stat").exists() else _start_time_from_ps(pid)
 

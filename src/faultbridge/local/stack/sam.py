@@ -65,7 +65,10 @@ def write_state_machines(project: Path) -> None:
 
 
 def error_line(log: Path) -> str:
-    """Return the last line with an error in a log, or the last line if no line has an error."""
+    """Return the last line of a log that shows an error.
+
+    If no line shows an error, the result is the last line, or `no output` for an empty log.
+    """
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if any(text in line for text in _ERROR_TEXTS)]
     return (errors or lines or ["no output"])[-1]

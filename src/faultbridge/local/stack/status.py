@@ -25,7 +25,7 @@ class EmulatorStatus:
 
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """The number of waiting and in-flight messages of an SQS queue.
+    """The numbers of waiting and of in-flight messages of an SQS queue.
 
     `dead_letters` is True for a dead-letter queue.
     """

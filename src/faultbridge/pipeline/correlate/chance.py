@@ -1,7 +1,8 @@
 """Chance: whether a number of faults in a time window is unlikely, given a failure domain's history.
 
-The history counts, for each failure domain and fault family, how many nodes started to have faults. Counts decay with a
-half-life, so that recent faults weigh more than old faults. Faults that belong to an incident are not counted.
+The history counts, for each failure domain and fault family, how often a node started to have faults. Counts decay with
+a half-life, so that recent faults weigh more than old faults. The caller (`incidents/onsets.py`) leaves out faults that
+an incident explains.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class OnsetHistory:
     version: int = 0
 
     def expected(self, family: Family, domain: FailureDomain, nodes: int, window: timedelta, now: datetime) -> float:
-        """Return the number of faults of a family that are to be expected in a failure domain within `window`.
+        """Return the expected number of faults of a family in a failure domain within `window`.
 
         `nodes` is the number of nodes in the failure domain. Without history, one fault per node is expected in each
         `PRIOR_PER_NODE` (a duration). The history can only raise this number.

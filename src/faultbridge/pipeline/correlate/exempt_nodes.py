@@ -1,8 +1,8 @@
-"""Exempt nodes: nodes of an incident past its maximum age. Their repairs wait for no further incident.
+"""Exempt nodes: nodes of an incident past its maximum age. Their repairs wait for no later incident.
 
-A node stays exempt until it had no fault of the incident's family for the quiet period. Without this rule, a fault that
-comes and goes would open one incident after another, each with a maximum age of its own, and the repair of the node
-would wait for all of them.
+An exempt node waits for no later incident of the same fault family. It stays exempt until it had no fault of this
+family for the quiet period. Without this rule, a fault that comes and goes would open one incident after another, each
+with a maximum age of its own, and the repair of the node would wait for all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from faultbridge.domain.faults import Family
 def exempt_nodes(
     incidents: Iterable[Incident], limits: CorrelationLimits, now: datetime
 ) -> frozenset[tuple[Family, str]]:
-    """Return the family of the incident and the name of each exempt node of these incidents.
+    """Return the exempt nodes of these incidents, each as a fault family and a node name.
 
     The repair of an exempt node waits for no further incident of the family. A node is exempt if its incident has
     expired, until it had no fault of the family for the quiet period of the incident.
@@ -28,7 +28,7 @@ def exempt_nodes(
 
 
 def hold_of(incident: Incident, limits: CorrelationLimits, now: datetime) -> Hold:
-    """Return the `Hold` of an incident, which decides which repairs wait, with its current exempt nodes.
+    """Return the `Hold` of an incident with its current exempt nodes. A `Hold` decides which repairs wait.
 
     The repair of an exempt node waits for no further incident of the family. A node of an expired incident is exempt
     until it had no fault of the family for the quiet period of the incident.

@@ -29,8 +29,8 @@ def families_of(state: NodeState) -> frozenset[Family]:
 def is_absorbable(case: Case | None) -> bool:
     """Return whether a case may wait for a cluster incident instead of a repair.
 
-    An open or queued case may wait. An escalated case may wait if it has no attempt. No other case may wait, and a
-    canceled case may not wait in any status.
+    An open or queued case may wait. An escalated case may wait if it has no attempt. Any other case, and a canceled
+    case of any status, may not wait.
     """
     if case is None or case.cancelled:
         return False
@@ -43,10 +43,11 @@ def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
 
     The node is unchanged if one of these is true:
 
-    - It has no live case.
+    - It has no live case, or its case already waits for this incident.
     - It has no fault of the incident's family, and its next repair does not follow a failed attempt (`is_repeated`).
-      After a failed attempt, a case with any fault waits, because the incident may be why the attempt failed.
-    - The case is not allowed to wait (`is_absorbable`).
+      After a failed attempt, the case waits without such a fault too, because the incident may be why the attempt
+      failed.
+    - The case waits for no incident, and it is not allowed to wait (`is_absorbable`).
     - The case is escalated, and an operator denied its approval or quarantined the node. After the incident, the case
       would be escalated again, which would page operators about their own decision.
 
@@ -81,14 +82,15 @@ def release(state: NodeState, policy: Policy, now: datetime, reason: str, holdin
 
     The first of these rules that applies decides:
 
-    - The node is faulty, and cases still wait for the incident (its id is in `holding`): the case continues to wait.
+    - The node is faulty, and the id of the incident is in `holding`: the case continues to wait.
     - The node is not faulty, in service and not isolated: the case is resolved.
     - Any other node that is not faulty: the case is queued for a verification, because the shared cause may have made
       an earlier repair fail.
     - The case was escalated or awaited correlation before it waited: it is escalated.
     - Any other case is queued, with a new waiting period if its rule has one.
 
-    `reason` is the reason of a case that is queued.
+    `holding` contains the ids of the incidents for which cases still wait. `reason` is the reason of a case that is
+    queued.
     """
     case = state.live_case
     if case is None or case.status is not CaseStatus.ABSORBED:
@@ -116,7 +118,6 @@ def release(state: NodeState, policy: Policy, now: datetime, reason: str, holdin
 
 
 def _is_kept_by_operator(state: NodeState, case: Case) -> bool:
-    """Return whether the case is escalated, and an operator denied its approval or quarantined the node."""
     denied = case.approval is not None and case.approval.granted is False
     ordered = any(condition.code == ORDERED_QUARANTINE for condition in state.active())
     return case.status is CaseStatus.ESCALATED and (denied or ordered)

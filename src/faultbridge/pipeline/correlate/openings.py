@@ -29,14 +29,15 @@ def with_shared_causes(
 
     For each shared cause, the first of these rules that applies is used:
 
-    - The failure domain of an open incident contains all nodes that the cause affects: the incident explains them, and
-      no other is opened. Earlier faults of the cause that were recorded late then belong to the incident too.
+    - The failure domain of an open incident contains all nodes that the cause affects: the incident explains the cause,
+      and no other incident is opened. Earlier faults of the cause that were recorded late then belong to the incident
+      too.
     - The cause affects all nodes of an open incident: the incident is extended to the cause's failure domain. If there
       are several such incidents, the first is extended and the others are closed.
     - Any other cause: a new incident is opened.
 
-    The first two rules skip an incident past half of its maximum age if a further group of nodes begins to fail: these
-    nodes get an incident of their own, with the whole maximum age.
+    The first two rules skip an incident if enough further nodes for an incident began to fail in the second half of its
+    maximum age. These nodes get an incident of their own, with the whole maximum age.
     """
     found = {one.id: one for one in live}
     for family in Family:

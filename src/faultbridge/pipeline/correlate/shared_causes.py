@@ -1,4 +1,4 @@
-"""Shared causes: failure domains in which more nodes start to fail than chance allows.
+"""Shared causes: failure domains in which an unlikely number of nodes start to fail at the same time.
 
 Faults are compared within one fault family.
 """
@@ -51,9 +51,10 @@ def needs_sizes(affected: Iterable[AffectedNode], limits: CorrelationLimits) -> 
 def find_shared_causes(
     snapshot: ClusterSnapshot, affected: Iterable[AffectedNode], limits: CorrelationLimits, now: datetime
 ) -> tuple[SharedCause, ...]:
-    """Return the failure domains that explain the faults of these nodes, all of one fault family.
+    """Return the failure domains that explain the faults of these nodes.
 
-    The failure domains that exceed the limits are tried from the widest to the narrowest:
+    All faults are of one fault family. The failure domains that exceed the limits are tried from the widest to the
+    narrowest:
 
     - A domain is skipped if the results so far contain at least `limits.explains` percent of its affected nodes.
     - If the domain is the intake (the path of records to the table), this domain is a result.
@@ -94,11 +95,6 @@ def _largest_burst(members: Iterable[AffectedNode], limits: CorrelationLimits) -
 
 
 def _exceeds_limits(cause: SharedCause, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> bool:
-    """Return whether enough nodes of a failure domain are affected for an incident.
-
-    The number and the share of affected nodes must reach the limits, and so many faults must be unlikely by chance. For
-    the intake (the path of records to the table), the result is always True.
-    """
     number = len(cause.affected)
     if cause.domain.kind is DomainKind.INTAKE:
         return True  # the sweep decided that no records arrive
@@ -114,5 +110,4 @@ def _explains(names: frozenset[str], cause: SharedCause, limits: CorrelationLimi
 
 
 def _width(cause: SharedCause) -> tuple[int, int, str]:
-    """Return the sort key of a failure domain: its number of nodes, then its kind and name."""
     return cause.of, _KINDS.index(cause.domain.kind), cause.domain.name

@@ -22,8 +22,8 @@ class AffectedNode:
     - `since`, `code` and `subject` describe the latest of these faults: when it started, its fault code, and the remote
       object that it names, such as a switch.
     - `first` is when the oldest of these faults started; None means the same time as `since`.
-    - `ended` is when a fault of the node, of any family, last ended. It is None unless an active fault of the node has
-      ended before and started again.
+    - `ended` is when a fault of the node, of any family, last ended. It is None unless an active fault of the node, of
+      any family, has ended before and started again.
     """
 
     node: str
@@ -56,7 +56,7 @@ class ClusterSnapshot:
         return tuple(one for one in self.affected if one.family is family)
 
     def without(self, exempt: Collection[tuple[Family, str]]) -> ClusterSnapshot:
-        """Return the snapshot with the faults of these families on these nodes removed."""
+        """Return the snapshot without the affected nodes in `exempt`, pairs of a fault family and a node."""
         return replace(self, affected=tuple(one for one in self.affected if (one.family, one.node) not in exempt))
 
 
@@ -95,7 +95,7 @@ def most_frequent(values: Iterable[str]) -> str:
 
 
 def shared_subject(affected: Iterable[AffectedNode], percent: int) -> str | None:
-    """Return the remote object, such as a switch, that `percent` % of the nodes or more name, or None."""
+    """Return the remote object, such as a switch, that at least `percent` % of the nodes name, or None."""
     affected = tuple(affected)
     named = [one.subject for one in affected if one.subject]
     if not named:

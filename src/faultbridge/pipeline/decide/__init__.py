@@ -5,7 +5,7 @@ Rules for one node, in reading order:
 - `decide`: the entry point after every change of a node's conditions.
 - `opt_out`: until when no case opens for a node that is ignored, under maintenance, or absent during an update.
 - `open_case`: creates a case.
-- `escalation`: raises the repair action of a waiting case when a worse fault joins it.
+- `escalation`: raises the repair action of a waiting case if a fault joins it that needs a stronger action.
 - `governing_rules`: the rules whose approvals and windows apply to a repair action.
 - `repair_actions`: chooses the repair action of the next attempt.
 - `relapse`: the repair action for a fault that comes back after its repair.
@@ -26,5 +26,5 @@ Rules for a cluster:
 - `provider_conditions`: the provider's open conditions, the desired number of nodes, and pauses for updates.
 - `instance_pairing`: which unassigned instance belongs to which node.
 
-The packages `repair` and `registry` apply these rules to the table. Tests: tests/pipeline.
+The packages `repair` and `registry` apply most of these rules to the table. Tests: tests/pipeline.
 """

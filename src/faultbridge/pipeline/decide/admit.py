@@ -1,7 +1,6 @@
 """Admit: decide which queued cases may start a repair now, and why refused cases must wait.
 
-The rule is pure. Its input is the cluster's repair slots, the policy, the queue and the time. `repair/admission.py`
-applies it.
+The rule is pure; `repair/admission.py` applies it to the table.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class AdmissionRequest:
 
     @property
     def picked_slots(self) -> int:
-        """Return how many repair slots the cases need that this call of `admit` has already admitted."""
+        """Return the number of repair slots that the cases in `picks` need."""
         return sum(pick.repair_action.needs_slot for pick in self.picks)
 
     @property
@@ -115,7 +114,6 @@ def admit(
 
 
 def _urgency(queued: QueuedCase) -> tuple[int, bool, datetime, str]:
-    """Return the sort key of a case: priority, then cases that wait for capacity last, then a time."""
     tried = queued.not_before if queued.waiting_for is WaitingFor.CAPACITY else None
     return queued.priority, tried is not None, tried or queued.since, queued.case
 
@@ -200,7 +198,7 @@ def _check_window(request: AdmissionRequest) -> Refused | None:
 def closed_window(rules: Iterable[Rule], action: RepairAction, now: datetime) -> str | None:
     """Return why a repair may not start now: none of a rule's maintenance windows is open.
 
-    Returns None if each rule with windows has an open one. Returns None for a verification, which needs no window.
+    Returns None if each rule with windows has an open window, and for a verification, which needs no window.
     """
     for rule in rules:
         if action.needs_slot and rule.windows and not any(is_open(one, now) for one in rule.windows):

@@ -1,8 +1,8 @@
 """Circuit breaker rule: whether so many nodes fail at once that new repairs must stop.
 
 The rule is pure; `repair/breakers.py` applies it to the table. While a breaker is open, `repair/isolate.py` leaves
-failing nodes in service, and `admit` starts only verifications. A node that is not in service yet does not count as
-failing, so a growing cluster opens no breaker.
+failing nodes of its cluster or failure domain in service, and `admit` starts only verifications of them. A node that is
+being provisioned or validated does not count as failing, so that a growing cluster opens no breaker.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FailingNode:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The nodes with a live case in the cluster or domain of one breaker; `of` counts all nodes there."""
+    """The nodes with a live case in the cluster or domain of one breaker; `of` is the number of all nodes."""
 
     failing: tuple[FailingNode, ...]
     of: int
@@ -66,7 +66,7 @@ def evaluate_breakers(
     node_counts: Mapping[str | None, int],
     now: datetime,
 ) -> tuple[BreakerChange, ...]:
-    """Return the breakers of a cluster whose state changes now.
+    """Return the state changes of a cluster's breakers that are due now.
 
     `node_counts` maps each failure domain to its number of nodes, and None to the number of nodes in the cluster.
     """
@@ -81,19 +81,18 @@ def evaluate_breakers(
 
 
 def failing_node(state: NodeState, case: Case) -> FailingNode:
-    """Return a node with a live case in the form in which breakers count it."""
+    """Return a node with a live case as a `FailingNode`, which breakers count."""
     return FailingNode(state.status or NodeStatus.FAILED, state.placement.domain, case.opened_at, state.failed_step_at)
 
 
 def close_manually(breaker: Breaker, now: datetime) -> Breaker:
-    """Return the breaker as closed by an operator. It counts only cases that open later."""
+    """Return the breaker as closed by an operator. It then counts only cases that open after `now`."""
     return replace(breaker, state=BreakerState.CLOSED, since=now, ignored_before=now, opened=(), stays_open=False)
 
 
 def _without_limit(
     breakers: Mapping[str, Breaker], limits: Iterable[BreakerLimit], now: datetime
 ) -> Iterator[BreakerChange]:
-    """Yield a change that closes each open or half-open breaker whose limit the policy does not contain."""
     scopes = {limit.scope for limit in limits}
     for name, before in breakers.items():
         scope = BreakerScope.CLUSTER if domain_of(name) is None else BreakerScope.DOMAIN

@@ -25,8 +25,8 @@ MAX_WAIT = timedelta(minutes=3)
 def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None = None) -> datetime | None:
     """Return when the minutely sweep must process the node even if no record arrives, or None.
 
-    A node is due at `now` if its faults ended, so that only its status or its case must still change. Without `now`,
-    this is not considered. `case` replaces the node's live case, if given.
+    A node is due at `now` if its faults ended, so that only its status or its case must still change. If `now` is None,
+    such a node is not due. `case` replaces the node's live case, if given.
     """
     case = case or state.live_case
     timers = [condition.quiet_until for condition in state.active()]
@@ -45,7 +45,7 @@ def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None =
 
 
 def _recovered(state: NodeState) -> bool:
-    """Return whether faults ended, so that the node may return to healthy or its waiting case may close."""
+    """Return whether the node may return to healthy, or its waiting case may close, because faults ended."""
     if state.status is None or not state.status.in_service or state.isolation is not Isolation.NONE:
         return False
     impaired = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
@@ -123,7 +123,6 @@ def drop_approval(case: Case, now: datetime, text: str) -> tuple[Case, tuple[Dra
 
 
 def _withdraw_approval_request(before: Case | None, case: Case, now: datetime) -> tuple[Draft, ...]:
-    """Draft the note that withdraws an unanswered approval request if the case leaves the queue."""
     if before is None or before.pending_approval is None or case.status is CaseStatus.QUEUED:
         return ()
     return (_approval_over(case, now, "Approval no longer required: the case continued without an answer."),)

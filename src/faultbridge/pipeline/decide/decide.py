@@ -133,7 +133,6 @@ def _gpu_count(state: NodeState, rules: Rules) -> int | None:
 
 
 def _case_condition(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: datetime) -> Condition | None:
-    """Return the worst condition that may open a case now, or None if there is none."""
     if not rules.config.opens_cases or state.status is None or not state.status.in_service:
         return None
     found = _actionable(state, changes, rules, now)
@@ -188,7 +187,6 @@ def _record_changes(decided: Transition, changes: tuple[Change, ...], rules: Rul
 
 
 def _with_policy_severity(change: Change, state: NodeState) -> Change:
-    """Return the change with the severity and action that the policy set, for its timeline entry."""
     condition = change.condition
     if condition is None or change.kind is ChangeKind.ENDED:
         return change
@@ -226,7 +224,7 @@ def _set_node_status(decided: Transition, target: NodeStatus, now: datetime, rea
 def _move_case(decided: Transition, now: datetime) -> Transition:
     """Close an open or queued case whose faults ended, or continue an open case after its waiting period.
 
-    A case is closed only while its node is in service and not isolated, and needs no verification.
+    A case is closed only if its node is in service and not isolated, and if the case requires no verification.
     """
     state = decided.state
     case = state.live_case

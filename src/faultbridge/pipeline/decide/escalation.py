@@ -1,4 +1,4 @@
-"""Escalation: raise the repair action of a waiting case when a worse fault joins it."""
+"""Escalation: raise the repair action of a waiting case if a new fault needs a stronger action."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAITING = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.ABSORBED})
 def raise_repair_action(
     state: NodeState, joined: Iterable[Condition], policy: Policy, now: datetime
 ) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Raise the repair action of a waiting case if a condition that joined it needs a stronger one.
+    """Raise the repair action of a waiting case if a condition in `joined` needs a stronger action.
 
     A running attempt is not changed. The attempt reads the conditions itself, before its intent (the point of no
     return) and after its verification.
@@ -60,7 +60,6 @@ def _response(state: NodeState, condition: Condition, rule: Rule, now: datetime)
 
 
 def _note(before: Case, raised: Case, condition: Condition, policy: Policy, now: datetime) -> Draft:
-    """Draft the timeline note that the repair action was raised."""
     new, old = raised.repair_action.value, before.repair_action.value
     text = f"{condition.code} joined the case: {new} replaces {old}"
     facts = {

@@ -23,7 +23,7 @@ _WITHOUT_POLICY = frozenset({DEFAULT_RULE.name, INVENTORY_RULE})
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """An active condition that needs a case, its policy rule, and the repair action by this rule.
+    """An active condition that needs a case, its policy rule, and the repair action of the rule.
 
     The repair action is None if the rule permits none for this condition.
     """
@@ -46,7 +46,7 @@ def requirements(state: NodeState, policy: Policy) -> tuple[Requirement, ...]:
 def strongest_requirement(state: NodeState, policy: Policy) -> Requirement | None:
     """Return the requirement with the strongest repair action, or None if there is none.
 
-    Of equally strong requirements, a requirement whose rule is not a dry run comes first, then the worst fault.
+    Of equally strong requirements, those whose rule is no dry run are preferred, then the most severe condition.
     """
     found = (one for one in requirements(state, policy) if one.repair_action is not None)
     return max(found, key=_strength, default=None)
@@ -70,8 +70,8 @@ def _strength(one: Requirement) -> tuple[int, bool, int]:
 def rule_of_case(state: NodeState, case: Case, policy: Policy) -> Rule:
     """Return the policy rule that applies to a case.
 
-    The case stores the name of its rule. If the current policy has no rule of this name, the first of these rules that
-    exists is returned:
+    The case stores the name of its rule. If neither the current policy nor Faultbridge itself has a rule of this name,
+    the first of these rules that exists is returned:
 
     - the rule of the active condition that requires the strongest repair action,
     - the rule of the condition that opened the case, if the node still has it,
@@ -93,10 +93,6 @@ def _is_known(rule: str, policy: Policy) -> bool:
 
 
 def _asking_rule(name: str) -> Rule:
-    """Return a rule that requires approval of each repair.
-
-    It replaces a rule of this name that the policy does not contain, because what that rule required is unknown.
-    """
     return Rule(name, approval=tuple(action for action in RepairAction if action.needs_slot))
 
 
@@ -129,8 +125,9 @@ def _rules_of_ended_fault(state: NodeState, case: Case, policy: Policy) -> Itera
     """Yield the rules that a changed policy may have for the ended fault that opened a case.
 
     The reported severity, action, sources and count of the fault are not stored in the case, so they are not compared.
-    A rule that requires one of them may match, and is yielded too. The last yielded rule certainly matches: it requires
-    none of them, or it is the rule of the case. A case that was opened because an instance was added has no such rules.
+    A rule that requires one of them may match, and is yielded too. The first rule that requires none of them, or that
+    is the rule of the case, matches certainly and is the last. A case that was opened because an instance was added has
+    no such rules.
     """
     if case.rule == INVENTORY_RULE:
         return
@@ -151,14 +148,14 @@ def with_governing_rules(state: NodeState, case: Case, policy: Policy) -> Case:
 
 
 def rule_to_ask(state: NodeState, case: Case, policy: Policy, action: RepairAction, attempt: int) -> Rule | None:
-    """Return a rule for which an operator must still approve this attempt's action, or None."""
+    """Return a rule that still requires an approval of this attempt's repair action, or None."""
     if case.approves(action, attempt):
         return None
     return next((rule for rule in governing_rules(state, case, policy, action) if action in rule.approval), None)
 
 
 def with_requirement(case: Case, requirement: Requirement) -> Case:
-    """Return the case with a requirement's rule and action, and with its severity if that is worse."""
+    """Return the case with the rule and action of a requirement, and with the worse severity of both."""
     condition = requirement.condition
     return replace(
         case,

@@ -78,9 +78,10 @@ def pair(vacant: Collection[VacantNode], unassigned: Iterable[Instance]) -> Pair
     """Pair the unassigned instances of one group with its vacant nodes.
 
     - An instance with a provider slot (the provider's permanent node id) is paired only with the node of that slot.
-    - The nodes without a slot that may get an instance are taken in the order of their names. Each gets the oldest
-      instance without a slot in its zone, or else the oldest instance without a slot.
-    - For each node without a slot that may not get an instance now, one of the youngest instances is reserved.
+    - For each node without a slot that may not get an instance now, the youngest remaining instance without a slot is
+      reserved.
+    - The other nodes without a slot are taken in the order of their names. Each gets the oldest remaining instance in
+      the node's zone, or else the oldest remaining instance. These instances have no slot.
     """
     oldest_first = sorted(
         unassigned, key=lambda instance: (instance.launched_at or _UNKNOWN_LAUNCH, instance.instance_id)

@@ -50,7 +50,6 @@ def no_repair(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepai
 
 
 def _excluded(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepair | None:
-    """Return the reason if a node is excluded for a limited time or absent during an update, or None."""
     until = opted_out_until(state, config, now)
     if until is not None and until != FOREVER:
         end = f"{until:%Y-%m-%dT%H:%MZ}"

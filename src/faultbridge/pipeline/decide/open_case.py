@@ -6,7 +6,7 @@ Arguments of `open_case`:
 - `reason`: the text of the timeline entry.
 - `isolate`: whether new work must be kept off the node until it is repaired.
 - `gpus`: the node's number of GPUs, or None if unknown.
-- `relapse_of`: the id of the case that repaired the same fault before, or None if the fault is no relapse.
+- `relapse_of`: the id of the case whose repair did not last, or None if the fault is no relapse.
 """
 
 from __future__ import annotations

@@ -40,7 +40,10 @@ def orchestrator_timed_out(state: NodeState, policy: Policy, now: datetime) -> b
 
 
 def reason_to_proceed(state: NodeState, policy: Policy, now: datetime) -> str | None:
-    """Return why a repair may proceed without the orchestrator, or None if it must wait."""
+    """Return why a repair may proceed without the orchestrator, or None if it must wait.
+
+    Without a live case, the result is None.
+    """
     case = state.live_case
     if case is None or not orchestrator_timed_out(state, policy, now):
         return None

@@ -1,4 +1,4 @@
-"""Phase durations: the time that a case spent in each phase, and the GPU time that it cost."""
+"""Phase durations: the duration of each phase of a case, and the GPU time that the case cost."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _PHASE_ORDER = ("detected", CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PR
 
 
 def durations(case: Case, end: datetime) -> dict[str, int]:
-    """Return the milliseconds that a case spent in each phase until `end`, in the order of the phases.
+    """Return the duration of each phase of a case in milliseconds, in the order of reaching them.
 
-    `Case.marks` states when the case reached each phase. The current phase of a live case is included. A status that
-    closes a case is not a phase.
+    A phase starts when the case first reaches it (`Case.marks`) and ends when the case first reaches the next phase.
+    The last phase ends at `end`. A status that closes a case is not a phase.
     """
     reached = (mark for mark in case.marks.items() if mark[0] not in _CLOSED)
     marks = sorted(reached, key=lambda mark: (mark[1], _order(mark[0])))
@@ -25,9 +25,9 @@ def durations(case: Case, end: datetime) -> dict[str, int]:
 
 
 def gpu_time_lost(case: Case, end: datetime) -> int | None:
-    """Return the node's number of GPUs times the case's duration in ms; None if that number is unknown.
+    """Return the case's duration in ms times the node's number of GPUs; None if that number is unknown.
 
-    The result is 0 if no attempt started.
+    If no attempt started and the number is known, the result is 0.
     """
     if case.gpus is None:
         return None

@@ -1,10 +1,11 @@
 """Provider conditions: what a provider reports about a cluster, and pauses of repairs for updates.
 
 The provider's current state opens and ends conditions. An event can open only conditions about failed launches
-(`LAUNCHES`). They are open only while the state shows that the group lacks nodes.
+(`LAUNCHES`). Such a condition is open only while the provider's state shows that the group lacks nodes.
 
 An update of a group replaces or reboots nodes on purpose. Until the update and a grace period are over, an absent node
-opens no case, and in its group only verifications start. Every other fault opens its case, whose repair then waits.
+of the group opens no case, and only verifications start in the group. Every other fault opens its case, whose repair
+then waits.
 """
 
 from __future__ import annotations
@@ -62,7 +63,6 @@ def target_size(expected: int, registered: Mapping[str, int], status: ProviderSt
 
 
 def _message(text: str) -> str:
-    """Return a provider's message on one line, without secrets and of limited length."""
     shown = visible_line(mask(text.encode(errors="replace")).decode(errors="replace"))
     return shown if len(shown) <= MAX_MESSAGE else shown[: MAX_MESSAGE - 3] + "..."
 
@@ -74,12 +74,13 @@ def next_holds(
     limits: Limits,
     now: datetime,
 ) -> tuple[UpdateHold, ...]:
-    """Return the next pauses of repairs, at most one for each group, from the provider's report.
+    """Return the pauses of repairs that must be stored, at most one for each group.
 
-    `registered` has the number of registered nodes of each group.
+    `registered` has the number of registered nodes of each group. `status` is the provider's report.
 
-    A pause starts with the update of a group. It ends with the grace period after the update, or at its deadline. An
-    ended pause delays no repairs, but it stays stored in two cases:
+    A pause starts with the update of a group. It ends with the grace period after the update, or at its deadline. If
+    the update ends after the deadline, repairs pause again for the grace period. An ended pause delays no repairs, but
+    it stays stored in two cases:
 
     - The pause reached its deadline during the update. It is stored until the update ends, so that the same update
       starts no second pause and is reported as overdue.

@@ -1,4 +1,4 @@
-"""Relapse: a fault that returns on probation needs the next stronger repair action, then an operator."""
+"""Relapse: a fault that returns during a probation needs a stronger repair action, then an operator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ORDER = list(RepairAction)
 class Response(NamedTuple):
     """The repair action for a condition, or None if an operator must act.
 
-    `probation` is the period after an earlier repair in which the same fault came back, or None for no relapse.
+    `probation` is the probation during which the condition is a relapse, or None if it is no relapse.
     """
 
     repair_action: RepairAction | None
@@ -39,10 +39,11 @@ class Response(NamedTuple):
 
 
 def respond(state: NodeState, condition: Condition, rule: Rule, now: datetime) -> Response:
-    """Return the repair action for a condition; after a relapse, one stronger than the last repair.
+    """Return the repair action for a condition; after a relapse, stronger than that of the last repair.
 
-    If the last repair only ran diagnostics, which change nothing, the repair action is not made stronger. After a
-    replacement, an operator must act, because the cause is probably outside of the instance.
+    If the last repair only ran diagnostics, which change nothing, the repair action is not made stronger. An operator
+    must act if the rule permits no stronger action. An operator must also act after a replacement, because the cause is
+    probably outside of the instance.
     """
     required = rule.repair_action(condition.action)
     instance = state.incarnation.instance if state.incarnation else None
@@ -59,8 +60,8 @@ def respond(state: NodeState, condition: Condition, rule: Rule, now: datetime) -
 def start_probation(state: NodeState, case: Case, family: Family | None, limits: Limits, now: datetime) -> NodeState:
     """Put a node on probation for the fault of a case whose repair was verified.
 
-    If the same fault returns during the probation, it needs a stronger repair action. The node is unchanged if it has
-    no instance, or if the policy sets no probation.
+    A relapse (`Probation.is_relapse`) during the probation needs a stronger repair action. The node is unchanged if it
+    has no instance, or if the policy sets no probation.
     """
     if state.incarnation is None or not limits.probation:
         return state
@@ -71,11 +72,6 @@ def start_probation(state: NodeState, case: Case, family: Family | None, limits:
 def _begin_probation(
     probations: Iterable[Probation], case: Case, family: Family | None, instance: int, until: datetime, now: datetime
 ) -> tuple[Probation, ...]:
-    """Return a node's probations with a new probation until `until`, for the fault of a repaired case.
-
-    `instance` is the generation of the node's instance. Ended probations, probations of other instances, and an earlier
-    probation for the same fault code are removed. At most the last `MAX_PROBATIONS` are kept.
-    """
     running = [one for one in probations if one.instance == instance and one.until > now and one.code != case.code]
     begun = Probation(case.id, case.code, case.component, case.repair_action, instance, until, family)
     return (*running, begun)[-MAX_PROBATIONS:]
@@ -84,9 +80,5 @@ def _begin_probation(
 def _find_relapse(
     probations: Iterable[Probation], condition: Condition, instance: int | None, now: datetime
 ) -> Probation | None:
-    """Return the probation during which the fault of a condition came back, or None.
-
-    If there are several, the one with the strongest repair action is returned.
-    """
     found = [one for one in probations if one.instance == instance and now < one.until and one.is_relapse(condition)]
     return max(found, key=lambda one: _ORDER.index(one.repair_action), default=None)

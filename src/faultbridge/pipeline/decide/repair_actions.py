@@ -18,8 +18,7 @@ _NOTHING = _ORDER.index(RepairAction.VERIFY)
 class Choice(NamedTuple):
     """The chosen repair action, or None if an operator must act.
 
-    `reason` states why another action than the requested one was chosen, or why the node is only verified; else it is
-    empty.
+    `reason` states why the requested action was not chosen, or why the node is only verified. Otherwise, it is empty.
     """
 
     repair_action: RepairAction | None
@@ -29,7 +28,7 @@ class Choice(NamedTuple):
 def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice:
     """Choose the repair action of the next attempt. The requested action is that of the case.
 
-    - A node that recovered before its first attempt is only verified.
+    - If no active condition needs a repair before the first attempt of the case, the node is only verified.
     - If only claimed conditions require the requested action, the node is verified first. The senders of claimed
       conditions did not prove to be the node.
     - A repair action that the rule does not permit is replaced by the next stronger permitted one. If there is none, an
@@ -97,11 +96,6 @@ def without_claims(state: NodeState) -> NodeState:
 
 
 def _required(state: NodeState, policy: Policy, *, claimed: bool | None = None) -> list[RepairAction]:
-    """Return the repair actions that the active conditions require.
-
-    If `claimed` is True, only claimed conditions are included. If it is False, only other conditions are included. A
-    claimed condition has only reports whose sender did not prove to be the node.
-    """
     found = (one for one in requirements(state, policy) if claimed in (None, one.condition.claimed))
     return [one.repair_action for one in found if one.repair_action is not None]
 

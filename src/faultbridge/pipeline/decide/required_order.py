@@ -91,7 +91,7 @@ def _without_case(state: NodeState, config: ClusterConfig, now: datetime) -> Req
 
 
 def permission_order(config: ClusterConfig) -> RequiredOrder | None:
-    """Return the command that permits actions in the cluster, or None if they are permitted already."""
+    """Return the command that permits Faultbridge to repair the cluster, or None if repairs are permitted."""
     if config.opens_cases and config.mode is Mode.ACT:
         return None
     owner = "" if config.opens_cases or config.mode is not Mode.ACT else " --repair-owner faultbridge"
@@ -100,7 +100,10 @@ def permission_order(config: ClusterConfig) -> RequiredOrder | None:
 
 
 def inclusion_order(state: NodeState, config: ClusterConfig, now: datetime) -> RequiredOrder | None:
-    """Return the command that ends an unlimited exclusion of the node from repairs, or None without one."""
+    """Return the command that ends an unlimited exclusion of the node from repairs.
+
+    Without such an exclusion, the result is None.
+    """
     if opted_out_until(state, config, now) != FOREVER or state.ignored is None:
         return None
     if state.ignored.by != LABEL:

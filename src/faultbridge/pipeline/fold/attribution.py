@@ -3,10 +3,11 @@
 Example: HyperPod reports that a node must be replaced, its agent reports that some GPU is unhealthy, and the kernel log
 names the Xid and the GPU. These are one condition with three reporters.
 
-A report is unspecific if its code is a general one (`stands_for` in the catalog) or if it names no device. It belongs
-to a specific condition that it can mean, of severity error or worse, in two cases: it was observed at most 15 minutes
-before the start or after the last observation of the condition, or its source reported the condition with the same
-unspecific key before.
+A report is unspecific if its code is a general one (`stands_for` in the catalog) or if it names no device. It is
+assigned to a condition of severity error or worse that it can mean, if one of these is true:
+
+- It was observed at most 15 minutes before the start or after the last observation of the condition.
+- An earlier report of its source with the same code and component was assigned to the condition.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def unspecific_conditions(specific: Condition, conditions: Conditions, catalog: 
 
 
 def belongs_to_ended(fault: Fault, at: datetime, ended: Mapping[str, Tombstone], catalog: Catalog) -> bool:
-    """Return whether an unspecific fault means a condition that has ended, so that the fault is stale.
+    """Return whether an unspecific fault can mean a condition that has ended, so that the fault is stale.
 
     An unspecific fault names no device or only a general code.
     """

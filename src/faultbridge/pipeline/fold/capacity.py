@@ -59,9 +59,10 @@ def condition_bytes(key: str, condition: Condition) -> int:
 
 
 def mildest_condition(conditions: Mapping[str, Condition]) -> str:
-    """Return the key of the least severe condition; of several, the condition observed longest ago.
+    """Return the key of the least severe condition.
 
-    The overflow condition is never returned.
+    Of equally severe conditions, it is the condition whose last observation is the oldest. The overflow condition is
+    never returned.
     """
     others = (key for key, condition in conditions.items() if condition.code != OVERFLOW)
     return min(others, key=lambda key: (conditions[key].severity.rank, conditions[key].last_at))

@@ -19,7 +19,10 @@ MAX_DIGESTS = 8
 
 
 def merge_conditions(first: Condition, second: Condition) -> Condition:
-    """Merge two conditions of the same device. Code, component and text of the first are kept."""
+    """Merge two conditions of the same device.
+
+    Code, component, message and attributes of the first are kept.
+    """
     one, two = first.as_reported, second.as_reported
     hours = sorted({*first.hours, *second.hours})
     return replace(
@@ -37,7 +40,7 @@ def merge_conditions(first: Condition, second: Condition) -> Condition:
 
 
 def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: Tombstone | None) -> Condition:
-    """Create a condition from its first fault; `ended` has the times of its last occurrence, if any."""
+    """Create a condition from its first fault. `ended` is the tombstone of the same condition, or None."""
     former = {source: Reporter(False, at) for source, at in ended.reporters.items()} if ended else {}
     return Condition(
         code=code,
@@ -66,9 +69,10 @@ def repeat_condition(
 ) -> Condition:
     """Add one more fault to a condition.
 
-    `unspecific_key` is the fault's own key if the fault names no device or only a general code, else None. Message and
-    attributes stay unchanged. The exception is a later fault of the node's clock: it replaces them if the clock error
-    has changed (`clock_has_moved`).
+    `unspecific_key` is the condition key under which an unspecific fault was reported; None for a specific fault. An
+    unspecific fault names no device or only a general code. Message and attributes of the condition stay unchanged,
+    with one exception: a fault of the node's clock that is not older than the last observation replaces them if the
+    clock error has changed (`clock_has_moved`).
     """
     reporter = condition.reporters.get(fault.source)
     digests = reporter.digests if reporter is not None and reporter.last_at == arrival.at else ()
@@ -102,7 +106,7 @@ def add_report(
 
     - A claimed fault adds a reporter and its time to a confirmed condition, but no severity, no action and no count.
     - A fault that is not claimed, and that names the device and an exact code (`unspecific_key` is None), replaces
-      severity, action, text and count of a claimed condition.
+      severity, action, message and count of a claimed condition.
     - Any other fault is added with its severity, action and count.
 
     In each case, a fault of the node's clock can also replace attributes and message (`repeat_condition`).
@@ -151,10 +155,11 @@ def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Co
 def is_known(reporter: Reporter, fault: Fault, arrival: Arrival) -> bool:
     """Return whether a report adds nothing to a condition.
 
-    `reporter` is the source's newest report. A report is claimed if its sender did not prove to be the node.
+    `reporter` contains the newest report of the fault's source about the condition. A report is claimed if its sender
+    did not prove to be the node.
 
     - While a report that is not claimed is active, a claimed report of the same source adds nothing.
-    - While a claimed report is active, a report of the same source that is not claimed always adds to it.
+    - While a claimed report is active, a report of the same source that is not claimed always adds to the condition.
     - Any other report adds nothing if it is older than the source's newest report. A report of the same time adds
       nothing if it was counted already, or if `MAX_DIGESTS` reports of this time were counted.
     """

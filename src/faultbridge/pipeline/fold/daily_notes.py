@@ -51,7 +51,7 @@ def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
 
 
 def note_change(note: Note, kind: ChangeKind, group: str, arrival: Arrival, reason: str) -> Change:
-    """Return the timeline change for a fault without a condition: the fault, or a summary of more faults.
+    """Return the timeline change for a fault without a condition, or for the summary of a daily limit.
 
     A late fault, which is about an earlier instance or boot, also names its sender.
     """

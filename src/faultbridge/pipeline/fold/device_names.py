@@ -60,7 +60,7 @@ def rename_notes(noted: Mapping[str, str], devices: Iterable[Component]) -> dict
 def rename_conditions(
     conditions: dict[str, Condition], devices: Iterable[Component], arrival: Arrival
 ) -> Iterator[Change]:
-    """Give conditions the current names of their devices, and yield each change.
+    """Give conditions the current names of their devices, and yield a change for each renamed condition.
 
     Conditions with equal keys are merged.
     """
@@ -87,7 +87,7 @@ def rename_conditions(
 
 
 def rename_reports(condition: Condition, devices: Iterable[Component]) -> Condition:
-    """Return a condition with the current name of its device, also in the keys that its reporters used."""
+    """Return a condition with the current device name in its component and in its reporters' keys."""
     devices = tuple(devices)
     reporters = {
         source: replace(reporter, unspecific_key=rename_key(reporter.unspecific_key, devices))

@@ -1,10 +1,12 @@
 """Fold: apply observations to a node's conditions; duplicates and reordering change nothing.
 
-Records are not stored, only their effects. One of these times decides whether an observation is too old:
+Records are not stored, only their effects. An observation that is older than the policy's `remember_for` is too old.
+For a later observation, one of these times decides whether it is too old:
 
 - watermark: the time of the latest counted observation of a reporter, stored in the condition.
+- snapshot time: the time of the last health snapshot of a reporter.
 - tombstone: the watermarks of a condition that ended, and the time of its end.
-- floor: one time for all conditions of the node. It rises when a tombstone is removed, or a verification passes.
+- floor: one time for all conditions of the node. It rises when a tombstone is evicted, or a verification passes.
 """
 
 from __future__ import annotations

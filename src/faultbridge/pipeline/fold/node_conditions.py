@@ -88,7 +88,10 @@ class NodeConditions:
         return Outcome.RECORDED
 
     def apply_clear(self, clear: Clear, arrival: Arrival) -> Outcome:
-        """End a source's earlier report of a condition. The condition ends if no other source reports it."""
+        """End a source's earlier report of a condition. The condition ends if no other source reports it.
+
+        A clear that is not later than the report changes nothing.
+        """
         component = identity(clear.component, self._devices)
         key = condition_key(self._catalog.canonical(clear.code), component)
         key = attribution.reported_condition(key, clear.source, self.active)
@@ -150,7 +153,6 @@ class NodeConditions:
         return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
-        """Return whether a fault is too old to open a condition, by a tombstone or `NodeState.floor`."""
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))
@@ -159,7 +161,6 @@ class NodeConditions:
         return self._floor is not None and at <= self._floor
 
     def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
-        """Create a condition. Merge into it the unspecific conditions that the new condition explains."""
         code = self._catalog.canonical(fault.code)
         condition = new_condition(code, self._catalog.row(code), fault, arrival, self._tombstones.pop(key, None))
         for unspecific_key in attribution.unspecific_conditions(condition, self.active, self._catalog):
@@ -206,7 +207,6 @@ class NodeConditions:
         return self.apply_fault(replace(full, evidence=fault.evidence), arrival)
 
     def _limit_bytes(self, fault: Fault, arrival: Arrival) -> None:
-        """Evict conditions, the mildest first, until the rest fits into the node's table item."""
         evicted = capacity.oversized_conditions(self.active)
         for key in evicted:
             self.end(key, self.active[key], arrival.at, f"evicted for {fault.code}", arrival.record_id)
@@ -238,7 +238,6 @@ class NodeConditions:
         return Outcome.RECORDED
 
     def _update_devices(self, snapshot: Snapshot, arrival: Arrival) -> None:
-        """Store the node's device list, and rename stored data of the devices that it identifies."""
         if snapshot.devices == self._devices:
             return
         for change in device_names.rename_conditions(self.active, snapshot.devices, arrival):

@@ -56,7 +56,6 @@ def record_sightings(state: NodeState, arrivals: Iterable[Arrival], oldest: date
 
 
 def _devices(snapshot: Snapshot) -> Iterable[Component]:
-    """Return the devices that a snapshot lists; if it lists none, the devices that it could check."""
     return snapshot.devices or dict.fromkeys(one for covered in snapshot.covers.values() for one in covered)
 
 
@@ -75,10 +74,10 @@ def take_custody(
 ) -> tuple[tuple[str, ...], tuple[Component, ...]]:
     """Record that a node's instance has these devices; return the new custody and the new devices.
 
-    A device is new if this instance never reported its UUID (or its serial number, if it has no UUID) in this slot,
-    which is a PCI address. A device that a report does not list stays recorded, because a source may list only some of
-    the devices. The devices of earlier instances are left out of the new custody. At most `MAX_SIGHTINGS` new devices
-    are returned, and the custody keeps the last `MAX_CUSTODY`.
+    A device is new if `custody` does not contain its UUID (or its serial number, if it has no UUID) in this slot of
+    this instance. A slot is a PCI address. A device that a report does not list stays recorded, because a source may
+    list only some of the devices. The devices of earlier instances are left out of the new custody. At most
+    `MAX_SIGHTINGS` new devices are returned, and the custody keeps the last `MAX_CUSTODY`.
     """
     current = [one for one in custody if one.startswith(f"{instance}|")]
     known = set(current)
@@ -88,7 +87,6 @@ def take_custody(
 
 
 def _is_known(known: set[str], instance: int, device: Component) -> bool:
-    """Return whether a device was recorded in its slot, or in any slot if the report names no slot."""
     sighting = _sighting(instance, device)
     return sighting in known or (device.pci is None and any(one.startswith(sighting) for one in known))
 

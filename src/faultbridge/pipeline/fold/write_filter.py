@@ -15,7 +15,8 @@ A count is stored when it has doubled, and at each increase while a policy rule 
 Only the memory of a worker has the exact state. If the worker stops, the stored state has three defects:
 
 - `count` is only a lower bound.
-- A condition that ends after a quiet period ends up to a tenth of that period early.
+- A condition may end too early, at most by the precision of its watermarks, because its quiet period starts at the
+  stored time.
 - A faulty health snapshot that SQS delivers after a clean one of the same 10 minutes opens a condition, which the next
   snapshot clears. This does not happen if the time of the clean snapshot was written with a heartbeat.
 """
@@ -46,9 +47,10 @@ LOG_CODES = ("xid.", "sxid.")
 def must_write(before: NodeState, after: NodeState, policy: Policy, catalog: Catalog, *, logged: bool = False) -> bool:
     """Return whether a node's changed state must be stored.
 
-    It must be stored if a watermark or count changed by more than its precision, or if anything else changed, except
-    the due time of the node. A watermark is the time of a reporter's last report. With `logged`, a heartbeat also
-    stores the times of the node's snapshots, and these times have a lower precision in the state.
+    It must be stored if a watermark or count changed by more than its precision. It must also be stored if anything
+    else changed, apart from the due time and values that follow from watermarks and counts. A watermark is the time of
+    a reporter's last report. With `logged`, a heartbeat also stores the times of the node's snapshots, and these times
+    have a lower precision in the state.
     """
     if replace(after, conditions=before.conditions, snapshots=before.snapshots, due_at=before.due_at) != before:
         return True
@@ -87,11 +89,6 @@ def _condition_changed(before: Condition, after: Condition, policy: Policy, cata
 
 
 def _precision(condition: Condition, source: str, catalog: Catalog) -> timedelta:
-    """Return the precision with which a reporter's watermark is stored.
-
-    The watermark is the time of the reporter's last report. A newer watermark is stored only if it is later than the
-    stored watermark by more than this precision.
-    """
     from_log = source in LOG_SOURCES and condition.code.startswith(LOG_CODES)
     if not from_log or catalog.row(condition.code).kind is not Kind.EDGE:
         return REPORT_PRECISION

@@ -1,8 +1,8 @@
 """Compare: turn the difference between two counter samples of the same port or device into faults.
 
 A counter that rose by more than its threshold is a fault. A counter that fell was reset, which is no fault. A threshold
-with a period grows with the time between the samples if this time is longer than the period. Gauges and states have one
-rule each (`_RULES`).
+with a period grows with the time between the samples if this time is longer than the period. Gauges, states and some
+counters without a threshold have one rule each (`_RULES`).
 """
 
 from __future__ import annotations
@@ -60,10 +60,6 @@ def _faults(previous: CounterSample, sample: CounterSample, limits: Thresholds) 
 
 
 def _rise_above(limit: Threshold, previous: CounterSample, sample: CounterSample) -> Fault | None:
-    """Return a fault if a counter rose by more than its threshold, else None.
-
-    A counter that fell was reset, which is no fault.
-    """
     before, now = previous.values.get(limit.counter), sample.values.get(limit.counter)
     if not isinstance(before, int) or not isinstance(now, int) or now <= before:
         return None
@@ -108,8 +104,6 @@ class _Rise:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """The rule for a link state: a link that was up in the previous sample and is down now is a fault."""
-
     code: str
 
     def __call__(self, previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
@@ -139,7 +133,6 @@ def _counted_xid(previous: CounterSample, sample: CounterSample, name: str) -> F
 
 
 def _reduced_rate(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Return a fault if a link that stayed up has a lower rate than in the previous sample, else None."""
     before, now = previous.values.get(name), sample.values[name]
     state = "ib_link" if name == "ib_rate" else "carrier"
     link_up = previous.values.get(state) == sample.values.get(state) == 1

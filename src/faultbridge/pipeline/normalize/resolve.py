@@ -24,7 +24,7 @@ _NAME_WITH_INSTANCE = re.compile(r"(?:hyperpod-)?(m?i-[0-9a-f]{8,17})")
 
 
 class IncarnationMatch(StrEnum):
-    """Whether an observation is about a node's current instance and boot, or earlier ones, if known."""
+    """Whether an observation is about the current instance and boot of a node, earlier ones, or unknown."""
 
     CURRENT = "current"
     EARLIER = "earlier"
@@ -54,7 +54,7 @@ def resolve(candidates: tuple[Alias, ...], known: Mapping[Alias, AliasRow], clus
 
 
 def instance_in(name: str) -> str | None:
-    """Return the instance id that a name contains (`i-...`, `hyperpod-i-...`), or None."""
+    """Return the instance id in a name such as `i-...` or `hyperpod-i-...`; None for any other name."""
     match = _NAME_WITH_INSTANCE.fullmatch(name)
     return match[1] if match else None
 
@@ -91,6 +91,7 @@ def match_incarnation(
     - If the node has no instance, the result is UNKNOWN.
     - If the record names an instance, the result is CURRENT for the current instance and EARLIER for any other one. If
       it names none, the same is decided by `alias_instance`, the instance of the alias by which the node was found.
+      This rule requires that the id of the current instance is known.
     - If the record has the current boot id, the result is CURRENT. Another boot id decides nothing.
     - Otherwise, the time of the observation decides (`_match_by_time`).
     """

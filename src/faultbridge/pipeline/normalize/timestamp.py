@@ -5,16 +5,16 @@ No other stage changes times. The rules are:
 - A missing time becomes the sender's time of sending, or the time of receipt if the sending time is missing or
   implausible. A time that is before 2020, even after a shift, counts as missing.
 - A time after the receipt is shifted back by the lead of the sender's clock. If it is still after the receipt, it
-  becomes the time of receipt. Without this rule, one node with a clock in 2038 would make every later observation
-  stale.
+  becomes the time of receipt. Without this rule, one report of a clock in 2038 would make every later observation of
+  the node stale.
 - A sending time more than 14 days before the receipt means that the sender's clock was not set. The times are shifted
   forward by the lag of that clock. Without this rule, all faults of the sender would be stale.
 - Other times in the past are kept, unless the node's heartbeats show that its clock is behind. They are then shifted
   forward, at most to the receipt. Without this rule, a fault of the node could be too old to act on, or older than the
   node's last repair.
 
-Only heartbeats show that a clock is behind by less than 14 days. Heartbeats are never stored before they are sent, so a
-late receipt is caused by the clock, except for the time of a slow call. Any other record may have waited.
+Only heartbeats show that a clock is behind by less than 14 days, because a heartbeat never waits before it is sent. If
+it is received late, the clock is behind or the call was slow. Any other record may have waited.
 """
 
 from __future__ import annotations
@@ -104,10 +104,6 @@ class _Clock:
         self._source = "sent" if sent_at and is_plausible else "received"
 
     def with_time(self, observation: _AnyObservation) -> _AnyObservation:
-        """Return an observation with its time shifted to AWS's clock, or with a default time if it has none.
-
-        A fault or a clear whose time changed gets the attributes `time_source` and, if known, `time_claimed`.
-        """
         if isinstance(observation, Snapshot):
             present = tuple(self.with_time(fault) for fault in observation.present)
             return replace(observation, observed_at=self._instant(observation.observed_at), present=present)
@@ -139,12 +135,12 @@ class _Clock:
 
 
 def slow_by(state: NodeState, observations: Iterable[Observation] = ()) -> timedelta:
-    """Return how far a node's clock is behind (its lag), as its heartbeats report; zero if they report none.
+    """Return how far a node's clock is behind (its lag), as its heartbeats report; zero without a report.
 
     `observations` come from the records that are being processed. If a heartbeat among them reports a wrong clock, this
     heartbeat decides, because it is newer than the node's state. Otherwise, the node's active `host.clock` conditions
-    that have a heartbeat as reporter decide. Of several reports the smallest lag counts, because a delayed heartbeat
-    reports a larger one.
+    that have a heartbeat as reporter decide. Of several reports, the smallest lag above zero counts, because a delayed
+    heartbeat reports a larger one.
     """
     snapshots = (one for one in observations if isinstance(one, Snapshot) and one.source == HEARTBEAT)
     reports = [fault.attributes for one in snapshots for fault in one.present if fault.code == CLOCK]

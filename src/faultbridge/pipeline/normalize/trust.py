@@ -4,9 +4,10 @@ An instance may report only about itself. A collector that is listed in the clus
 every node of the cluster.
 
 SQS stores the sender of each message. If the sender is a role, it is stored as `<role id>:<session name>`. EC2 sets the
-session name of an instance role to the instance id, but a caller of AssumeRole can choose any session name. Therefore
-the role must be one of the cluster's `node_roles`, and the queue accepts node roles only from credentials that EC2 gave
-to an instance (docs/threat-model.md).
+session name of an instance role to the instance id, but a caller of AssumeRole can choose any session name. Therefore,
+the role must be one of the cluster's `node_roles`; only an EC2 cluster without known `node_roles` accepts any role. In
+addition, the queue accepts sessions that are named like an instance only with credentials that EC2 gave to an instance
+(docs/threat-model.md).
 
 The intake function checks the secret of a webhook post and names its sender in the message. This sender may report
 about every node of its cluster, as a listed collector may. Each of its reports is a claim, because every client that
@@ -88,9 +89,9 @@ class Trust:
     def is_claim(self, record: RawRecord, config: ClusterConfig, row: AliasRow, others: Iterable[AliasRow]) -> bool:
         """Return whether a record is only a claim, which a verification of the node must confirm.
 
-        The result is True for a webhook, and for a listed sender that does not prove to be the node. It is False
-        without sender checks, and for EventBridge and functions of the installation. `row` is the alias row of the
-        node. `others` are the alias rows of the other names in the record.
+        Without sender checks, and for EventBridge and the functions of the installation, the result is False.
+        Otherwise, it is True for a webhook, and for a listed sender that does not prove to be the node. `row` is the
+        alias row of the node. `others` are the alias rows of the other names in the record.
         """
         if not self.required or record.sender == EVENT_BUS or self._is_own(record.sender):
             return False
@@ -130,14 +131,13 @@ class Trust:
     def refusal_of_canary(self, sender: str | None) -> str | None:
         """Return why a sender may not send canaries (test records), or None if it may.
 
-        Only the functions of the installation may send them.
+        If sender checks are required, only the functions of the installation may send them.
         """
         if not self.required or self._is_own(sender):
             return None
         return f"{sender or 'none'} may not send canaries; only the functions of the installation send them"
 
     def _is_trusted(self, sender: str | None, config: ClusterConfig) -> bool:
-        """Return whether a sender may report about every node of a cluster."""
         is_proven = sender == EVENT_BUS or self._is_own(sender) or _is_webhook(sender)
         return not self.required or is_proven or _is_listed(sender, config)
 
@@ -156,7 +156,7 @@ def instance_of(sender: str | None) -> str | None:
 
 
 def role_of(sender: str | None) -> str:
-    """Return the role id of a sender, or the sender's whole text if it is not a role session."""
+    """Return the role id of a sender, which is the text before its first colon."""
     return (sender or "").partition(":")[0]
 
 

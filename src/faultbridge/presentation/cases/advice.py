@@ -1,7 +1,7 @@
 """Advice: why a case has no repair, what happens next, and what an operator should do.
 
-The tables contain these texts for each situation of a case. The situation is the status of the case. For some statuses,
-a detail follows:
+The tables contain these texts by the situation of a case. The situation is the status of the case. For some statuses, a
+detail follows:
 
 - `queued`: what the case waits for; `retry` or `again` after an attempt
 - `open`: `correlation`, while the fault is compared with the faults of other nodes

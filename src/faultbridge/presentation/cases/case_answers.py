@@ -1,7 +1,7 @@
 """Case answers: the questions of an operator about a case, with their answers.
 
-The questions are: what happened, why, what was done, why it was not repaired, what happens now, and what to do. The
-first sentence of each answer can be read alone.
+The questions are: what happened, why it was not repaired, why this action, what was done, what happens now, and what to
+do. The first sentence of each answer can be read alone.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Answer:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the question is why a node was not or is not yet repaired, or what delayed the repair."""
+        """Whether the answer states why a node was not repaired, or what delayed its repair."""
         return self.question in {NOT_REPAIRED, NOT_YET, DELAYED}
 
 
@@ -108,7 +108,6 @@ def _refusal(facts: CaseFacts, values: Values) -> Iterator[Answer]:
 
 
 def _kept_in_service(facts: CaseFacts) -> Iterator[str]:
-    """Yield a sentence about why a faulty node stays in service, if an open breaker is the reason."""
     if str(facts.node["status"]) in IN_SERVICE and any(open_breakers(facts)) and facts.case["status"] in _WAITING:
         yield (
             "The node stays in service: while a breaker is open, no further node is taken out of service, so that a "
@@ -191,7 +190,6 @@ def _result(case: Document, steps: Sequence[Document]) -> str:
 
 
 def _swap(steps: Sequence[Document]) -> str:
-    """Return a sentence that names the released and the new instance; "" if no such change is recorded."""
     old = [str(one["data"]["old_instance"]) for one in steps if one["data"].get("old_instance")]
     new = [str(one["data"]["new_instance"]) for one in steps if one["data"].get("new_instance")]
     return f" Instance {old[0]} was replaced by {new[-1]}." if old and new and old[0] != new[-1] else ""

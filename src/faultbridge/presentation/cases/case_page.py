@@ -168,9 +168,5 @@ def _facts(case: Document) -> tuple[tuple[str, str], ...]:
 
 
 def _related(case: Document) -> tuple[tuple[str, str], ...]:
-    """Return the label and the id of each related case.
-
-    Related are the case of which this case is a relapse, and the previous case of the node.
-    """
     named = (("Relapse of", case["relapse_of"]), ("Previous case", case["previous_case"]))
     return tuple((text, str(found)) for text, found in named if found)

@@ -69,7 +69,6 @@ def open_breakers(facts: CaseFacts) -> Iterator[Document]:
 
 
 def _breaker(breaker: Document, facts: CaseFacts) -> str:
-    """Return a breaker as text: its state and since when, its number of failing nodes, and its limit."""
     domain, limit = domain_of(str(breaker["name"])), breaker_limit(breaker, facts.policy)
     text = f"the breaker of {domain or 'the cluster'}, {words(breaker['state'])} since {_time(breaker['since'])}"
     text += f", when {breaker['failing']} of {breaker['of']} nodes failed"
@@ -77,10 +76,6 @@ def _breaker(breaker: Document, facts: CaseFacts) -> str:
 
 
 def _breaker_end(facts: CaseFacts) -> tuple[str, str]:
-    """Return two sentences about the first open or half-open breaker: what ends this state, what follows.
-
-    If no breaker is open or half-open, the sentences state this and that the case is considered again.
-    """
     found = next(open_breakers(facts), None)
     if found is None:
         return "No breaker is open any longer.", "The next run of admission considers the case."
@@ -88,10 +83,6 @@ def _breaker_end(facts: CaseFacts) -> tuple[str, str]:
 
 
 def _slots(facts: CaseFacts) -> str:
-    """Return a text about repair slots: how many are occupied, the limits, and which cases occupy them.
-
-    The limits are left out if the policy is not given. At most MAX_LISTED cases are named.
-    """
     holders = list(facts.cluster["holders"])
     limits = facts.policy.limits if facts.policy else None
     most = f" of {limits.concurrent} permitted at a time, {limits.per_hour} permitted in an hour" if limits else ""

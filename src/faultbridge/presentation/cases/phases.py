@@ -51,7 +51,12 @@ class Period:
 
 
 def phase_lanes(case: Document, entries: Sequence[Document], end: datetime) -> tuple[Lane, ...]:
-    """Return one lane for each kind of wait and each repair step, in the order of their first start."""
+    """Return the lanes of a chart that shows how the time of a case was spent.
+
+    There is one lane for each kind of wait and for each repair step of an attempt, in the order of their first start.
+    Times of no length are left out. If the first entries of the case are missing, there is one lane for each phase
+    instead.
+    """
     changes = of_type(entries, CASE_STATUS, NOTE, STEP)
     first = next((one for one in changes if one["metadata"]["event_type"] == CASE_STATUS), None)
     is_complete = first is not None and not first["data"].get("from")
@@ -98,7 +103,6 @@ def _periods(case: Document, changes: Iterable[Document], end: datetime) -> Iter
 
 
 def _state(status: object, change: Document, attempt: int, case: Document) -> tuple[str, Tone]:
-    """Return the name and the tone of the period that starts when a case changes to `status`."""
     if status == "in_progress":
         return f"attempt {attempt}: {_current(case)}", Tone.WORK
     if status == "escalated":
@@ -111,13 +115,16 @@ def _current(case: Document) -> str:
 
 
 def current_phase(case: Document) -> str:
-    """Return what a running attempt does now, by the last phase of the case; "" if no attempt runs."""
+    """Return what a running attempt does now, by the last phase of the case.
+
+    The result is "" if no attempt runs, or if there is no text for the phase.
+    """
     phase = next(reversed(tuple(case["phases"])), "") if case["status"] == "in_progress" else ""
     return _PHASE_TEXTS.get(phase, "")
 
 
 def _recorded(case: Document, end: datetime) -> Iterator[Period]:
-    """Yield one period for each phase of a case, with the length that the case's document states for the phase.
+    """Yield one period for each phase of a case, with the length that the case's document states.
 
     The periods follow one another without gaps, and the last one ends at `end`.
     """

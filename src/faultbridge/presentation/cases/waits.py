@@ -105,5 +105,4 @@ _DEFAULTS = {"open": "wait", "absorbed": "incident", "begun": "approval"}
 
 
 def _state(data: Document) -> str:
-    """Return the new status of a case, or the stage of an approval request, from an entry's data."""
     return str(data.get("to") or data.get("stage"))

@@ -1,1 +1,1 @@
-"""Verification of instances that join a cluster: the cases that require it, and the peers for its tests."""
+"""Verification of instances that join a cluster: verification cases, and peers for joint tests."""

@@ -88,7 +88,6 @@ def _require(
 
 
 def _open_verification_case(transition: Transition, code: str, rules: Rules, now: datetime, reason: str) -> Transition:
-    """Open a case whose only repair action is a verification."""
     cause = Cause(code, Component(ComponentType.NODE), Severity.WARNING, Action.RUN_DIAGNOSTICS)
     rule = INVENTORY_RULE if code != INSTANCE_ADDED else _rule_for(transition.state, cause, rules, now)
     return open_case(transition, cause, rules, now, rule=rule, repair_action=RepairAction.VERIFY, reason=reason)

@@ -24,7 +24,7 @@ class VerificationPeers:
     clock: Clock
 
     def cluster_of(self, instance_id: str) -> str | None:
-        """Return the cluster in which an instance backs a node or is a spare, or None if there is none."""
+        """Return the cluster in which an instance backs a node or is a spare, or None if it is neither."""
         node = self._node_of(instance_id)
         if node is not None:
             return node.cluster
@@ -33,7 +33,7 @@ class VerificationPeers:
         return next((spare.cluster for spare in spares if spare.instance_id == instance_id), None)
 
     def ready_spares(self, cluster: str) -> Iterator[str]:
-        """Yield the instance ids of a cluster's spares that are ready and were verified recently enough."""
+        """Yield the instance ids of a cluster's spares that are ready and were verified in the last 24 hours."""
         now = self.clock.now()
         return (str(spare.instance_id) for spare in read_spares(self.table, cluster) if spare.serves(spare.group, now))
 
@@ -53,11 +53,6 @@ class VerificationPeers:
 
 
 def _is_kept_out(state: NodeState) -> bool:
-    """Return whether a node is quarantined without a fault and without a repair.
-
-    True if the node is quarantined, has no live case except an escalated case, and has no active condition except
-    operators' orders.
-    """
     case = state.live_case
     return (
         state.status is NodeStatus.QUARANTINED

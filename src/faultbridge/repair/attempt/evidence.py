@@ -37,8 +37,8 @@ def collect_logs(context: StepContext) -> tuple[StepContext, StepResult | None]:
     """Start to collect the logs of the instance, or check whether they are collected.
 
     Returns two values: the context with the node as last written, and `waiting` while the logs are being collected. The
-    second value is None once the attempt may continue, which is after five minutes at the latest. A failed collection
-    does not stop the attempt.
+    second value is None if the attempt may continue: the logs are collected, the collection failed, or five minutes
+    have passed.
     """
     instance_id = context.instance_id
     if NAME in context.attempt.steps or instance_id is None:

@@ -3,7 +3,7 @@
 A node is excluded while
 
 - the owner of its group updates the group (update hold),
-- its cluster is under maintenance or is no longer in mode `act`,
+- its cluster is under maintenance, or the mode or the repair owner of the cluster permits no repair,
 - the node is ignored.
 
 An attempt that only verifies its node continues.

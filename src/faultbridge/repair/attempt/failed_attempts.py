@@ -68,7 +68,7 @@ def requeue_case(
     - `repair_action`: the repair action of the next attempt. None means the action of the case. If the ended attempt
       was verifying the node and has no intent, None means `verify`, because another controller may have replaced the
       instance. For a canceled case, the next action is always `verify`.
-    - `requirement`: the condition that requires a stronger repair action, or None. The policy rule of this condition
+    - `requirement`: the condition that requires a stronger repair action, with its policy rule, or None. This rule
       becomes the rule of the case.
     - `not_before`: the earliest time of the next attempt; None if it may start at once.
     """

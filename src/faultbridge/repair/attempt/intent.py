@@ -72,7 +72,7 @@ def commit_intent(
     - If the repair is forbidden, or the instance is unknown, the attempt in the returned context has no intent.
     - `spare` and `instance_types` are stored for the successor. `facts` and `reason` are recorded in the entry.
 
-    The incidents are updated first, because a fault of a node that is already out of service does not update them.
+    The incidents are updated first, because new faults of a node that is out of service do not update the incidents.
     """
     _update_incidents(context)
 
@@ -95,7 +95,7 @@ def commit_intent(
 def stop_for_incident(context: StepContext, control: Control | None = None) -> StepResult | None:
     """End the attempt if an open incident affects the node; return None otherwise.
 
-    `control` has the cluster's controls if the caller has just read them. If it is None, they are read.
+    `control` has the cluster's controls if the caller has just read them; with None, this function reads them.
     """
     incident = _incident_of(context, context.state, control or _read_control(context))
     if incident is None:
@@ -107,7 +107,7 @@ def stop_for_incident(context: StepContext, control: Control | None = None) -> S
 def stop_for_new_incident(context: StepContext) -> StepResult | None:
     """Update the incidents, and end the attempt if one affects the node; return None otherwise.
 
-    It is called before volumes are detached from the node, which can disturb work on the node.
+    It is called before volumes are detached, because detaching can disturb work on the node.
     """
     _update_incidents(context)
     return stop_for_incident(context)
@@ -123,10 +123,6 @@ def _stop_if_paused(context: StepContext) -> StepResult | None:
 def _after_intent(
     state: NodeState, intent: Intent, control: Control, reason: str, facts: Mapping[str, Any]
 ) -> Transition:
-    """Return the transition that records the intent (the point of no return) and the node's new status.
-
-    The transition is written only if the cluster's controls are still those in `control`.
-    """
     case, now = live_attempt(state)[0], intent.at
     named = {"generation": intent.generation, "token": intent.token, "rule": case.rule, "policy": case.policy}
     step = entry_builder.step(
@@ -141,10 +137,6 @@ def _after_intent(
 
 
 def _permitting_control(context: StepContext, state: NodeState) -> Control | None:
-    """Read the controls of the cluster, and return them if they permit the point of no return (intent).
-
-    Returns None if a pause, an exclusion, an incident or a missing approval forbids the intent.
-    """
     control = _read_control(context)
     if control.paused or exclusion(context, state) is not None:
         return None
@@ -186,10 +178,7 @@ def incidents_of_failure(context: StepContext) -> IncidentsOfFailure:
 
 
 def _update_incidents(context: StepContext) -> None:
-    """Update the incidents of the cluster.
-
-    Raises Transient if that fails, so that the step is tried again and the attempt does not fail.
-    """
+    """Update the incidents. Errors become Transient, so that the step is tried again and does not fail."""
     try:
         context.tools.update_incidents(context.state.key.cluster)
     except Transient:
@@ -199,7 +188,6 @@ def _update_incidents(context: StepContext) -> None:
 
 
 def _incident_of(context: StepContext, state: NodeState, control: Control) -> str | None:
-    """Return the id of the incident that delays the repair of a node, or None."""
     domains = _domains(context, state)
     since = state.case.opened_at if state.case and is_repeated(state) else None
     return control.incident_of(state.key.node, domains, families_of(state), repeated_since=since)
@@ -224,7 +212,6 @@ def _stop_for_stronger_action(context: StepContext) -> StepResult | None:
 
 
 def _stop_for_approval(context: StepContext) -> StepResult | None:
-    """End the attempt if a rule of a new fault requires an approval that is missing; else return None."""
     asking = _rule_to_ask(context, context.state)
     if asking is None:
         return None

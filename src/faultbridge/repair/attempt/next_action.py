@@ -1,4 +1,4 @@
-"""Escalates the repair action: after one action fails, the next permitted one is tried."""
+"""Escalates the repair action: after one action fails, the next permitted action is tried."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def wait_for_incident(
 ) -> StepResult | None:
     """End the failed attempt and let its case wait for the open incident that explains the failure.
 
-    Returns None, and changes nothing, if no open incident explains the failure. If `incidents` is None, they are read.
-    `repair_action` is the action of the next attempt; None keeps that of the case.
+    Returns None, and changes nothing, if no open incident explains the failure. With `incidents` None, this function
+    reads the incidents. `repair_action` is the action of the next attempt. With None, it is the action of the case.
     """
     incidents = incidents or incidents_of_failure(context)
     if incidents.open is None:

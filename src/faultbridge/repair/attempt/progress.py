@@ -24,7 +24,7 @@ MAX_PROBE_DOUBLINGS = 16
 
 
 def live_attempt(state: NodeState) -> tuple[Case, Attempt]:
-    """Return the live case of a node and its attempt. Raises AttemptSuperseded if there is none.
+    """Return the live case of a node, and its attempt. Raises AttemptSuperseded if either is missing.
 
     A case is live until it is resolved or expires.
     """
@@ -41,8 +41,8 @@ def update_attempt(
 ) -> NodeState:
     """Change fields of the node's current attempt, and compute the node's next timer.
 
-    The timer is the time at which the sweep, which runs every minute, must check the node. `marks` replaces the
-    recorded times of the case's phases, if given.
+    The timer is the time at which the sweep, which runs every minute, must check the node. `marks`, if given, replaces
+    `Case.marks`.
     """
     case, attempt = live_attempt(state)
     changed = replace(case, attempt=replace(attempt, **changes), marks=case.marks if marks is None else marks)

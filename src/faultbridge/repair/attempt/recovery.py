@@ -1,4 +1,4 @@
-"""Recovery of attempts: resumes executions that wait, starts missing ones and replaces lost ones.
+"""Recovery of attempts: resumes waiting executions, and starts missing and replaces lost executions.
 
 An execution of Step Functions drives each attempt. The sweep calls `RecoverAttempts` for each attempt that is due.
 
@@ -116,7 +116,6 @@ class RecoverAttempts:
         return RecoveryResult.RUNNING if status is ExecutionStatus.RUNNING else RecoveryResult.STARTED
 
     def _recover(self, state: NodeState, case: Case) -> RecoveryResult:
-        """Continue, requeue or escalate an attempt whose Step Functions execution is lost."""
         limits = rules_of(self.runner.tools.rulebook, state.key.cluster).policy.limits
         if case.counted_attempts >= limits.attempts + MAX_LOST_EXECUTIONS:
             reason = f"{case.attempts} executions were lost"
@@ -138,11 +137,6 @@ class RecoverAttempts:
         return RecoveryResult.RECOVERED
 
     def _append(self, state: NodeState, case: Case, revise: Callable[[NodeState, datetime], Transition]) -> NodeState:
-        """Change the node with `revise`, and return its state.
-
-        If the attempt has ended or was replaced by a newer attempt, the node is not changed.
-        """
-
         def unless_moved(now: NodeState, at: datetime) -> Transition:
             current = now.live_case
             if current is None or (current.id, current.attempts) != (case.id, case.attempts):

@@ -97,7 +97,7 @@ class StepContext:
 
     @property
     def moves_volumes(self) -> bool:
-        """Return whether this repair moves volumes: the policy names some, or volumes are already being moved."""
+        """Return whether the repair may move volumes: the policy names volumes, or `moving_volumes` has some."""
         return bool(self.rules.policy.volumes or self.state.moving_volumes)
 
     @property
@@ -203,7 +203,6 @@ class StepContext:
         return StepResult(StepOutcome.STOPPED, reason)
 
     def _requirement_of(self, state: NodeState, action: RepairAction | None) -> Requirement | None:
-        """Return the condition and rule that require an action stronger than that of the case, or None."""
         order = list(RepairAction)
         if action is None or order.index(action) <= order.index(self.case.repair_action):
             return None

@@ -1,7 +1,7 @@
 """The step runner: runs one step of an attempt with its lease, deadline and task token.
 
 The state machine calls a step, a retry calls it again after a crash, and the sweep calls it for a probe. All three use
-this runner, so a step contains only its own work. The lease is the time after a call in which the sweep does not touch
+this runner, so a step contains only its own work. For the duration of the lease after a call, the sweep does not touch
 the attempt.
 """
 
@@ -157,7 +157,6 @@ class StepRunner:
         return result
 
     def _reread(self, context: StepContext) -> NodeState:
-        """Read the node again after a step changed it, and check that the attempt has not ended meanwhile."""
         state = self.tools.append.read(context.state.key)
         context.fence(state)
         return state

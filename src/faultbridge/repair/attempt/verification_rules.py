@@ -22,9 +22,9 @@ _SEPARATOR = "; "
 
 
 def joined_findings(findings: Sequence[str]) -> str:
-    """Return the findings of a verification as one text of about `MAX_FINDINGS_LENGTH` characters at most.
+    """Return the findings of a verification as one text, cut to about `MAX_FINDINGS_LENGTH` characters.
 
-    Findings that do not fit are only counted. If the first finding is longer than this, it is cut.
+    The first finding is cut if it is too long. Further findings that do not fit are only counted.
     """
     shown = [finding[:MAX_FINDINGS_LENGTH] for finding in findings[:1]]
     room = MAX_FINDINGS_LENGTH - sum(map(len, shown))
@@ -41,8 +41,9 @@ def joined_findings(findings: Sequence[str]) -> str:
 def faults_since_start(state: NodeState) -> tuple[str, ...]:
     """List the active conditions that fail the verification, one line of text each.
 
-    These are conditions of severity `error` or worse that were observed since the verification started. A claimed
-    condition does not count, because the verification itself tests the node for that fault.
+    These are conditions of severity `error` or worse that were observed since the verification started. If the repair
+    action replaces the instance, the start of the current instance counts instead. A claimed condition does not count,
+    because the verification itself tests the node for that fault.
     """
     case, attempt = live_attempt(state)
     found = _conditions_since(without_claims(state), case.repair_action, watched_since(case, attempt))

@@ -78,7 +78,6 @@ class ReconcileSpares:
             raise Misconfigured(text) if any(isinstance(one, Misconfigured) for _, one in failures) else Transient(text)
 
     def _spares(self, config: ClusterConfig) -> list[Spare]:
-        """Return the spares of a cluster: those that are stored, and those configured but not stored yet."""
         found = {spare.number: spare for spare in self.pool.spares(config.cluster)}
         for number in range(1, config.spares + 1):
             if number not in found and config.spare_group:
@@ -100,7 +99,6 @@ class _SpareReconciler:
 
     @property
     def surplus(self) -> bool:
-        """Return whether the cluster does not need this spare: the pool is now smaller or has another group."""
         return self.spare.number > self.config.spares or self.spare.group != self.config.spare_group
 
     @property
@@ -117,7 +115,6 @@ class _SpareReconciler:
         return adapter_named(self.compute.verifiers, "verifier", self.config.verifier)
 
     def step(self) -> None:
-        """Run the step that the status of the spare requires."""
         steps: Mapping[SpareStatus, Callable[[], object]] = {
             SpareStatus.EMPTY: self._fill,
             SpareStatus.LAUNCHING: self._launch,
@@ -153,7 +150,6 @@ class _SpareReconciler:
             self._discard(candidate.instance_id, "the instance does not run, or cannot be cordoned")
 
     def _cordon(self, candidate: LaunchedInstance) -> bool:
-        """Cordon a spare's instance, so that it gets no work; return whether this succeeded."""
         orchestrator = adapter_named(self.tools.orchestrators, "orchestrator", self.config.orchestrator)
         return not orchestrator.applicable or orchestrator.cordon(ClusterNode.of_spare(candidate, self.config)).ok
 
@@ -165,7 +161,6 @@ class _SpareReconciler:
         )
 
     def start_verification(self, instance: str) -> str:
-        """Start a verification and return its id; on Unverifiable, discard the instance and raise the error."""
         try:
             return self.verifier.start(instance, f"{self.spare.owner}-{self.spare.verifications}")
         except Unverifiable as error:
@@ -206,7 +201,6 @@ class _SpareReconciler:
             self._verify_again(str(spare.instance_id))
 
     def _check_taken(self) -> None:
-        """Empty the spare if its instance is claimed or gone; make it ready again if its case has ended."""
         spare = self.spare
         if self.pool.table.get(keys.claim(str(spare.instance_id))) is not None or self._is_gone():
             self._empty("")
@@ -244,7 +238,6 @@ class _SpareReconciler:
 
 
 def _failure_of(found: Verification, spare: Spare) -> str:
-    """Return why an instance failed its verification, or '' if it passed or there is no result yet."""
     if found.verdict is Verdict.FAILED:
         return joined_findings(found.findings) or "the verification failed"
     return (missing_gpus(found.gpus, spare.instance_type) or "") if found.verdict is Verdict.PASSED else ""

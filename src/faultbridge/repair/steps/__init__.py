@@ -11,7 +11,8 @@
 - `record_failure` (RecordFailure): records an error that a step could not record itself.
 
 In each module, `NAME` is the step's name in the contract with the state machine. The function that has the name of its
-module runs the step. The function `on_timeout` ends a step after its deadline. docs/state-machine.md has the diagram.
+module runs the step. After the deadline of a step that can wait, the function `on_timeout` ends the step.
+docs/state-machine.md has the diagram.
 
 Tests: tests/repair/test_state_machine.py, tests/repair/test_step_runner.py and tests/scenarios.
 """

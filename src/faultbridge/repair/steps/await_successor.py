@@ -41,10 +41,6 @@ def await_successor(context: StepContext) -> StepResult:
 
 
 def _claim_candidate(context: StepContext, group: str) -> StepResult | None:
-    """Claim the oldest instance that may become the successor; return None if there is no such instance.
-
-    Returns `waiting` if that instance is a spare that cannot be tagged with the case yet.
-    """
     for candidate in _candidates(context, group):
         if not candidate.running or candidate.instance_id == context.instance_id:
             continue

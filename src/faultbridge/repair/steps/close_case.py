@@ -56,7 +56,6 @@ def close_case(context: StepContext) -> StepResult:
 
 
 def _cordon_again(context: StepContext) -> StepResult:
-    """Fail the verification of the returned node because of a later fault; cordon the node if possible."""
     context = replace(context, state=context.tools.append.read(context.state.key))
     if context.rules.config.follows_provider:
         return verify_instance.revoke(context, faults_since_start(context.state))

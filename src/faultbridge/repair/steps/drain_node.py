@@ -124,7 +124,6 @@ def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple
 
 
 def _answer(call: Callable[[], CallResult]) -> CallResult:
-    """Return the result of a call. A Transient error becomes the result TIMEOUT with `no_response` set."""
     try:
         return call()
     except Transient as error:
@@ -143,10 +142,6 @@ def _orchestrator_answers(state: NodeState, now: datetime) -> Transition:
 
 
 def _without_orchestrator(context: StepContext, reason: str) -> StepResult:
-    """Wait for the orchestrator until its timeout, then queue the case again.
-
-    If the timeout is over, the instance is proven dead and the policy permits it, finish the drain as `forced` instead.
-    """
     if context.state.orchestrator_lost_at is None:
         context.log("orchestrator_unavailable", reason)
         context = context.commit(lambda state, now: Transition(replace(state, orchestrator_lost_at=now)))
@@ -159,7 +154,7 @@ def _without_orchestrator(context: StepContext, reason: str) -> StepResult:
 
 
 def _hold(context: StepContext, reason: str) -> StepResult:
-    """Queue the case again, which releases its slot, and page an operator once.
+    """Queue the case again, and page an operator once.
 
     The attempt does not count, because the orchestrator did not answer.
     """

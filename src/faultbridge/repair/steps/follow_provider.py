@@ -52,7 +52,6 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
 
 
 def _provider_change(context: StepContext) -> str | None:
-    """Return why the wait for the provider ends, as text, such as another instance; None if it continues."""
     state, since = context.state, context.attempt.since
     if state.status is NodeStatus.VALIDATING:
         return "another instance backs the node"

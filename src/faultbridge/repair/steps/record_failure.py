@@ -17,8 +17,8 @@ NAME = "fail"
 def record_failure(context: StepContext) -> StepResult:
     """End the failed attempt, and retry the case later or escalate it to an operator.
 
-    The case is retried if the attempt failed before its point of no return, the intent, and if the policy permits
-    another attempt.
+    The case is retried if the attempt has no intent (the point of no return), and if the policy permits another
+    attempt. If the failed step is ReturnToService, the node is first cordoned again.
     """
     if context.attempt.step == return_to_service.NAME:
         context = cordon_again(context)

@@ -77,8 +77,6 @@ def _restart(context: StepContext, intent: Intent) -> StepResult:
 
 
 def _record_start(context: StepContext, operation: str | None) -> StepContext:
-    """Record once that the restart began, and return the new context."""
-
     def revise(state: NodeState, now: datetime) -> Transition:
         _, attempt = live_attempt(state)
         if attempt.operation == operation:

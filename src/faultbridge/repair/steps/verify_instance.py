@@ -63,11 +63,11 @@ def verify_instance(context: StepContext) -> StepResult:
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
-    """Escalate a node that could not be verified in time; it stays out of service.
+    """Escalate the case after the deadline. The node stays out of service.
 
-    If the attempt only verifies a node with a claimed condition, and a fault that is not claimed is active too, the
-    next repair action is tried instead. If an open incident explains the failure, the case waits for the incident
-    instead.
+    - If the attempt only verifies a node with a claimed condition, and a fault that is not claimed is active too, the
+      next repair action is tried instead.
+    - If an open incident explains the failure, the case waits for the incident instead.
     """
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="TIMEOUT")
     seen = sorted({one.code for one in without_claims(context.state).active() if one.action.opens_case})
@@ -85,7 +85,6 @@ def revoke(context: StepContext, findings: tuple[str, ...]) -> StepResult:
 
 
 def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
-    """Return one finding if the verification found fewer GPUs than the instance type has, else none."""
     finding = missing_gpus(found.gpus, context.state.placement.instance_type)
     return (finding,) if finding else ()
 
@@ -124,7 +123,6 @@ def _wait_for_evidence(context: StepContext, found: Verification, remaining: Nod
 
 
 def _stronger_action(context: StepContext, remaining: NodeState) -> RepairAction | None:
-    """Return the stronger action that the remaining conditions require, or None; None for a canceled case."""
     action = required_repair_action(without_claims(remaining), context.case, context.rules.policy)
     return None if action is context.case.repair_action or context.case.cancelled else action
 
@@ -155,7 +153,6 @@ def _start(context: StepContext, instance_id: str) -> StepResult:
 
 
 def _requeue_if_gone(context: StepContext) -> StepResult | None:
-    """End the attempt if the instance is gone, and requeue or escalate the case; else return None."""
     if not is_gone(context):
         return None
     reason = gone_reason(context)
@@ -243,7 +240,6 @@ def _confirm(context: StepContext) -> StepContext:
 
 
 def _try_next(context: StepContext, reason: str, draft: Draft) -> StepResult:
-    """Continue with the action that newly confirmed faults require, or else with the next repair action."""
     case = context.case
     required = required_repair_action(context.state, case, context.rules.policy) if case.confirmed_at else None
     stronger = required if required is not case.repair_action else None

@@ -99,7 +99,7 @@ def _backs_since(context: StepContext, candidate: LaunchedInstance) -> datetime:
 
     Normally, this is the launch of the instance or the release of the old instance, whichever is later. For a spare,
     which was launched long before, it is the start of the step that claims the spare. The start of the step is also
-    used if no release is recorded since the intent.
+    used if the recorded action is a restart by an earlier attempt, and no release.
     """
     attempt = context.attempt
     acted_at = context.case.marks.get(Phase.ACTED.value, candidate.launched_at)
@@ -124,10 +124,6 @@ def _aliases_of(state: NodeState, candidate: LaunchedInstance) -> Iterator[Alias
 
 
 def _aliases_of_former(state: NodeState, former: str | None, new: Mapping[Key, Alias]) -> dict[Key, Alias]:
-    """Return the aliases that the node loses with its former instance.
-
-    These are the id of this instance, and its host names that the successor does not have.
-    """
     named = (Alias("name", f"{state.key.cluster}/{name}") for name in state.placement.host_names)
     ended = {keys.alias(*alias): alias for alias in (*([Alias("instance", former)] if former else []), *named)}
     return {key: alias for key, alias in ended.items() if key not in new}

@@ -124,9 +124,9 @@ def types_to_launch(context: StepContext, used: CapacitySource | None = None) ->
 
     Configured types with another number of GPUs than the node are ignored. The result is empty if no types are
     configured; the launch template then decides. `used` is the source of capacity that permitted the release, or None.
-    Its types come first; for a reservation, this is the type of the old instance. The types of `on_demand` and
-    `fallback_types` follow in the policy's order, if the policy lists these sources. If all this gives no type, the
-    first configured type is returned.
+    The types of this source come first; a reservation has only the type of the old instance. The types of `on_demand`
+    and `fallback_types` follow in the policy's order, if the policy lists these sources. Without any of these types,
+    the result is the first configured type.
     """
     types = _types(context)
     if not types:

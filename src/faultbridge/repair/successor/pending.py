@@ -13,7 +13,7 @@ def count_pending(context: StepContext, control: Control | None = None) -> int:
     """Return how many other replacements in the node's group wait for their successors.
 
     Such a replacement has passed its point of no return, but no instance is attached to its node yet. `control` has the
-    repair slots of the cluster if the caller has just read them. If it is None, they are read.
+    repair slots of the cluster if the caller has just read the slots; with None, this function reads them.
     """
     cluster, group, table = context.state.key.cluster, context.state.placement.group, context.tools.table
     if control is None:

@@ -1,6 +1,6 @@
-"""Provides a successor for a node whose old instance is gone and that has no successor.
+"""Provides a successor if the old instance of a node is gone and the case has no successor.
 
-This happens if another controller terminated the old instance, or if the successor itself was terminated before it was
+This happens if another controller terminated the old instance, or if the successor was terminated before it was
 claimed. No instance is released, so no evidence of capacity is required: a launch shows whether there is capacity.
 """
 
@@ -44,10 +44,6 @@ def provide_successor(context: StepContext) -> tuple[StepContext, str]:
 
 
 def _take_spare(context: StepContext, group: str) -> StepContext | None:
-    """Take a spare for the attempt, record it and return the changed context.
-
-    Returns None if no spare fits, or if the old instance is not known.
-    """
     old = context.instance_id
     if old is None:
         return None

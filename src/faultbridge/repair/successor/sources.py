@@ -68,7 +68,7 @@ class SourceAnswer:
 
     @property
     def reason(self) -> str:
-        """Return why the source permits the release of the old instance or not; empty if it states nothing."""
+        """Return why the source permits or refuses the release of the old instance; empty without a reason."""
         found = self.found
         without = "" if found.free else f"{found.evidence.value} has no free capacity"
         ends = f"it ends at {to_text(found.ends_at)}" if found.ends_at and self._ends_soon else ""
@@ -95,7 +95,7 @@ class SourceAnswer:
         return found.free and found.count is not None and found.evidence is CapacityEvidence.RESERVATION
 
     def is_enough_for(self, pending: int) -> bool:
-        """Return whether a free instance is left after `pending` other replacements have used one each.
+        """Return whether a free instance is left after `pending` other replacements each used an instance.
 
         The result is True if the source is not a reservation with a known number of free instances (`is_shared`).
         """
@@ -161,8 +161,8 @@ def ask_spare_pool(context: StepContext, instance_id: str, group: str) -> Source
     """Return the answer of the spare pool: the spare that the case took before, or a spare taken now.
 
     If the attempt has already recorded a spare, that spare could not be claimed. Then only a ready spare of the pool is
-    taken. Otherwise, two spares that cannot be claimed, such as stopped instances, would replace each other without
-    end, and no successor would be launched.
+    taken. If earlier spares were returned, two spares that cannot be claimed, such as stopped instances, would replace
+    each other without end, and no successor would be launched.
     """
     taken = _taken(context, instance_id) if context.attempt.spare is None else None
     return taken or _spare(context, instance_id, group)
@@ -181,12 +181,6 @@ def _fits(context: StepContext, spare: str, zones: frozenset[str]) -> bool:
 
 
 def _spare(context: StepContext, instance_id: str, group: str) -> SourceAnswer:
-    """Take a spare for the case if one is suitable, and return the answer of the spare pool.
-
-    If EBS volumes move from the old instance `instance_id`, the spare must be in the zone of these volumes. If the
-    cluster keeps spares but none is suitable, the answer states that none is free. If the cluster keeps no spares, the
-    answer is ABSENT.
-    """
     if context.launcher is None or not context.rules.config.spares:
         found = Capacity(CapacityEvidence.ABSENT, reason="the cluster keeps no spares")
         return SourceAnswer(CapacitySource.SPARE_POOL, found, context.now)

@@ -43,7 +43,7 @@ class EndUnusedLaunches:
     """Terminates the unused instances of a cluster's closed cases. A repeated call has no further effect.
 
     A call reads the case of each launched instance. To limit these reads, a call does nothing outside the first minute
-    of an hour. It also does nothing for a cluster in which Faultbridge does not act.
+    of an hour. It also does nothing for a cluster that Faultbridge does not repair.
     """
 
     tools: StepTools
@@ -62,7 +62,6 @@ class EndUnusedLaunches:
 
 
 def _end(tools: StepTools, launcher: Launcher, cluster: str, launched: Iterable[LaunchedInstance]) -> None:
-    """Terminate the launched instances that were never claimed, never backed a node and are not spares."""
     launched = tuple(launched)
     claims = {keys.claim(one.instance_id): one.instance_id for one in launched}
     aliases = {keys.alias("instance", one.instance_id): one.instance_id for one in launched}  # of registered nodes

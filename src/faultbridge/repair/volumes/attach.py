@@ -68,20 +68,10 @@ def _attach(context: StepContext, moving: MovingVolume, volume: Volume, instance
 
 
 def _is_free(volume: Volume, instance_id: str) -> bool:
-    """Return whether a call can attach a volume to an instance now.
-
-    The result is False if the volume is attached to this instance already. A volume that is attached to another
-    instance can be attached only if it is shared.
-    """
     return not volume.on(instance_id) and (volume.shared or not volume.attachments)
 
 
 def _is_lost(volume: Volume | None, instance_id: str) -> bool:
-    """Return whether a volume can no longer be attached to an instance.
-
-    The volume is lost if it does not exist any more. It is also lost if it has no tag that permits a move, unless it is
-    attached to the instance already.
-    """
     return volume is None or not (volume.tagged or volume.on(instance_id))
 
 

@@ -21,7 +21,7 @@ NAME = "detach_volumes"
 
 
 def detach_volumes(context: StepContext, instance_id: str, spare: str | None) -> tuple[StepContext, StepResult | None]:
-    """Detach the volumes that must move from the old instance; if no volume must move, do nothing.
+    """Detach the volumes of the old instance that must move to the next instance of the node.
 
     Returns the context with the node as last written, and the result of the step. The result is None if no volume that
     must move is attached to the instance any more. Any other result means that the instance must not be released:
@@ -117,19 +117,11 @@ def _moving(volume: Volume, instance_id: str) -> MovingVolume:
 
 
 def _not_recorded(state: NodeState, found: tuple[MovingVolume, ...]) -> tuple[MovingVolume, ...]:
-    """Return those of the `found` volumes that are not yet recorded as moving from their current instance.
-
-    A volume that is recorded as moving from an earlier instance counts as not recorded.
-    """
     known = {(one.volume_id, one.instance_id) for one in state.moving_volumes}
     return tuple(one for one in found if (one.volume_id, one.instance_id) not in known)
 
 
 def _with(state: NodeState, new: tuple[MovingVolume, ...]) -> tuple[MovingVolume, ...]:
-    """Return the recorded moving volumes with the new ones added.
-
-    If a volume already has a record, the new record replaces it.
-    """
     moved = {one.volume_id for one in new}
     return (*(one for one in state.moving_volumes if one.volume_id not in moved), *new)
 

@@ -18,8 +18,7 @@ def refusal(context: StepContext, moving: tuple[MovingVolume, ...], spare: str |
 
     - If the successor is known (`spare`, or an instance that is already launched), it must be in the zone of the
       volumes.
-    - If the successor is not known, the group must not be able to launch one in any other zone than that of the
-      volumes.
+    - If the successor is not known, the zone of the volumes must be the only zone in which the group can launch it.
     """
     group = context.state.placement.group
     if not moving or group is None:
@@ -46,8 +45,8 @@ def volume_zones(context: StepContext, instance_id: str) -> frozenset[str]:
 def in_zones(context: StepContext, instance_id: str, zones: frozenset[str]) -> bool:
     """Return whether an instance is in the zone of all volumes, so that they can be attached to it.
 
-    `zones` are the zones of the volumes. If the zone of the instance is not known, the result is True. Otherwise, it is
-    False if the volumes are in several zones.
+    `zones` are the zones of the volumes. If the zone of the instance is not known, the result is True. If the volumes
+    are in several zones, it is False.
     """
     zone = context.volumes.zone_of(instance_id)
     return zone is None or zones == {zone}

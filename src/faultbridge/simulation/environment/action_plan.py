@@ -1,7 +1,7 @@
 """The plan of external actions of a run, which is drawn from the seed before the run starts.
 
-Actions contain numbers instead of names, because a number selects one of the existing instances only when the action
-runs. A plan with fewer actions equals the beginning of a longer plan of the same seed.
+An action contains numbers instead of names: when the action runs, a number selects one of the existing instances. A
+plan with fewer actions equals the beginning of a longer plan of the same seed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class ExternalAction:
     """One external action: its kind, its parameters, and the seconds since the previous action (`gap`).
 
     The kind defines the meaning of the parameters. `subject` is the name of a sample (a kind of record) or of a port.
-    `selector` is a number that selects one of several objects or variants, usually by its remainder. `fraction` is a
+    `selector` is a number that selects one of several objects or variants, usually modulo their number. `fraction` is a
     number from 0 to 1 that sets a duration or an amount, or makes a random choice.
     """
 
@@ -112,7 +112,7 @@ def draw_plan(
 
     `mean_gap` is the mean time in seconds between two actions that do not start at the same time.
 
-    Each flag replaces some of the actions by actions of a further kind. `racks` adds faults of failure domains,
+    Each flag replaces some of the actions by actions of further kinds. `racks` adds faults of failure domains,
     `growing` adds growth of the group, `owned` adds actions of the group's owner, `reserving` adds changes of the
     capacity, and `volumes` adds failures of volumes.
     """
@@ -133,10 +133,6 @@ def draw_plan(
 def _with_kinds(
     actions: tuple[ExternalAction, ...], kinds: tuple[str, ...], share: float, random: Random
 ) -> tuple[ExternalAction, ...]:
-    """Return the actions; some of them, chosen at random, get another kind, which is one of `kinds`.
-
-    `share` is the probability from 0 to 1 that an action gets another kind.
-    """
     drawn = [(random.random(), random.choice(kinds)) for _ in actions]
     return tuple(
         replace(action, kind=kind) if number < share else action
@@ -145,10 +141,6 @@ def _with_kinds(
 
 
 def _draw_action(random: Random, kinds: list[str], samples: list[str], mean_gap: float) -> ExternalAction:
-    """Draw one action at random.
-
-    One action in five starts at the same time as the action before it.
-    """
     kind = random.choice(kinds)
     gap = random.expovariate(1 / mean_gap) if random.random() < 0.8 else 0.0  # noqa: PLR2004 - share of single actions
     subject = random.choice(_PORTS) if kind == "port_outage" else random.choice(samples)

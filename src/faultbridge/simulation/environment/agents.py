@@ -34,17 +34,11 @@ class AgentActions(SourceActions):
             self._beat(instance, beats, clock_skew(action) if offset is None else offset)
 
     def _stop_heartbeats(self, action: ExternalAction) -> None:
-        """Stop the heartbeats of one running node or of all running nodes."""
         instances = self._one_or_all(action)
         self._log(f"{len(instances)} agents stop")
         self.system.stopped_agents.update(one.instance_id for one in instances)
 
     def _beat(self, instance: FakeInstance, left: int, skew: float) -> None:
-        """Send one of the `left` remaining heartbeats of an instance, and schedule the next heartbeat.
-
-        Nothing is sent if `left` is 0, the agent was stopped, or the instance was terminated. `skew` is the error of
-        the agent's clock, in seconds.
-        """
         name, alive = instance.instance_id, self.system.fleet.is_alive(instance.instance_id)
         if not left or not alive or name in self.system.stopped_agents:
             return
@@ -58,7 +52,6 @@ class AgentActions(SourceActions):
             self.system.health.boots[instance.instance_id] = f"own-{action.selector}"
 
     def _mass_report(self, action: ExternalAction) -> None:
-        """Send the sample `action.subject` as a record from every running instance at the same time."""
         for instance in self._running():
             self._send(instance, action)
 
@@ -75,7 +68,6 @@ class AgentActions(SourceActions):
         self._send_until_accepted(RawInput("alertmanager", REPAIRED, body), 0.0, 2)
 
     def _many_conditions(self, action: ExternalAction) -> None:
-        """Send one record with up to 130 faults of one node, or with clears of up to 130 faults."""
         number, kind = 1 + int(action.fraction * MAX_CONDITIONS), "fault" if action.selector % 3 else "clear"
         body = normalized_faults(number, kind=kind, large=action.selector % 4 == 1)
         for instance in self._one(action):
@@ -84,14 +76,11 @@ class AgentActions(SourceActions):
             self._send_until_accepted(RawInput("faultbridge", REPAIRED, body, node=name), 0.0, 2)
 
     def _one_or_all(self, action: ExternalAction) -> list[FakeInstance]:
-        """Return all running instances one time in three, and else a list with one running instance."""
         return self._running() if action.selector % 3 == 0 else self._one(action)
 
     def _one(self, action: ExternalAction) -> list[FakeInstance]:
-        """Return a list with one running instance; the list is empty if no instance runs."""
         running = self._running()
         return [pick(running, action.selector)] if running else []
 
     def _running(self) -> list[FakeInstance]:
-        """Return the running instances of `REPAIRED`, the cluster that Faultbridge repairs."""
         return [*self.system.fleet.running(GROUPS[REPAIRED])]

@@ -15,8 +15,8 @@ class CapacityActions(CloudActions):
     def _reservation_change(self, action: ExternalAction) -> None:
         """Limit the free instances of a reservation to none, one or two, for up to two hours.
 
-        Afterwards, the number is unlimited. Depending on the action, the reservation also ends or remains. A cluster
-        with a launch template has no reservation; only the number of its launches is limited.
+        Afterwards, the number is unlimited, and the reservation may end. A cluster with a launch template has no
+        reservation; only the number of its launches is limited.
         """
         left = action.selector % 3
         self._log(f"a reservation has {left} free instances")
@@ -27,13 +27,11 @@ class CapacityActions(CloudActions):
         self.system.schedule.after(lasts, "cloud", lambda: self._free_capacity(keep=action.selector % 2 == 0))
 
     def _free_capacity(self, *, keep: bool) -> None:
-        """Remove the limit on launches and, unless `keep` is True, the reservation."""
         self._log("capacity is free again")
         self.system.fleet.set_capacity(None)
         self.system.ports.provider.reserved &= keep
 
     def _spares_used_up(self, action: ExternalAction) -> None:
-        """Terminate all ready spares, as another tool might do, and limit the capacity for up to two hours."""
         for spare in read_spares(self.system.ports.table, REPAIRED):
             if spare.status is SpareStatus.READY and spare.instance_id is not None:
                 self._log(f"another tool terminates the spare {spare.instance_id}")

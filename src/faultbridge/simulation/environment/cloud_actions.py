@@ -1,4 +1,4 @@
-"""Actions of the cloud, one method each: failing calls, bad instances, aborted executions, outages.
+"""Actions of the cloud, such as failing calls, bad instances, aborted executions and outages.
 
 The module also has the base class of all external actions.
 """
@@ -36,13 +36,12 @@ def pick(items: Any, number: int) -> Any:
 
 
 class Actions:
-    """Base class of classes that carry out external actions, one kind of action in each method."""
+    """Base class of the classes that carry out external actions, one kind of action in each method."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         self.system = system
 
     def _log(self, text: str) -> None:
-        """Add a description of an external action to the journal."""
         self.system.journal.add(Kind.ACTION, text)
 
 
@@ -79,7 +78,6 @@ class CloudActions(Actions):
             restarter.results[failing] = Restart(RestartState.FAILED, "scripted")
 
     def _external_termination(self, action: ExternalAction) -> None:
-        """Terminate an instance that Faultbridge drains or repairs, as another tool might do."""
         found = [state for state in SystemView(self.system).nodes if _is_being_repaired(state)]
         if found:
             instance = pick(found, action.selector).incarnation.instance_id
@@ -95,13 +93,11 @@ class CloudActions(Actions):
         self.system.ports.verifier.results[instance] = Verification(verdict, ("scripted",))
 
     def _orchestrator_failure(self, action: ExternalAction) -> None:
-        """Make the next one to four calls to the orchestrator fail."""
         failure = pick(_ORCHESTRATOR_FAILURES, action.selector)
         self._log(f"the scheduler's next calls fail: {failure.value}")
         self.system.ports.orchestrator.fail_next(*[failure] * (1 + action.selector % 4))
 
     def _capacity_change(self, action: ExternalAction) -> None:
-        """Limit the number of instances that can still be launched to zero or one."""
         left = action.selector % 2
         self._log(f"capacity is left for {left} instances")
         self.system.fleet.set_capacity(left)
@@ -122,7 +118,6 @@ class CloudActions(Actions):
         self.system.ports.orchestrator.busy_until[node] = until
 
     def _abort_execution(self, action: ExternalAction) -> None:
-        """Abort one running execution of the repair state machine, if any runs."""
         running = self.system.ports.workflow.running()
         if running:
             name = pick(running, action.selector)
@@ -130,14 +125,12 @@ class CloudActions(Actions):
             self.system.ports.workflow.abort(name)
 
     def _port_outage(self, action: ExternalAction) -> None:
-        """Make every call to one port fail for 1 to 61 minutes."""
         start = self.system.clock.now()
         end = start + timedelta(seconds=60 + action.fraction * HOUR)
         self._log(f"{action.subject} does not answer until {end:%H:%M:%S}")
         self.system.injector.outages.append(Outage(action.subject, start, end))
 
     def _days_pass(self, action: ExternalAction) -> None:
-        """Advance the simulated time by 1 to 18 days without another external action; scheduled calls run."""
         days = 1 + action.selector % 18
         self._log(f"{days} days pass")
         self.system.pass_time(timedelta(days=days))
@@ -148,9 +141,5 @@ def _is_being_repaired(state: NodeState) -> bool:
 
 
 def _takes_effect(failure: ProviderFailure, action: ExternalAction) -> bool:
-    """Return whether a call takes effect although it fails.
-
-    Half of the calls that fail with AMBIGUOUS or TIMEOUT take effect. Calls with another failure do not.
-    """
     uncertain = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT}
     return uncertain and action.fraction < 0.5  # noqa: PLR2004 - half of them

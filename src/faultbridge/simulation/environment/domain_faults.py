@@ -53,7 +53,7 @@ class DomainFaultActions(AgentActions):
         self.system.schedule.after(seconds, "agent", lambda: self._take_down(domain, instances, action))
 
     def _many_own_faults(self, action: ExternalAction) -> None:
-        """Break a GPU and take down the links of each of several nodes of a failure domain.
+        """Break a GPU and take down the links on several nodes of a failure domain.
 
         The faults have no shared cause, so each of these nodes needs a repair.
         """
@@ -76,7 +76,6 @@ class DomainFaultActions(AgentActions):
         return rack, [one for one in self._running() if self.system.node_names.get(one.instance_id) in names]
 
     def _break_gpu(self, instance: FakeInstance, action: ExternalAction) -> None:
-        """Make an instance bad, and send a kernel log line from it that reports an Xid 79 of a GPU."""
         self.system.health.mark_bad(instance.instance_id)
         self._log(f"{instance.instance_id} loses a GPU")
         body = kernel_line(79, action.selector, self.system.clock.now())

@@ -20,7 +20,6 @@ class GrowthActions(DomainFaultActions, OperatorActions):
     _added = 0
 
     def _growth(self, action: ExternalAction) -> None:
-        """Add up to three instances, at most four in the whole run; two times in five, the first one is bad."""
         number = min(1 + action.selector % 3, MAX_ADDED - self._added)
         self._added += number
         added = [self.system.fleet.launch(GROUPS[REPAIRED]) for _ in range(number)]
@@ -32,12 +31,10 @@ class GrowthActions(DomainFaultActions, OperatorActions):
         self._log(f"the group grows by {', '.join(added) or 'nothing'}; bad: {', '.join(bad) or 'none'}")
 
     def _growth_during_pause(self, action: ExternalAction) -> None:
-        """Pause the repairs as an operator, then add instances to the group."""
         self._pause_repairs(action)
         self._growth(action)
 
     def _growth_during_import(self, action: ExternalAction) -> None:
-        """Add instances to the group while an operator registers another new instance as a serving node."""
         self._growth(action)
         self._register_node(action)
 

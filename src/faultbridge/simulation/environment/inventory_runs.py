@@ -1,4 +1,4 @@
-"""Runs the inventory sync of the simulated system whenever the inputs of the sync have changed."""
+"""Runs the inventory sync of the simulated system, and skips a sync that would change nothing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from faultbridge.simulation.fault_injection import Crash
 
 @dataclass(slots=True)
 class InventoryRuns:
-    """Runs the inventory sync (`sync`), unless its inputs equal those of the last sync without changes.
+    """Runs the inventory sync (`sync`), unless it would change nothing.
 
+    - A sync is skipped if its inputs equal those of the last sync that changed nothing.
     - The inputs are the running instances of `groups` and the values that `reported` returns, such as whether an update
       of the group runs.
-    - `was_read` is called after a sync that read every source without an error, if the inputs did not change during
-      the sync.
+    - `was_read` is called after a sync that read every source without an error, if the inputs did not change during the
+      sync.
     """
 
     fleet: FakeFleet
@@ -31,7 +32,8 @@ class InventoryRuns:
     def run_if_changed(self) -> None:
         """Run a sync, unless its inputs equal those of the last sync that changed nothing.
 
-        Without `groups`, no sync runs. If a sync crashes or fails, the next call of this method repeats the sync.
+        Without `groups`, no sync runs. After a sync that crashed or raised `Transient`, the next call runs the sync
+        again.
         """
         if not self.groups:
             return

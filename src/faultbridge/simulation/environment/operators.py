@@ -33,29 +33,24 @@ class OperatorActions(Actions):
     """
 
     def _approve(self, action: ExternalAction) -> None:
-        """Approve a live case, usually a case that waits for approval."""
         self._order_case("approve", action, lambda app, case: app.repair.case_orders.approve(case, ORDER))
 
     def _deny(self, action: ExternalAction) -> None:
-        """Deny the repair of a live case, usually of a case that waits for approval."""
         self._order_case("deny", action, lambda app, case: app.repair.case_orders.deny(case, ORDER))
 
     def _cancel(self, action: ExternalAction) -> None:
-        """Cancel the repair of a live case."""
         self._order_case("cancel", action, lambda app, case: app.repair.case_orders.cancel(case, ORDER))
 
     def _replace(self, action: ExternalAction) -> None:
-        """Order the replacement of a node."""
         self._order_node("replace", action, lambda app, node: app.repair.node_orders.replace(node, ORDER))
 
     def _quarantine(self, action: ExternalAction) -> None:
-        """Quarantine a node: take it out of service until an operator returns it."""
         self._order_node("quarantine", action, lambda app, node: app.repair.node_orders.quarantine(node, ORDER))
 
     def _return(self, action: ExternalAction) -> None:
-        """Return a node to service, usually a node with an escalated case.
+        """Return a node to service: a node with an escalated case, if there is one.
 
-        Two times in three, the operator first fixes the instance of a node with an escalated case.
+        Two times in three, the operator first fixes the instance of such a node.
         """
         escalated = [state for state in self._nodes() if _is_escalated(state)]
         if escalated and action.selector % 3:
@@ -69,16 +64,14 @@ class OperatorActions(Actions):
         self._order_node("ignore", action, lambda app, node: app.repair.opt_out(node, ORDER, until))
 
     def _heed(self, action: ExternalAction) -> None:
-        """End the exclusion of a node from repairs, usually of a node that an operator excluded (`_ignore`)."""
+        """End the exclusion of a node from repairs; choose a node that operators excluded, if there is one."""
         ignored = [state for state in self._nodes() if state.ignored]
         self._order_node("stop ignoring", action, lambda app, node: app.repair.opt_out.end(node, ORDER), ignored)
 
     def _retire(self, action: ExternalAction) -> None:
-        """Retire a node: remove it from its cluster."""
         self._order_node("retire", action, lambda app, node: app.registry.retirement(node, ORDER))
 
     def _register_node(self, action: ExternalAction) -> None:
-        """Launch an instance and register it as a new node or under the name of a retired node."""
         retired = [state.key.node for state in self._nodes() if state.status == "retired"]
         name = pick([f"new-{one}" for one in range(3)] + retired, action.selector)
         self._log(f"an operator registers {name}")
@@ -88,22 +81,18 @@ class OperatorActions(Actions):
         self.run_command(lambda app: app.registry.registration.add_node(REPAIRED, node))
 
     def _pause_repairs(self, _action: ExternalAction) -> None:
-        """Pause repairs in the `REPAIRED` cluster."""
         self._log("an operator pauses repairs")
         self.run_command(lambda app: app.repair.controls.pause(REPAIRED, paused=True))
 
     def _resume_repairs(self, _action: ExternalAction) -> None:
-        """Resume repairs in the `REPAIRED` cluster."""
         self._log("an operator resumes repairs")
         self.run_command(lambda app: app.repair.controls.pause(REPAIRED, paused=False))
 
     def _close_breakers(self, _action: ExternalAction) -> None:
-        """Close all circuit breakers of the `REPAIRED` cluster, so that repairs may start again."""
         self._log("an operator closes the breakers")
         self.run_command(lambda app: app.repair.controls.close_breakers(REPAIRED))
 
     def _change_limits(self, action: ExternalAction) -> None:
-        """Store a policy with other limits: concurrent repairs, repairs an hour, and attempts of a case."""
         limits = replace(
             self.system.policy.limits,
             concurrent=1 + action.selector % 3,
@@ -117,7 +106,6 @@ class OperatorActions(Actions):
         self.run_command(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
 
     def _retry_rejects(self, _action: ExternalAction) -> None:
-        """Send rejected records of the `REPAIRED` cluster and of unknown clusters to the raw queue again."""
         self._log("an operator retries the rejects")
         self.run_command(_retry_all)
         self.system.queue.poll_soon()
@@ -142,7 +130,7 @@ class OperatorActions(Actions):
         order: Callable[[Installation, NodeKey], object],
         preferred: list[NodeState] | None = None,
     ) -> None:
-        """Give an order about one of the `preferred` nodes or, without these, about any registered node.
+        """Give an order about one of the `preferred` nodes; if there are none, about any registered node.
 
         `order` is called with the node's key. `verb` names the order in the journal.
         """
@@ -152,12 +140,14 @@ class OperatorActions(Actions):
             self.run_command(lambda app: order(app, key))
 
     def _nodes(self) -> list[NodeState]:
-        """Return the registered nodes of the `REPAIRED` cluster."""
         view = SystemView(self.system)
         return [state for state in view.nodes if state.key.cluster == REPAIRED and state.registered]
 
     def run_command(self, command: Command, tries: int = 20) -> None:
-        """Run an operator's command; if it fails, run it again after 30 seconds, at most `tries` times."""
+        """Run an operator's command; if it fails, run it again after 30 seconds, at most `tries` times.
+
+        A refusal by the product (`Rejected`) is no failure, except `IllegalTransition`.
+        """
         try:
             self.system.workers.operate(lambda app: _accept_refusal(app, command))
         except (Crash, Exception):  # noqa: BLE001 - an operator without an answer runs the command again
@@ -184,6 +174,5 @@ def _is_escalated(state: NodeState) -> bool:
 
 
 def _retry_all(app: Installation) -> None:
-    """Retry the rejected records of the `REPAIRED` cluster, and those whose cluster is unknown."""
     for reject in [*app.ingestion.rejects.list(REPAIRED), *app.ingestion.rejects.list(keys.NO_CLUSTER)]:
         app.ingestion.rejects.retry(reject)

@@ -25,14 +25,13 @@ OVERDUE = 7 * HOUR
 
 
 class OwnerActions(GrowthActions):
-    """Carries out the owner's updates of the group, and repairs by the provider (in names: the rival).
+    """Carries out the owner's updates of the group, and the provider's own repairs (`rival` in names).
 
     An update is an EC2 instance refresh, an EKS update that launches new instances first, or a HyperPod update in
     place.
     """
 
     def _group_update(self, action: ExternalAction) -> None:
-        """Update the instances of the group one after another, unless an update is already running."""
         owner, now = self.system.owner, self.system.clock.now()
         if owner.is_updating:
             return
@@ -77,7 +76,6 @@ class OwnerActions(GrowthActions):
             self._later(SHUTDOWN_SECONDS, lambda: self.system.fleet.remove(instance))
 
     def _report_shutdown(self, instance: str) -> None:
-        """Send the event with which EC2 reports that an instance shuts down."""
         self._log(f"{instance} leaves the group")
         self.system.externally_terminated.add(instance)
         body = instance_shutdown(instance, self.system.clock.now())
@@ -127,7 +125,7 @@ class OwnerActions(GrowthActions):
         return state.key.cluster == REPAIRED and instance is not None and self.system.fleet.is_alive(instance)
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Schedule an action after some seconds, and a run of the inventory within a minute after the action."""
+        """Schedule an action after some seconds, and a sweep within a minute after the action."""
 
         def run() -> None:
             act()

@@ -40,7 +40,6 @@ class ProviderRepair:
             self.schedule.after(seconds, "provider", lambda: self._replace(instance))
 
     def _replace(self, instance: str) -> None:
-        """Terminate an instance that still exists, so that its group launches a successor."""
         if self.fleet.instances[instance].alive:
             self.journal.add(Kind.ACTION, f"the provider replaces {instance}")
             self.replaced.add(instance)

@@ -39,7 +39,6 @@ def nvidia_smi_xml(fault: str, gpu: int, at: datetime | None) -> bytes:
 
 
 def _gpu(number: int, fault: str) -> str:
-    """Return the XML element of one GPU; `fault` is `lost`, `remap`, `heat`, or "" for a healthy GPU."""
     if fault == "lost":
         fields = "<uuid>GPU is lost</uuid><fan_speed>GPU is lost</fan_speed>"
     else:
@@ -98,7 +97,7 @@ def heartbeat(number: int, at: datetime) -> bytes:
 def alert_group(nodes: Iterable[str], at: datetime, *, resolved: bool) -> bytes:
     """Return an Alertmanager notification with one alert for each node, about an Xid 79.
 
-    The alerts are firing or, with `resolved`, resolved.
+    With `resolved`, the status of the alerts is `resolved`, else `firing`.
     """
     times = {"startsAt": to_text(at)} | ({"endsAt": to_text(at)} if resolved else {})
     alerts = [

@@ -1,4 +1,4 @@
-"""Actions of node agents and other sources that send records to Faultbridge, one method each."""
+"""Actions of node agents and other sources: they send records to Faultbridge."""
 
 from __future__ import annotations
 
@@ -62,7 +62,6 @@ class SourceActions(CloudActions):
                 self._fail_host(pick(running, action.selector))
 
     def _fail_host(self, instance: FakeInstance) -> None:
-        """Make an instance bad, and send the status with which EC2 reports its host as impaired."""
         self.system.health.mark_bad(instance.instance_id)
         self.system.checks.dead_instances.add(instance.instance_id)
         name = self._node_name(instance)
@@ -73,7 +72,6 @@ class SourceActions(CloudActions):
         )
 
     def _node_name(self, instance: FakeInstance) -> str:
-        """Return the node name of an instance, or the DNS name of an instance without a node name."""
         return self.system.node_names.get(instance.instance_id, f"{host_name(instance.instance_id)}.internal")
 
     def _repeated_report(self, action: ExternalAction) -> None:
@@ -82,16 +80,11 @@ class SourceActions(CloudActions):
             self._report(replace(action, fraction=1.0))
 
     def _late_report(self, action: ExternalAction) -> None:
-        """Send a record from a terminated instance."""
         terminated = [one for one in self.system.fleet.instances.values() if not one.alive]
         if terminated:
             self._send(pick(terminated, action.selector), action)
 
     def _send(self, instance: FakeInstance, action: ExternalAction) -> None:
-        """Send the sample `action.subject` as a record from an instance whose clock may be wrong.
-
-        The record may lack a timestamp or an instance id.
-        """
         cluster = next(cluster for cluster, group in GROUPS.items() if group == instance.group)
         if cluster == WATCHED:
             # The replay check orders the records of this cluster by time: no two of them may share a millisecond.
@@ -115,7 +108,6 @@ class SourceActions(CloudActions):
         self._send_until_accepted(raw_input, skew, 3, observed_at=now)
 
     def _heartbeat_of(self, instance: FakeInstance, number: int, skew: float) -> RawInput:
-        """Return a heartbeat of an instance in the `REPAIRED` cluster whose clock is wrong by `skew` seconds."""
         name, boot = instance.instance_id, self.system.health.boot_id(instance.instance_id)
         body = heartbeat(number, self.system.clock.now() + timedelta(seconds=skew))
         return RawInput("heartbeat", REPAIRED, body, self._node_name(instance), name, boot)
@@ -149,14 +141,12 @@ class SourceActions(CloudActions):
             )
 
     def _unregistered_report(self, action: ExternalAction) -> None:
-        """Send a record under a node name that is usually not registered."""
         name = f"new-{action.selector % 3}"
         self._log(f"unregistered node {name} reports: {action.subject}")
         source, _, make = SAMPLES[action.subject]
         self._send_until_accepted(RawInput(source, REPAIRED, make(0, None), node=name), 0.0, 2)
 
     def _malformed_message(self, action: ExternalAction) -> None:
-        """Put a message that Faultbridge cannot decode on the raw queue."""
         text = ('{"v": 1', '{"v": 9}', "", '{"v": 1, "record_id": "x", "source": "kernel-log", "body": 3}')[
             action.selector % 4
         ]
@@ -164,7 +154,6 @@ class SourceActions(CloudActions):
         self._queue_message("train/noise", text)
 
     def _redrive(self, action: ExternalAction) -> None:
-        """Put an earlier record on the raw queue again, as the `redrive` command of Faultbridge does."""
         if self.sent:
             self._log("an old record is redriven")
             group, text, at = self.sent[action.selector % len(self.sent)]
@@ -181,7 +170,7 @@ class SourceActions(CloudActions):
 
 
 def clock_skew(action: ExternalAction) -> float:
-    """Return the error of a sender's clock, in seconds; negative if the clock is behind.
+    """Return the error of a sender's clock in an action, in seconds; negative if the clock is behind.
 
     About half of the clocks are right. Some are wrong by years.
     """

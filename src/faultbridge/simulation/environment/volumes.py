@@ -1,6 +1,7 @@
 """Actions on EBS volumes: calls about volumes fail or hang, and volumes lose their tags.
 
-Each node of the `REPAIRED` cluster has two volumes. The policy moves one of them to the successor in a replacement.
+Each node that the `REPAIRED` cluster has at the start gets two volumes. The policy moves one of them to the successor
+in a replacement.
 """
 
 from __future__ import annotations
@@ -42,14 +43,12 @@ class VolumeActions(CloudActions):
     """Carries out failures of volumes, and of calls about volumes, in a simulated system."""
 
     def _volume_failure(self, action: ExternalAction) -> None:
-        """Make the next call that detaches or attaches a volume fail; the call may still take effect."""
         failure = pick(FAILURES, action.selector)
         effect = failure in {ProviderFailure.TIMEOUT, ProviderFailure.AMBIGUOUS} and action.selector % 2 == 0
         self._log(f"the next call about a volume fails: {failure.value}{', with effect' if effect else ''}")
         self.system.ports.volume_mover.fail_next(failure, effect=effect)
 
     def _volume_stuck(self, action: ExternalAction) -> None:
-        """Make every attempt to detach one volume hang, for up to two hours."""
         mover = self.system.ports.volume_mover
         if not mover.volumes:
             return
@@ -59,10 +58,6 @@ class VolumeActions(CloudActions):
         self.system.schedule.after(2 * HOUR * action.fraction, "cloud", lambda: mover.stuck.discard(volume))
 
     def _volume_tag_lost(self, action: ExternalAction) -> None:
-        """Remove the tag that permits Faultbridge to move a volume.
-
-        One time in two, the tag is set again within two hours.
-        """
         mover = self.system.ports.volume_mover
         if not mover.volumes:
             return
@@ -77,7 +72,6 @@ class VolumeActions(CloudActions):
         self.system.ports.volume_mover.volumes[volume].tagged = True
 
     def _volume_outage(self, action: ExternalAction) -> None:
-        """Make every call about volumes fail for 1 to 61 minutes."""
         start = self.system.clock.now()
         end = start + timedelta(seconds=60 + action.fraction * HOUR)
         self._log(f"volumes do not answer until {end:%H:%M:%S}")

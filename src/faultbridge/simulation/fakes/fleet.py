@@ -42,7 +42,7 @@ class FakeInstance:
 
 
 class FakeFleet:
-    """Groups of constant size (fake): a terminated instance gets a successor after `launch_delay`.
+    """Fake groups of constant size: a terminated instance gets a successor after `launch_delay`.
 
     `capacity_left` limits how many successors can still launch; None means no limit. While there is no capacity,
     launches stay pending. Groups in `templates` use a launch template, so the group itself launches no successors.
@@ -65,7 +65,7 @@ class FakeFleet:
         self.templates: set[str] = set()
 
     def launch(self, group: str, instance_id: str | None = None, at: datetime | None = None) -> str:
-        """Add an instance to a group, at the current time by default; returns its id."""
+        """Add an instance that runs from `at` on (default: now) to a group, and return its id."""
         name = instance_id or f"i-{len(self.instances) + 1:017x}"
         self.instances[name] = FakeInstance(name, group, at or self.clock.now())
         return name
@@ -94,7 +94,7 @@ class FakeFleet:
         self._launch_pending()
 
     def instance_at(self, host: str) -> str | None:
-        """Return the id of the latest instance on a host, or None if the host never had an instance."""
+        """Return the id of the last added instance with this host name, or None if there is none."""
         return next((one for one in reversed(self.instances) if host_name(one) == host.partition(".")[0]), None)
 
     def running(self, group: str) -> Iterator[FakeInstance]:
@@ -110,7 +110,6 @@ class FakeFleet:
         return members - len([*self.running(group)]) + self.pending_groups.count(group)
 
     def _launch_pending(self) -> None:
-        """Launch pending successors while there is capacity."""
         while self.pending_groups and self.capacity_left != 0:
             self.launch(self.pending_groups.pop(0), at=self.clock.now() + self.launch_delay)
             self.capacity_left = None if self.capacity_left is None else self.capacity_left - 1

@@ -32,8 +32,8 @@ class FakeRestarter(FailingFake):
     """Implements `Restarter` (fake) on a `FakeFleet`: each token starts one restart of length `duration`.
 
     `restart` returns failures set with `fail_next` before real answers. `results` maps an instance to the status of its
-    restarts after `duration`; the default is DONE. `on_restart` is called for each restart, so that a test can repair
-    the instance. With `status_unknown` every status is UNKNOWN.
+    restarts after `duration`; the default is DONE. A restart of a terminated instance stays RUNNING. `on_restart` is
+    called for each restart, so that a test can repair the instance. With `status_unknown` every status is UNKNOWN.
     """
 
     def __init__(
@@ -73,7 +73,6 @@ class FakeRestarter(FailingFake):
             return self.results.get(instance_id, Restart(RestartState.DONE, operation=operation, boot_id=boot))
 
     def _start(self, repair_action: RepairAction, instance_id: str, token: str) -> str:
-        """Start a restart unless the token has already started one; returns the operation id."""
         if (repair_action, instance_id, token) not in self._started:
             self._started[repair_action, instance_id, token] = self.fleet.clock.now()
             self.restarted.append((repair_action, instance_id, token))
@@ -156,7 +155,10 @@ class FakeCollector:
         self.started: dict[tuple[str, str], datetime] = {}
 
     def collect(self, instance_id: str, token: str) -> Bundle:
-        """Start to collect a log bundle at the first call; return its state and location at each call."""
+        """Start to collect a log bundle, and return its state and location.
+
+        A later call with the same token starts no second collection.
+        """
         with self.seam.around("collector", "collect", (instance_id, token)):
             location = f"s3://bundles/{instance_id}/{token}"
             if self.failure_reason:

@@ -68,20 +68,23 @@ class FakeInventory:
             }
 
     def describe(self, _config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
-        """Describe members of a group; adds two API calls to `calls` for each page of 100 members."""
+        """Return descriptions of the given members of a group, sorted by name.
+
+        Each page of 100 members adds two API calls to `calls`.
+        """
         self.calls += 2 * -(-len(members) // 100)
         with self.seam.around("inventory", "describe", group):
             return tuple(sorted((self.instance(group, one) for one in members), key=lambda found: found.name))
 
     def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
-        """Describe the serving members of a group; an unknown group raises `Rejected` (`unknown_group`)."""
+        """Return descriptions of the serving members of a group; an unknown group raises `Rejected`."""
         found = self.list_members(config, [group])
         if group not in found:
             raise Rejected("unknown_group", f"group not found: {group!r}")
         return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
 
     def role_ids(self, _config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return `role_id`, the role of all instances; empty if the role or all `instances` are unknown."""
+        """Return `role_id`, the role of all instances; empty if it is None or all `instances` are unknown."""
         self.calls += 1
         with self.seam.around("inventory", "role_ids", tuple(instances)):
             known = self.role_id is not None and not self.fleet.instances.keys().isdisjoint(instances)
@@ -111,7 +114,7 @@ class FakeInventory:
         return host_name(instance_id)
 
     def gone(self, _config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
-        """Return the ids of those of the given instances that are terminated or that the fleet never had."""
+        """Return those of the given ids whose instance is terminated or never existed in the fleet."""
         self.calls += 1
         with self.seam.around("inventory", "gone", tuple(instances)):
             return frozenset(one for one in instances if not self.fleet.is_alive(one))
@@ -138,7 +141,6 @@ class FakeInventory:
             return ProviderStatus(self.conditions, statuses, self._repair_setting())
 
     def _exists(self, group: str) -> bool:
-        """Return whether the inventory finds a group: it ever had an instance, and is not in `omitted_groups`."""
         return group not in self.omitted_groups and any(one.group == group for one in self.fleet.instances.values())
 
     def _repair_setting(self) -> RepairSetting | None:

@@ -55,8 +55,8 @@ class FakeLauncher(FailingFake):
     def launch(self, launch_request: LaunchRequest) -> CallResult:
         """Launch one instance; the same token launches no second instance.
 
-        A repeated token with other instance types returns AMBIGUOUS. If no requested type has capacity, the result is
-        CAPACITY.
+        A repeated token with other instance types returns AMBIGUOUS. A repeated token whose instance was terminated
+        returns CONFLICT. If no requested type has capacity, the result is CAPACITY.
         """
         with self.seam.around("launcher", "launch", launch_request):
             self.launch_calls.append((launch_request.case, launch_request.token))
@@ -93,13 +93,11 @@ class FakeLauncher(FailingFake):
         return answer if retriable else self._answers.setdefault(launch_request.token, answer)
 
     def _launch(self, launch_request: LaunchRequest) -> CallResult:
-        """Return the earlier answer to the same token; for a new token, launch an instance first."""
         if launch_request.token not in self._answers:
             self._answers[launch_request.token] = self._launch_first_time(launch_request)
         return self._answers[launch_request.token]
 
     def _launch_first_time(self, launch_request: LaunchRequest) -> CallResult:
-        """Launch an instance of the first requested type that has capacity; without capacity, return CAPACITY."""
         types = launch_request.instance_types or (self.fleet.instance_type,)
         available = next((one for one in types if one not in self.types_without_capacity), None)
         if available is None or self.fleet.capacity_left == 0:
@@ -112,7 +110,6 @@ class FakeLauncher(FailingFake):
         return CallResult(reason=f"{name} was launched", operation=name)
 
     def _conflict_if_terminated(self, answer: CallResult) -> CallResult:
-        """Return `answer`, or CONFLICT if the instance that the answer names has been terminated."""
         launched = self.fleet.instances.get(answer.operation or "")
         if launched is None or launched.alive:
             return answer

@@ -54,7 +54,6 @@ class FakeBus:
         return [event.event_id for event in self.accepted]
 
     def _validation_error(self, event: BusEvent) -> FailedEvent | None:
-        """Return the refusal of an event that is too large or has a detail that is no JSON object, else None."""
         size = len(event.detail.encode()) + len(event.detail_type.encode())
         size += sum(len(resource.encode()) for resource in event.resources)
         if size > MAX_EVENT_BYTES:
@@ -81,7 +80,8 @@ class QueuedMessage:
 class FakeQueue:
     """Implements `RecordQueue` (fake): at-least-once delivery, visibility timeout, dead letters.
 
-    A message that was received `max_receives` times moves to `dead` at the next call of `receive`.
+    After a message was received `max_receives` times and its visibility timeout has ended, the next call of `receive`
+    moves the message to `dead`.
     """
 
     def __init__(
@@ -101,7 +101,10 @@ class FakeQueue:
         self._numbers = count(1)
 
     def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-        """Queue messages, given as pairs of group and body; returns the bodies that are too large for a queue."""
+        """Put messages on the queue; each message is a pair of group and body.
+
+        Returns the bodies that are too large for a queue; they are not queued.
+        """
         with self.seam.around("queue", "send", tuple(messages)):
             now = self.clock.now()
             for group, body in messages:
@@ -141,11 +144,9 @@ class FakeQueue:
                     message.visible_at = self.clock.now() + timedelta(seconds=seconds)
 
     def _is_exhausted(self, message: QueuedMessage) -> bool:
-        """Return whether a message is visible and was received the maximum number of times."""
         return message.receive_count >= self.max_receives and message.visible_at <= self.clock.now()
 
     def _received(self, message: QueuedMessage) -> ReceivedMessage:
-        """Count a receive, start the visibility timeout, and return the message with its receipt handle."""
         message.receive_count += 1
         message.visible_at = self.clock.now() + self.visibility
         handle = _handle(message)
@@ -159,8 +160,8 @@ def _handle(message: QueuedMessage) -> str:
 class FakePager:
     """Implements `Pager` (fake): keeps every sent page in `sent`.
 
-    `attempted` also contains the pages whose call failed. Like SNS, the fake does not recognize a repeated page; the
-    caller must prevent it.
+    `attempted` also contains the pages whose call failed. Like SNS, the fake sends a repeated page again; the caller
+    must prevent repeated pages.
     """
 
     def __init__(self, *, seam: Seam | None = None) -> None:

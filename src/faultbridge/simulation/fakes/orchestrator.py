@@ -1,4 +1,4 @@
-"""A fake of an orchestrator (Slurm or Kubernetes): keeps cordoned nodes and running jobs."""
+"""A fake of an orchestrator (Slurm or Kubernetes), which stores cordoned nodes and running jobs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class FakeOrchestrator:
     answers:
 
     - Failures set with `fail_next` are returned before other answers, except those of `drains_refused`.
-    - `unreachable_until`: every call before this time times out.
+    - `unreachable_until`: until this time, calls time out.
     - `unknown_nodes`: the cordon and the uncordon of these nodes fail with `NOT_FOUND`.
-    - `drains_refused`: a failure that every drain returns, and the time until which drains return it.
+    - `drains_refused`: a failure that drains return, and the time until which they return it.
     - `busy_until`: the time until which jobs run on a node, by node name or instance id.
     - `not_ready`: nodes that are not ready. A node whose instance is gone from the `fleet` is not ready either.
     """
@@ -57,7 +57,7 @@ class FakeOrchestrator:
         self.failures.extend(failures)
 
     def refuse_drains(self, failure: ProviderFailure, until: datetime | None = None) -> None:
-        """Make every drain fail without effect, until the time `until` or, without this time, forever."""
+        """Make drains fail without effect until the time `until`, or forever if `until` is None."""
         self.drains_refused = failure, until or datetime.max.replace(tzinfo=UTC)
 
     def cordon(self, node: ClusterNode) -> CallResult:
@@ -109,7 +109,7 @@ class FakeOrchestrator:
             return CheckResult.FAILED if gone or node.node in self.not_ready else CheckResult.PASSED
 
     def _instance(self, node: ClusterNode) -> str | None:
-        """Return the latest instance in `fleet` that has a host name of the node.
+        """Return the last added instance in `fleet` that has a host name of the node.
 
         If there is no such instance, the result is the node's registered instance, or None.
         """
@@ -117,15 +117,14 @@ class FakeOrchestrator:
         return next((one for one in found if one is not None), node.instance_id)
 
     def _busy(self, node: ClusterNode) -> bool:
-        """Return whether jobs run on a node: `busy_until` has a future time for the node or its instance."""
         found = (self.busy_until.get(one) for one in (node.node, self._instance(node)) if one is not None)
         return any(until is not None and self.clock.now() < until for until in found)
 
     def _answer(self, node: ClusterNode) -> CallResult:
         """Return the answer to a call about a node: success, or a failure that a test has set.
 
-        A failure set with `fail_next` takes precedence over a timeout until `unreachable_until`. The timeout takes
-        precedence over `NOT_FOUND` for a node in `unknown_nodes`.
+        Failures set with `fail_next` come first, then timeouts before `unreachable_until`, then `NOT_FOUND` for a node
+        in `unknown_nodes`.
         """
         if self.failures:
             failure = self.failures.popleft()

@@ -55,7 +55,7 @@ class Seam:
         self.after(call)
 
     def named(self, name: str) -> list[Call]:
-        """Return the calls so far with a name such as `table.transact`, in order."""
+        """Return the recorded calls with this name, such as `table.transact`, in the order of the calls."""
         return [call for call in self.calls if call.name == name]
 
 

@@ -38,10 +38,11 @@ def definition() -> dict[str, Any]:
 
 @dataclass
 class Execution:
-    """One execution: its current state, its data, and the states that it has left or ended in (`visited`).
+    """One execution: its current state, its data, and the states that it has left (`visited`).
 
-    `token` is the task token for which the execution waits since the time `since`, or None. `retries` counts the
-    retries of the current state. `busy` is True while a task of the execution runs.
+    After a success, `visited` also has the last state. `token` is the task token for which the execution waits since
+    the time `since`, or None. `retries` counts the retries of the current state. `busy` is True while a task of the
+    execution runs.
     """
 
     name: str
@@ -66,7 +67,7 @@ class TaskFailed(Exception):  # noqa: N818 - the error name in Amazon States Lan
 
 
 class FakeStateMachine:
-    """Implements `Workflow` (fake): runs each state immediately; `handler` is the function of the tasks."""
+    """Implements `Workflow` (fake): runs each state immediately, and calls `handler` for each task."""
 
     def __init__(self, clock: Clock, *, seam: Seam | None = None) -> None:
         self.clock = clock
@@ -120,7 +121,7 @@ class FakeStateMachine:
                 self.advance(execution)
 
     def advance(self, execution: Execution) -> None:
-        """Run an execution until it waits or ends; a call from within its own task has no effect."""
+        """Run an execution until it waits or ends; a call by a task of the same execution has no effect."""
         if execution.busy:
             return
         execution.busy = True
@@ -131,7 +132,6 @@ class FakeStateMachine:
             execution.busy = False
 
     def _step(self, execution: Execution) -> bool:
-        """Run the current state once; returns False if the execution succeeded or waits for a task token."""
         state = self.definition["States"][execution.state]
         if state["Type"] == "Succeed":
             execution.visited.append(execution.state)
@@ -152,7 +152,6 @@ class FakeStateMachine:
         return True
 
     def _task(self, execution: Execution, state: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the result of a task, or None while the task waits for its task token."""
         if execution.token is None:
             result = self._invoke(execution, state)
             if CALLBACK not in state["Resource"]:
@@ -162,7 +161,6 @@ class FakeStateMachine:
         return None if answer is None else dict(answer)
 
     def _invoke(self, execution: Execution, state: dict[str, Any]) -> dict[str, Any]:
-        """Call the handler with the state's payload; an exception becomes `TaskFailed`."""
         assert self.handler is not None, "set `handler` before the first execution"
         context: dict[str, Any] = {}
         if CALLBACK in state["Resource"]:
@@ -179,7 +177,6 @@ class FakeStateMachine:
             raise TaskFailed(type(error).__name__, str(error)) from error
 
     def _fail(self, execution: Execution, failed: TaskFailed) -> None:
-        """Retry a failed task, or enter the state of a matching Catch, or else fail the execution."""
         state = self.definition["States"][execution.state]
         retrier = matching(state.get("Retry", []), failed.error)
         if retrier is not None and execution.retries < retrier["MaxAttempts"]:
@@ -194,7 +191,6 @@ class FakeStateMachine:
         self._enter(execution, catcher["Next"])
 
     def _finish(self, execution: Execution, state: dict[str, Any], result: dict[str, Any]) -> None:
-        """Store the result of a task and enter the next state."""
         execution.token = None
         if "ResultSelector" in state:
             result = resolved(state["ResultSelector"], result, {})
@@ -202,7 +198,6 @@ class FakeStateMachine:
         self._enter(execution, state["Next"])
 
     def _enter(self, execution: Execution, target: str) -> None:
-        """Leave the current state and enter the state `target`."""
         execution.visited.append(execution.state)
         execution.state = target
         execution.retries = 0
@@ -223,7 +218,7 @@ def choose(state: dict[str, Any], data: dict[str, Any]) -> str:
 
 
 def resolved(template: dict[str, Any], data: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
-    """Return the payload of a template: a field `name.$` becomes `name` with the value at the given path."""
+    """Return the payload of a template: a field `name.$` becomes `name` with the value at its path."""
     payload: dict[str, Any] = {}
     for name, value in template.items():
         if not name.endswith(".$"):

@@ -71,7 +71,6 @@ def stored(value: Any) -> Value:
 
 
 def _name(name: object) -> str:
-    """Return an attribute name unchanged; a name that is not a string raises `TypeError`."""
     if isinstance(name, str):
         return name
     raise TypeError(f"invalid attribute name: {name!r}; it must be a string")
@@ -95,12 +94,12 @@ def _plain(value: Any) -> Value:
 
 
 def copied_item(item: Item) -> Item:
-    """Return a copy of a stored item of which the caller can change every part."""
+    """Return a copy of a stored item; the caller can change every part of the copy."""
     return {name: one if type(one) in _PLAIN else copied(one) for name, one in item.items()}
 
 
 def copied(value: Value) -> Value:
-    """Return a copy of a stored value of which the caller can change every part."""
+    """Return a copy of a stored value; the caller can change every part of the copy."""
     if isinstance(value, dict):
         return {name: one if type(one) in _PLAIN else copied(one) for name, one in value.items()}
     if isinstance(value, list):

@@ -131,7 +131,7 @@ class FakeTable:
             self._commit([write])
 
     def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
-        """Perform all writes or no write; a repeated call with the same token has no effect for ten minutes."""
+        """Perform all writes or no write; within ten minutes, a second call with the same token does nothing."""
         if not writes:
             return
         if len(writes) > MAX_TRANSACTION_WRITES or len({write.key for write in writes}) < len(writes):
@@ -151,7 +151,10 @@ class FakeTable:
                 yield self._partitions[pk][sk]
 
     def items_at(self, prefix: str, sk: str) -> Iterator[Item]:
-        """Yield, without a copy, the item with sort key `sk` of each partition whose key starts with `prefix`."""
+        """Yield the item with sort key `sk` of each partition whose key starts with `prefix`.
+
+        The items are not copied; callers must not modify them.
+        """
         for pk in sorted(pk for pk in self._partitions if pk.startswith(prefix)):
             if (item := self._partitions[pk].get(sk)) is not None:
                 yield item
@@ -160,10 +163,6 @@ class FakeTable:
         return self._partitions.get(key.pk, {}).get(key.sk)
 
     def _was_committed(self, token: str, writes: tuple[Write, ...]) -> bool:
-        """Return whether a transaction with this token was committed within the last ten minutes.
-
-        The same token with other writes raises `Misconfigured`.
-        """
         known = self._tokens.get(token)
         if known is None or self.clock.now() - known[0] > TOKEN_LIFETIME:
             return False
@@ -172,7 +171,6 @@ class FakeTable:
         return True
 
     def _commit(self, writes: Sequence[Write]) -> None:
-        """Check all conditions, then apply all writes; a failed condition raises `Conflict`."""
         keys = [write.key for write in writes]
         olds = [self._at(key) for key in keys]
         if not all(holds(write.when, old) for write, old in zip(writes, olds, strict=True)):
@@ -203,7 +201,6 @@ class FakeTable:
         self.stream.append(StreamRecord(event, key, new, old, self._transactions, now))
 
     def _visible(self, key: Key) -> Item | None:
-        """Return the version of an item from `index_lag` ago; None if the item did not exist at that time."""
         horizon = self.clock.now() - self.index_lag
         versions = self._versions.get(key, [(_BEGINNING, None)])
         return next((item for at, item in reversed(versions) if at <= horizon), versions[0][1])
@@ -223,7 +220,6 @@ class FakeTable:
                 members.discard(key)  # no visible version is in the index any more
 
     def _page(self, rows: Sequence[tuple[tuple[str, ...], Item]], limit: int | None, index: Index | None) -> Page:
-        """Return the first items as a page; the page has a start token if more items follow."""
         sizes = [size for size in (limit, self.page_size) if size is not None]
         size = min(sizes, default=len(rows))
         returned = rows[:size]
@@ -242,7 +238,7 @@ def _same(item: Item) -> Item:
 
 
 def projected(item: Mapping[str, Any], index: Index) -> Item:
-    """Return the attributes of an item that a table index contains."""
+    """Return the part of an item that the index contains."""
     keys = {"pk", "sk", index.pk, index.sk}
     wanted = keys if index.keys_only else keys | PROJECTED
     return {name: value for name, value in item.items() if name in wanted}

@@ -57,7 +57,7 @@ def below(left: Value, right: str | int) -> bool:
 
 
 def applied(write: Write, item: Item | None) -> Item | None:
-    """Return the item at the key of a write after the write, or None if the write deletes it.
+    """Return the item after a write, or None if there is no item after the write.
 
     `item` is the item before the write, or None.
     """
@@ -73,13 +73,11 @@ def applied(write: Write, item: Item | None) -> Item | None:
 
 
 def _kind(value: Value) -> str:
-    """Return a name for the DynamoDB type of a value, such as `int` or `null`."""
     kinds = (bool, int, str, Packed, list, dict)
     return next((kind.__name__ for kind in kinds if isinstance(value, kind)), "null")
 
 
 def _updated(update: Update, item: Item | None) -> Item:
-    """Return the item after an update; if `item` is None, the update creates the item."""
     paths = sorted([*update.set, *update.remove, *((name,) for name in update.add)])
     if not paths or any(later[: len(earlier)] == earlier for earlier, later in pairwise(paths)):
         raise ValueError(f"invalid update: {paths}; it needs at least one path, and no path within another")
@@ -97,7 +95,7 @@ def _updated(update: Update, item: Item | None) -> Item:
 
 
 def _parent(item: Item, path: Path) -> Item:
-    """Return a copy of the mapping in an item that contains the last part of a path.
+    """Return a copy of the mapping that contains the last part of a path in an item.
 
     Each mapping on the path is replaced in `item` by its copy, so that the stored mappings stay unchanged.
     """

@@ -18,9 +18,9 @@ ZONE = "us-east-1a"
 class FakeVolume:
     """One volume: its tag value (`name`), the instance on which it was created, and its attachment.
 
-    `until` is the time at which a started attach or detach is complete. `deleted_with` is the instance with which the
-    volume was deleted, or None. If `tagged` is False, the volume has lost its tag: `read` returns the volume, but it
-    cannot be listed or moved. `lost_tag` is True if the volume ever lost its tag, even if it has the tag again.
+    `until` is the time at which a started attach or detach is complete, or None. `deleted_with` is the instance with
+    which the volume was deleted, or None. If `tagged` is False, the volume has lost its tag: `read` returns the volume,
+    but it cannot be listed or moved. `lost_tag` is True if the volume ever lost its tag, even if it has the tag again.
     """
 
     volume_id: str
@@ -93,7 +93,10 @@ class FakeVolumes(FailingFake):
             return self.group_zones
 
     def detach(self, volume_id: str, instance_id: str) -> CallResult:
-        """Start to detach a volume from an instance; unless it is `stuck`, it is detached after `delay`."""
+        """Start to detach a volume from an instance; the detach takes `delay`.
+
+        The detach of a volume in `stuck` does not end. A volume without the tag is not detached.
+        """
         with self.seam.around("volumes", "detach", (volume_id, instance_id)):
             self.settle()
             script, volume = self._next_failure(), self.volumes[volume_id]
@@ -167,5 +170,5 @@ def _as_volume(one: FakeVolume) -> Volume:
 
 
 def _untagged(one: FakeVolume) -> CallResult:
-    """Return PERMISSION_DENIED for a volume without the tag, as the IAM roles of Faultbridge require."""
+    """Return PERMISSION_DENIED, because IAM roles of Faultbridge permit no change of an untagged volume."""
     return CallResult(ProviderFailure.PERMISSION_DENIED, f"{one.volume_id} has no tag")

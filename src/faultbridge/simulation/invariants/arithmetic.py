@@ -133,9 +133,9 @@ def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> 
     An approval is valid for one repair action of one attempt. It is required if the policy requires it, for this repair
     action, for one of these faults:
 
-    - the active faults that require the repair action or a stronger action; if no fault does, all active faults;
-    - the faults that this list contained at earlier steps of the case: a reboot may end a fault but not its cause;
-    - if there is no such fault: the worse fault that joined the case last, or else the fault that opened the case.
+    1. the active faults that require the repair action or a stronger action; if no fault does, all active faults;
+    2. the faults to which 1. applied at earlier repairs of the case: a reboot may end a fault but not its cause;
+    3. if there is no such fault: the worse fault that joined the case last, or else the fault that opened the case.
 
     `bodies` are the entries of one node in order. `asking` has the policy rules. The first rule with a pattern for the
     code of a fault applies.
@@ -193,17 +193,12 @@ def _is_same_fault(one: Body, other: Body) -> bool:
 
 
 def _codes_requiring(active: Iterable[Body], action: str) -> list[str]:
-    """Return the codes of the active faults that require the repair action `action` or a stronger action.
-
-    If no active fault does, the codes of all active faults are returned.
-    """
     least = FAULT_ACTIONS.index(action.replace("verify", "run_diagnostics"))
     faults = [(data["code"], FAULT_ACTIONS.index(data["action"])) for data in active]
     return [code for code, needed in faults if needed >= least] or [code for code, _ in faults]
 
 
 def _asks(code: str, asking: Sequence[AskingRule]) -> frozenset[str]:
-    """Return the repair actions that need an approval for a fault code, by the first matching rule."""
     for patterns, actions in asking:
         if not patterns or any(fnmatchcase(code, pattern) for pattern in patterns):
             return actions

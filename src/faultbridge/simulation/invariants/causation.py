@@ -38,7 +38,6 @@ def _without_cause(view: SystemView) -> Iterator[str]:
 
 
 def _later_causes(view: SystemView) -> Iterator[str]:
-    """Yield the entries whose cause is a later entry of the same stream, or the entry itself."""
     known = _by_id(view)
     for body in _all(view):
         meta, cause = body["metadata"], known.get(body["metadata"]["causation_id"])
@@ -82,7 +81,6 @@ def _opens_with_its_fault(opening: Body, known: Mapping[str, Body]) -> bool:
 
 
 def _held_without_incident(view: SystemView) -> Iterator[str]:
-    """Yield entries by which a case waits for an incident, but whose cause is no entry of the incident."""
     known = _by_id(view)
     for body in _all(view):
         if body["metadata"]["event_type"] != EntryType.CASE_STATUS or body["data"]["to"] != "absorbed":
@@ -111,7 +109,6 @@ def _ancestors(body: Body, stream: Sequence[Body], known: Mapping[str, Body]) ->
 
 
 def _before(body: Body, stream: Sequence[Body]) -> Body | None:
-    """Return the previous entry of the same case in the stream, or None; skip entries about faults."""
     case, event = body["metadata"]["case_id"], body["metadata"]["event_id"]
     later = iter(reversed(stream))
     if case is None or all(one["metadata"]["event_id"] != event for one in later):

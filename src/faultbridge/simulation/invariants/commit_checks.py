@@ -32,11 +32,12 @@ FOLLOWED_ONLY = "no action is taken on an instance that its provider repairs"
 
 
 class CommitChecks:
-    """Checks every change of the table and every call to a port, and records violations in the journal.
+    """Checks changes of the table and calls to ports, and records violations in the journal.
 
     - `has_scheduler`: the cluster has an orchestrator. `dead_instances`: EC2 reports these instances as impaired.
     - `followed`: the names of the nodes that the provider repairs, and of their group.
-    - `limits`: the limits of every policy so far. `released`: the instances in all calls of `provider.replace`.
+    - `limits`: the limits of the default policy, and all limits that operators set in the run, in order.
+    - `released`: the instances in all calls of `provider.replace`.
     - `incidents` and `domain_faults`: further checks, of incidents and of faults of failure domains such as racks.
     - `activity`: the number of changes of table items. Changes of most cluster items do not count, because they also
       occur in an idle system.
@@ -92,7 +93,6 @@ class CommitChecks:
             self._journal.add(Kind.CALL, f"page {call.argument.key} {call.argument.attributes['state']}")
 
     def _check_entry(self, record: StreamRecord) -> None:
-        """Add a new entry to the journal; check that an old entry keeps its body, hash and event id."""
         if record.event == "INSERT" and record.new is not None:
             self._journal.add(Kind.ENTRY, entry_text(record.new))
             self.incidents.entry_added(record.new)
@@ -101,12 +101,10 @@ class CommitChecks:
             self._journal.add_violation("an entry never changes", f"{record.key.pk} {record.key.sk}")
 
     def _check_writes(self, number: int) -> None:
-        """Check that a transaction has at most 90 writes, which is below DynamoDB's limit of 100."""
         if number > MAX_WRITES:
             self._journal.add_violation("a commit has at most 90 writes", f"{number}")
 
     def _check_version(self, record: StreamRecord) -> None:
-        """Check that the state of a node is not deleted, has at most 200 KB, and increases its version by one."""
         if record.new is None:
             self._journal.add_violation("a state is never deleted", record.key.pk)
         elif max_bytes(record.new) > MAX_STATE_BYTES and item_bytes(record.new) > MAX_STATE_BYTES:
@@ -131,7 +129,6 @@ class CommitChecks:
             self._journal.add_violation("repairs an hour never exceed the policy limit", f"{len(recent)}")
 
     def _check_release(self, instance: str, token: str) -> None:
-        """Check that a released live instance is cordoned or impaired, backs its node, and has an intent."""
         self.released.append(instance)
         self._check_not_followed(instance)
         cordoned = not self.has_scheduler or instance in self._ports.orchestrator.cordoned_instances
@@ -171,12 +168,10 @@ class CommitChecks:
             )
 
     def _check_termination(self, instance: str) -> None:
-        """Check that an instance that Faultbridge launched and now terminates has never backed a node."""
         if self._ports.table.get(keys.claim(instance)) is not None and self._ports.fleet.is_alive(instance):
             self._journal.add_violation("a spare is terminated only if it never backed a node", instance)
 
     def _is_for_pool(self, launch_request: LaunchRequest) -> bool:
-        """Return whether a launch was requested for a spare of the pool with the status LAUNCHING."""
         spares = SparePool(self._ports.table, self._ports.clock).spares(launch_request.cluster.cluster)
         return any(one.owner == launch_request.case and one.status is SpareStatus.LAUNCHING for one in spares)
 
@@ -189,21 +184,18 @@ class CommitChecks:
             self._journal.add_violation(FOLLOWED_ONLY, instance)
 
     def _check_restart(self, repair_action: RepairAction, instance: str, token: str) -> None:
-        """Check that an instance is restarted only after the current attempt recorded its intent to do so."""
         self._check_not_followed(instance)
         intended = ((one.repair_action, one.instance_id, one.token) for _, one in self._intents())
         if (repair_action, instance, token) not in intended:
             self._journal.add_violation("an instance is restarted only after its intent is recorded", instance)
 
     def _intents(self) -> Iterator[tuple[NodeState, Intent]]:
-        """Yield each node with a repair attempt that has recorded its intent, together with this intent."""
         for state in self._states():
             attempt = state.live_case.attempt if state.live_case else None
             if attempt is not None and attempt.intent is not None:
                 yield state, attempt.intent
 
     def _states(self) -> Iterator[NodeState]:
-        """Yield the state of every node."""
         for item in self._ports.table.items_at("NODE#", "STATE"):
             yield stored_value(NodeState, item, "state")
 

@@ -49,8 +49,8 @@ class DomainFaultChecks:
     - `lost`: the links that nodes lost in a fault of their domain. `members`: the nodes of each domain. The environment
       sets both.
     - `swept_at`: when the last complete sweep ran. Sweeps end incidents that are too old.
-    - `reached`: counts of situations, by which tests check that runs include them. It counts the affected nodes by
-      status when a domain fault became known, and the repairs that began afterwards.
+    - `reached`: counts of situations, for tests that check whether runs include them. The situations are the affected
+      nodes by status when a domain fault became known, and the repairs that began afterwards.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -108,7 +108,6 @@ class DomainFaultChecks:
         return self.members.get(domain) or frozenset(one.node for one in self.lost if one.domain == domain)
 
     def _has_no_links(self, domain: str, now: datetime) -> bool:
-        """Return whether a shared fault interrupts the links of enough nodes to make verifications fail."""
         lost = [one for one in self.lost if one.domain == domain and one.shared and one.start <= now < one.end]
         down, size = len({one.node for one in lost}), max((one.nodes for one in lost), default=0)
         return down >= MIN_NODES and down * 100 >= MIN_PERCENT * size
@@ -202,7 +201,6 @@ class DomainFaultChecks:
                 self._journal.add_violation(GIVEN_UP, text)
 
     def _check_repeated(self, name: str, node: FaultyNode, case: str, data: dict[str, Any], now: datetime) -> None:
-        """Report a second repair of the same case while a fault of the node's failure domain is known."""
         repeated, node.repaired_in = node.repaired_in == case, case
         if not repeated or (since := self._many_since) is None or now >= since + MAX_AGE:
             return
@@ -218,7 +216,6 @@ class DomainFaultChecks:
         return domains | {one for one, nodes in around.items() if any(nodes < self._members(wide) for wide in domains)}
 
     def _follow_case(self, name: str, data: dict[str, Any], now: datetime) -> None:
-        """Record since when a case waits for an incident, or report that it waited longer than permitted."""
         node = self._nodes[name]
         if data["to"] == "absorbed":
             node.absorbed_at = node.absorbed_at or now

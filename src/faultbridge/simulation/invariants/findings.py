@@ -31,7 +31,6 @@ def _with_effects(view: SystemView) -> Iterator[str]:
 
 
 def _with_wrong_stages(view: SystemView) -> Iterator[str]:
-    """Yield findings that did not begin exactly once, or that ended more than once."""
     stages: dict[str, list[str]] = {}
     for bodies in view.bodies.values():
         for body in bodies:

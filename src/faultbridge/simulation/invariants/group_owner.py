@@ -1,6 +1,6 @@
 """Checks that repairs wait while the owner of the group updates it, and that each repair has a reason.
 
-The module also checks that the cluster's state shows when the provider repairs the same nodes.
+The module also checks that the cluster's state shows whether the provider repairs nodes itself.
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ def _given_up_without_reason(view: SystemView) -> Iterator[str]:
 
 
 def _is_reason(body: Body) -> bool:
-    """Return whether an entry justifies a repair: a fault, a failed verification, or an operator's order."""
     data = body["data"]
     if body["metadata"]["event_type"] in REASONS:
         return True

@@ -39,7 +39,7 @@ class SeenIncident:
 
 
 class IncidentChecks:
-    """Follows incidents by their entries; reports a repair intent for a node of an open incident.
+    """Tracks incidents by their entries, and reports a repair intent for a node of an open incident.
 
     A node with a fault that has ended since the last entry of the incident is not checked.
     """

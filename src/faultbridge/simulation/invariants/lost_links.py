@@ -31,7 +31,7 @@ class LostLinks:
         """Return those of `others` that started together with these lost links, or within `window` afterwards.
 
         `shown` has, for each node, the time at which a link of the node last went down, by its entries. These times
-        must satisfy the same condition, because links may recover during a long fault, and another fault may interrupt
+        must also be within `window`, because links may recover during a long fault, and another fault may interrupt
         them again.
         """
         first = shown[self.node]
@@ -45,10 +45,10 @@ class LostLinks:
 def largest_groups(
     starts: Iterable[LostLinks], others: Iterable[LostLinks], window: timedelta, shown: Mapping[str, datetime]
 ) -> list[frozenset[LostLinks]]:
-    """Return one group for each of `starts`: the lost links in `others` that start at most `window` later.
+    """Return groups of lost links that started within `window`, without groups inside a larger group.
 
-    `LostLinks.followed_by` selects the members of a group, and explains `shown`. A group that is a part of another
-    group is left out.
+    For each of `starts`, a group has those of `others` that started with it, or at most `window` later.
+    `LostLinks.followed_by` selects the members, and explains `shown`.
     """
     groups = {frozenset(first.followed_by(others, window, shown)) for first in starts}
     return [one for one in groups if not any(one < other for other in groups)]

@@ -18,7 +18,6 @@ _WITHOUT_ROW = frozenset({NodeStatus.HEALTHY, NodeStatus.RETIRED})
 
 
 def _status_changes(entries: list[dict[str, Any]]) -> Iterator[tuple[str | None, str, str, int]]:
-    """Yield the old status, new status, actor and sequence of each status change of a node."""
     for body in entries:
         meta = body["metadata"]
         if meta["event_type"] == STATUS:
@@ -37,7 +36,6 @@ def _illegal_changes(view: SystemView) -> Iterator[str]:
 
 
 def _unverified(view: SystemView) -> Iterator[str]:
-    """Yield nodes that entered service without a passed verification in the same case."""
     for state in view.nodes:
         passed: set[tuple[str, int]] = set()
         for body in view.entries_of(state):
@@ -111,7 +109,6 @@ def _wrong_cordons(view: SystemView) -> Iterator[str]:
 
 
 def _held_by_breaker(view: SystemView, state: NodeState) -> bool:
-    """Return whether a node has a live case, and an open or half-open breaker delays its isolation."""
     cluster = state.key.cluster
     control = items.read_control(cluster, view.at(*keys.cluster_control(cluster)))
     return state.live_case is not None and control.breaker(state.placement.domain) is not None

@@ -1,4 +1,4 @@
-"""Checks that every required page is sent, no other page is sent, and triggered pages are resolved."""
+"""Checks that required pages are sent, no other pages are sent, and triggered pages are resolved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ SUMMARY = ":summary:"
 
 
 def _expected(view: SystemView) -> dict[str, str]:
-    """Return the pages that the entries require, by page key, each with its last required state."""
     last: dict[str, tuple[int, str]] = {}
     for entries in view.bodies.values():
         for body in entries:
@@ -24,12 +23,10 @@ def _expected(view: SystemView) -> dict[str, str]:
 
 
 def _sent(view: SystemView) -> set[tuple[str, str]]:
-    """Return the key and the state of every sent page."""
     return {(page.key, page.attributes["state"]) for page in view.ports.pager.sent}
 
 
 def _summarized(view: SystemView) -> set[str]:
-    """Return the keys of the pages that were sent as part of a summary."""
     bodies = (page.bodies["sqs"] for page in view.ports.pager.sent if SUMMARY in page.key)
     return {member["key"] for body in bodies for member in json.loads(body)["members"]}
 

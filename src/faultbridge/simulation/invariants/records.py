@@ -176,10 +176,6 @@ def _time_of(part: RecordPart, one: Observation) -> datetime:
 
 
 def _delivered(view: SystemView) -> list[RecordPart]:
-    """Decode the delivered messages again, and return their records, each record once.
-
-    A record that cannot be decoded is left out.
-    """
     reader = RecordReader(view.ports.objects, registry.read)
     found: dict[str, RecordPart] = {}
     for text, at in view.system.queue.received.values():

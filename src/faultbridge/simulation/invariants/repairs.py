@@ -76,7 +76,11 @@ def _current_instances(view: SystemView) -> set[str | None]:
 
 
 def unused_launches(view: SystemView) -> Iterator[str]:
-    """Yield a text for each launched instance that backs no node, is no spare, and serves no live case."""
+    """Yield a text for each live instance that was launched for a case or spare and has no use.
+
+    An instance has no use if it backs no node and is no spare. For each live case, one such instance is left out,
+    because the case may still use it.
+    """
     live = {state.live_case.id for state in view.nodes if state.live_case}
     spares = SparePool(view.ports.table, view.ports.clock).spares(REPAIRED)
     used = _current_instances(view) | {one.instance_id for one in spares}

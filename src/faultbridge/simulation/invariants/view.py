@@ -68,7 +68,6 @@ class SystemView:
 
 
 def _key(pk: str) -> NodeKey:
-    """Convert the partition key of a node to its cluster and name."""
     _, cluster, node = pk.split("#", 2)
     return NodeKey(cluster, node)
 

@@ -34,7 +34,7 @@ def _lost(view: SystemView) -> Iterator[str]:
 
 
 def _moving(view: SystemView) -> set[Move]:
-    """Return the moves of volumes that began, except those after which the old instance has the volume."""
+    """Return the moves of volumes that began, except those that ended with the volume on the old instance."""
     found: set[Move] = set()
     for body in (body for entries in view.bodies.values() for body in entries):
         found |= _moves(body, "detach_volumes", "begun")

@@ -84,7 +84,7 @@ def pack(lines: Iterable[ArchiveLine]) -> bytes:
 
 
 def unpack(body: bytes) -> Iterator[ArchiveLine]:
-    """Yield the lines of an archive object; raises Rejected `bad_object` at invalid gzip data or lines."""
+    """Yield the lines of an archive object; invalid gzip data or lines raise Rejected `bad_object`."""
     try:
         texts = gzip.decompress(body).splitlines()
     except (OSError, EOFError, zlib.error) as error:

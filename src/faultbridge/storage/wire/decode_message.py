@@ -1,8 +1,8 @@
 """Decode message: converts a text from the SQS queue to messages, each with one raw record.
 
 The text is a message with one or several records, or an EventBridge event of an AWS service, which arrives unchanged on
-the same queue. This module does no I/O: the caller fetches a body that is stored in S3. An invalid message is
-`Rejected` with a stable reason.
+the same queue. This module does no I/O: the caller fetches a body that is stored in S3. An invalid message raises
+Rejected with a stable reason.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Messages: encode raw records as text for the SQS queue; `decode_message` decodes it.
+"""Messages: encode raw records as text for the SQS queue; `decode_message` decodes this text.
 
 A UTF-8 body is sent as text, any other as base64, and as gzip with base64 if only that fits. A body that does not fit
 at all is stored in S3, and the message contains its key (the claim check pattern). This module does no I/O: the caller
 stores and fetches bodies in S3.
 
-Several records of one sender share one message, because AWS charges for messages. The format of a shared message is
+Several records of one sender can share one message, because AWS charges for messages. The format of a shared message is
 `{"v": 2, "records": [...]}`; each record is encoded as a message of its own. The queue states sender and time of
 receipt once for all of them. The records of a shared message cause no more work than one record: all their bodies
 together are at most as large as one body may be, and none is in the object store. A release that does not support
@@ -86,7 +86,7 @@ def raw_key(cluster: str, at: datetime, body: bytes) -> str:
 def is_body_of(key: str, body: bytes) -> bool:
     """Return whether an S3 key of `raw_key` contains the content hash of this body.
 
-    A node that may write objects of records could replace the body of a record after the message was sent.
+    The result is False if the body in S3 was replaced after the message was sent.
     """
     return key.rpartition("/")[2] == _content_hash(body)
 
@@ -140,7 +140,7 @@ def join_records(texts: Sequence[str]) -> str:
 
 
 def unpacked_bytes(text: str) -> int | None:
-    """Return the size of a message body for a shared message; None if the message may not be in one.
+    """Return the body size of an encoded message in a shared message; None if it may not be in one.
 
     The size is that of the unpacked gzip body, or of the text in any other encoding. The result is None if the body is
     in the object store, if the text is not valid JSON, or if the size of a gzip body cannot be read.

@@ -29,7 +29,7 @@ class DemoRecord:
 def demo_records(cluster: str, nodes: Sequence[str], now: datetime) -> list[DemoRecord]:
     """Read the bundled records and assign them to the nodes of a cluster.
 
-    A record without a node gets the name of an unregistered node.
+    A record for which the bundle names no node gets the name of an unregistered node.
     """
     rows = json.loads((BUNDLE / "index.json").read_bytes())
     return [
@@ -43,6 +43,5 @@ def demo_records(cluster: str, nodes: Sequence[str], now: datetime) -> list[Demo
 
 
 def _body(file: str, node: str, now: datetime) -> bytes:
-    """Return a bundled record, with the node name and the times filled in."""
     text = (BUNDLE / file).read_text(encoding="utf-8").replace("@node@", node)
     return _TIME_OFFSET.sub(lambda found: to_text(now + timedelta(seconds=float(found[1]))), text).encode()

@@ -95,7 +95,6 @@ class DemoResult:
         }
 
     def _problems(self) -> Iterator[str]:
-        """Yield one line of text for each check of the demo that failed."""
         if not self.repaired:
             states = ", ".join(f"{view.case.id} is {view.case.status}" for view in self.cases) or "no case was opened"
             yield f"node not replaced in time: {states}"

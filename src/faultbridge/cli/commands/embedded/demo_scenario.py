@@ -76,7 +76,6 @@ class DemoScenario:
         return result
 
     def _register(self) -> list[str]:
-        """Create the fake instances and register them as nodes; returns the node names."""
         from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
         from faultbridge.local import create_fleet
 
@@ -90,17 +89,12 @@ class DemoScenario:
         return [instance.name for instance in instances]
 
     def _send(self, records: Sequence[DemoRecord]) -> int:
-        """Send the records; returns the number of records that the queue accepted."""
         print_step(f"sending {len(records)} records:")
         for record in records:
             print_step(f"  {record.raw_input.source:<20}{record.raw_input.node:<20}{record.description}")
         return len(sender(self.session)(record.raw_input for record in records).accepted)
 
     def _follow(self, sent: int, since: datetime) -> list[Line]:
-        """Follow the timeline until the repair is complete or the timeout is over, and return its entries.
-
-        `sent` is the number of records that the queue accepted. `since` is the time before the records were sent.
-        """
         print_step("timeline (a scheduled minute takes 3 s in this demo):")
         table = LiveTable(ENTRIES, widths=(14, 22, 58))
         lines: list[Line] = []
@@ -114,10 +108,7 @@ class DemoScenario:
         return lines
 
     def _poll_until_complete(self, sent: int, since: datetime) -> Callable[[], bool]:
-        """Return a function that sleeps until the next poll, and returns whether to poll again.
-
-        The function returns False when the repair is complete or the timeout is over, else True.
-        """
+        """Return a function that sleeps until the next poll, and returns whether to poll again."""
         deadline = time.monotonic() + self.timeout
 
         def wait() -> bool:
@@ -146,7 +137,6 @@ class DemoScenario:
         since: datetime,
         took: float,
     ) -> DemoResult:
-        """Collect events and pages, verify the entries of the cluster, and return the result of the demo."""
         session, directory = self.session, self.session.directory
         verified = session.verify(self.cluster)
         return DemoResult(

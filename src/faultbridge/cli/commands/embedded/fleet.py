@@ -43,7 +43,6 @@ NodesArgument = Annotated[list[str], typer.Argument(metavar="NODE...", help="Nod
 
 @with_options(output=format_of)
 def _embedded_session(stack: StackName = DEFAULT_STACK, *, output: OutputFormat) -> Session:
-    """Return a session on the embedded stack. Raises `Misconfigured` if the stack is not running."""
     require_embedded_stack(stack)
     return Session(Target(stack), output, embedded=True)
 
@@ -77,7 +76,8 @@ def create(
 def add_fleet(registration: Registration, config: ClusterConfig, instances: Iterable[Instance]) -> None:
     """Register instances as the nodes `gpu-1`, `gpu-2` and so on, then set the provider of the cluster.
 
-    The provider is set last, because the inventory of a provider registers its instances under their host names.
+    With a provider, an inventory run would register the instances under their host names. The provider is therefore set
+    last.
     """
     for number, instance in enumerate(instances, 1):
         registration.add_node(config.cluster, replace(NewNode.of_instance(instance), name=NODE_NAME.format(number)))

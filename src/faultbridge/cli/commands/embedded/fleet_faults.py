@@ -30,8 +30,8 @@ class FleetFault(StrEnum):
 class Injection:
     """One injected fault: the record that reports it, and whether the diagnostics of the instance fail.
 
-    `until` is `reset` if the diagnostics pass again after a GPU reset. If it is None, they pass again only after a
-    replacement of the instance or after `faultbridge fleet heal`.
+    Diagnostics that fail pass again after a replacement of the instance or after `faultbridge fleet heal`. If `until`
+    is `reset`, they also pass again after a GPU reset.
     """
 
     source: str

@@ -78,7 +78,6 @@ def show_status(session: Session) -> None:
 
 
 def _show_embedded(session: Session, problem: str = "the embedded stack is not up; `faultbridge up` starts it") -> None:
-    """Print the status of the embedded stack; if it is not running, print `problem` and exit with code 69."""
     from faultbridge.local import status
 
     found = status(stack=session.target.stack, count_overdue=lambda: overdue(session))
@@ -91,7 +90,7 @@ def _show_embedded(session: Session, problem: str = "the embedded stack is not u
 
 
 def overdue(session: Session) -> int:
-    """Return the number of timers, and of retries of rejected records, that have been due for at least five minutes."""
+    """Return how many timers and retries of rejected records have been due for at least five minutes."""
     return session.application.ops.backlog.overdue()
 
 
@@ -117,10 +116,6 @@ def backlog(session: Session) -> list[dict[str, Any]]:
 
 
 def _queued_records(session: Session, now: datetime) -> BacklogItem:
-    """Return the backlog of the queue of raw records.
-
-    CloudWatch provides the age of the oldest record. The age is unknown while CloudWatch has no data.
-    """
     from faultbridge.adapters.messaging.sqs import queue_age
     from faultbridge.ops.backlog import OVERDUE, BacklogItem
 
@@ -132,7 +127,6 @@ def _queued_records(session: Session, now: datetime) -> BacklogItem:
 
 
 def _deployed_status(session: Session) -> dict[str, Any]:
-    """Return the status of a stack on AWS, with the same fields as the status of an embedded stack."""
     from faultbridge.adapters.messaging.sqs import SqsQueue
     from faultbridge.local import StackStatus
 
@@ -174,7 +168,6 @@ def _queue_text(one: Document) -> str:
 
 
 def _backlog_lines(rows: Iterable[Document]) -> Iterator[str]:
-    """Yield one line per backlog: its title, count, age and note, and `STUCK` if it exceeds its limit."""
     from faultbridge.ledger.entry_text import duration_text
 
     width = max(map(len, BACKLOG_TITLES.values()))

@@ -92,14 +92,14 @@ def list_cases(
 @app.command("show", epilog=examples(f"faultbridge case show {_EXAMPLE_ID}"))
 @stack_command
 def show_case(session: Session, case: CaseArgument) -> None:
-    """Show a case, its phases, and which sources of EC2 capacity can provide a successor."""
+    """Show a case, its phases, and whether sources of EC2 capacity can provide a successor."""
     _show(session, case)
 
 
 @app.command("watch", epilog=examples(f"faultbridge case watch {_EXAMPLE_ID}"))
 @stack_command
 def watch_case(session: Session, case: CaseArgument) -> None:
-    """Print the entries of a case as they are recorded, until it is closed or escalated.
+    """Print the entries of a case as they are recorded, until the case is closed or escalated.
 
     Exit code 1: the case was not resolved.
     """
@@ -121,7 +121,6 @@ def watch_case(session: Session, case: CaseArgument) -> None:
 
 
 def _continues(case: Case) -> bool:
-    """Return whether a case is live and not escalated, so that `case watch` waits for more entries."""
     return case.status.live and case.status is not CaseStatus.ESCALATED
 
 

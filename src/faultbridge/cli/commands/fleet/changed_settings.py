@@ -1,4 +1,4 @@
-"""Show what a command changed in the registration of a cluster: each setting before and after."""
+"""Show which settings of a cluster a command changed, with the old and the new values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def show_changed(session: Session, before: ClusterConfig, effect: str = "") -> N
 
 
 def _changes(before: ClusterConfig, after: ClusterConfig) -> Iterator[Document]:
-    """Yield each setting whose value differs, with its old and its new value."""
     for one in fields(ClusterConfig):
         old, new = getattr(before, one.name), getattr(after, one.name)
         if old != new and one.name != "version":
@@ -48,7 +47,6 @@ def _changes(before: ClusterConfig, after: ClusterConfig) -> Iterator[Document]:
 
 
 def _text(value: object) -> str:
-    """Return the value of a setting as text for people; None becomes an empty text."""
     match value:
         case None:
             text = ""

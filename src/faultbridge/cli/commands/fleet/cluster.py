@@ -31,7 +31,7 @@ app = typer.Typer(rich_markup_mode=None)
 def list_clusters(session: Session) -> None:
     """List every cluster.
 
-    The list includes `faultbridge-canary`, a cluster without nodes for Faultbridge's own test records.
+    The list can include `faultbridge-canary`, a cluster without nodes for Faultbridge's own test records.
     """
     from faultbridge.ingest.canary import CLUSTER as CANARY_CLUSTER
 
@@ -149,11 +149,6 @@ app.command("template", epilog=TEMPLATE_EXAMPLES)(set_template)
 
 
 def _check_parts(session: Session, changes: dict[str, Any]) -> None:
-    """Check that the adapters and the policy version that a command sets for a cluster exist on the stack.
-
-    The adapters are the provider, orchestrator, verifier and restarter in `changes`. An unknown name of an adapter is a
-    usage error. An unknown policy version raises Rejected.
-    """
     ports = session.ports
     for name, allowed in (
         ("provider", dict.fromkeys((*session.application.ports.inventories, *ports.providers))),
@@ -168,7 +163,6 @@ def _check_parts(session: Session, changes: dict[str, Any]) -> None:
 
 
 def _repair_text(config: ClusterConfig) -> str:
-    """Return a sentence about whether Faultbridge repairs the nodes of a cluster."""
     if not config.opens_cases:
         return "observe only; enable repairs with --mode act --repair-owner faultbridge"
     if config.mode is Mode.DRY_RUN:
@@ -185,7 +179,6 @@ def _is_healthy(session: Session, cluster: str) -> bool:
 
 
 def _maintenance_text(session: Session) -> Callable[[Document], object]:
-    """Return a function that formats the end of maintenance, with `(over)` if it has passed."""
     now = json_time(session.now()) or ""
 
     def cell(shown: Document) -> str:

@@ -103,7 +103,7 @@ def cluster_settings(
     external_id: ExternalIdOption = None,
     domain: DomainOption = None,
 ) -> dict[str, Any]:
-    """Return the settings given as options, and the verifier and restarter that the provider requires."""
+    """Return the settings given as options. Provider `hyperpod` adds its verifier and restarter."""
     given = {
         "mode": mode,
         "repair_owner": repair_owner,
@@ -166,7 +166,6 @@ def _roles(given: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _role(arn: str | None, external_id: str | None) -> ProviderRole | None:
-    """Check the role ARN and the external id, and return them together; None if no role was given."""
     if arn is None:
         if external_id is not None:
             raise typer.BadParameter("--external-id without --provider-role; give both")

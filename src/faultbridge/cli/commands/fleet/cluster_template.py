@@ -79,10 +79,6 @@ def set_template(
 
 
 def _types(given: list[str] | None) -> tuple[str, ...] | None:
-    """Return the instance types without duplicates, or None if none were given.
-
-    It is a usage error if the GPU count of a type is unknown, or if two types have different GPU counts.
-    """
     if given is None:
         return None
     counts, types = gpus_by_instance_type(), tuple(dict.fromkeys(filter(None, given)))
@@ -98,10 +94,6 @@ def _types(given: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _subnets(given: list[str] | None) -> tuple[str, ...] | None:
-    """Return the subnet ids without duplicates, or None if none were given.
-
-    A value that is not a subnet id is a usage error.
-    """
     if given is None:
         return None
     wrong = [one for one in given if one and not SUBNET.fullmatch(one)]

@@ -61,7 +61,7 @@ def list_offenders(
         str | None, typer.Option(metavar="TIME", help=f"Only faults recorded since this time. {PAST_HELP}")
     ] = None,
 ) -> None:
-    """List GPU cards and slots with repeated severe faults, and which of the two is likelier faulty.
+    """List GPU cards and slots with repeated severe faults, and whether card or slot is likelier faulty.
 
     Severe faults have the severity error or fatal. RATIO is the likelihood ratio of a faulty card to a faulty slot. EC2
     and HyperPod do not show the host of an instance, so a slot is a PCI address in one instance.

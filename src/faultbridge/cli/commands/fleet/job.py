@@ -221,10 +221,6 @@ def show_ranks(
 
 
 def _limit(text: str, now: datetime) -> timedelta:
-    """Return the time limit of `--stall-after`.
-
-    Raises BadParameter if the text is not an age of a minute or more.
-    """
     from datetime import timedelta
 
     since = parse_age(text, now)
@@ -234,7 +230,6 @@ def _limit(text: str, now: datetime) -> timedelta:
 
 
 def _nodes(given: list[str]) -> list[str]:
-    """Return the node names in host lists. Raises BadParameter if there are no nodes."""
     nodes = [one for text in given for one in expand_host_list(text.replace(" ", "").strip(","))]
     if not nodes:
         raise typer.BadParameter("no node in --node; give a node or a host list")

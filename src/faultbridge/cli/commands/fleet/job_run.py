@@ -43,7 +43,6 @@ def _recorded(what: str, record: Callable[[], object]) -> None:
 
 
 def _run(command: Sequence[str]) -> tuple[int, list[int]]:
-    """Run a command until it ends; returns its exit code and the signals that were forwarded to it."""
     received: list[int] = []
     started: list[subprocess.Popen[bytes]] = []
     with _forwarding(started, received):

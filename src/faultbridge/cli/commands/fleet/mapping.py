@@ -81,7 +81,6 @@ def _service(session: Session) -> Any:  # noqa: ANN401 - imported where it is us
 
 
 def _read_mappings(file: str, output: OutputFormat) -> dict[str, Mapping[str, Any]]:
-    """Read and validate a mapping file; if it is invalid, print the problem and exit with code 1."""
     try:
         mappings = parse_extensions(read_text(file))
     except Misconfigured as error:
@@ -95,7 +94,6 @@ def _read_mappings(file: str, output: OutputFormat) -> dict[str, Mapping[str, An
 
 
 def _codes(value: object) -> Iterator[str]:
-    """Yield each fault code in a field `code` of a nested JSON value."""
     if isinstance(value, Mapping):
         for name, one in value.items():
             if name == "code" and isinstance(one, str) and "." in one:

@@ -37,11 +37,7 @@ def wait() -> None:
 
 
 def _pending(state: NodeState) -> bool:
-    """Return whether an operator's order has not taken effect on the node yet.
-
-    If the node has no live case, the result is False. With a live case, an order is pending while the node is still in
-    service, or while Faultbridge has not decided whether a repair may start.
-    """
+    """Return whether an operator's order has not taken effect on the node yet."""
     case = state.live_case
     if case is None or state.status is None:
         return False
@@ -50,7 +46,6 @@ def _pending(state: NodeState) -> bool:
 
 
 def _next_text(state: NodeState) -> str:
-    """Return a sentence about what happens to the node after the order."""
     case = state.live_case
     if case is None:
         return "the order is recorded"

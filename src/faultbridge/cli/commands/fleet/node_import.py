@@ -101,10 +101,6 @@ def read_nodes(file: str) -> list[NewNode | InvalidRow]:
 
 
 def _json_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]:
-    """Yield each object of a JSON lines file with its line number.
-
-    A line that is not a JSON object becomes an InvalidRow.
-    """
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -116,10 +112,6 @@ def _json_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]
 
 
 def _csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]:
-    """Yield each row of a CSV file with its line number. An unknown column is a usage error.
-
-    A row with more fields than the heading line becomes an InvalidRow. Text that is not CSV raises Rejected.
-    """
     reader = csv.DictReader(StringIO(text))
     try:
         unknown = sorted(set(reader.fieldnames or ()) - set(FIELDS))
@@ -133,10 +125,6 @@ def _csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]
 
 
 def _node(row: Mapping[str, Any], number: int) -> NewNode | InvalidRow:
-    """Convert one line of the file to a node, or to an InvalidRow if a value is wrong.
-
-    `number` is the line number.
-    """
     name, aliases = row.get("node"), row.get("aliases") or ()
     listed = aliases.split(ALIAS_SEPARATOR) if isinstance(aliases, str) else aliases
     texts = {field: row.get(field) or None for field in FIELDS[:-1]}
@@ -160,8 +148,7 @@ def _node(row: Mapping[str, Any], number: int) -> NewNode | InvalidRow:
 def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode | InvalidRow]:
     """Return the instances of a provider group as nodes, and register their IAM roles.
 
-    A record proves the instance of its node only if a registered role sent the record. If the inventory returns only
-    some of the serving instances, a notice states how many were left out.
+    A record proves the instance of its node only if a registered role sent the record.
     """
     config = session.application.registry.registration.cluster(cluster)
     inventory = session.application.ports.inventories.get(config.provider)

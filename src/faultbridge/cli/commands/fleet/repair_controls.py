@@ -50,8 +50,8 @@ def pause(
 ) -> None:
     """Pause new repairs in a cluster, or in all clusters.
 
-    Repairs that are running continue. `faultbridge case cancel` stops a repair until it records its intent, its point
-    of no return.
+    Repairs that are running continue. `faultbridge case cancel` can stop a repair before the repair records its intent,
+    the point of no return.
     """
     names = _clusters(session, cluster, "pauses new repairs", everything=everything, yes=yes)
     _set_paused(session, names, paused=True, listed=everything)
@@ -112,14 +112,6 @@ def show_breakers(
 
 
 def _clusters(session: Session, cluster: str | None, effect: str, *, everything: bool, yes: bool) -> list[str]:
-    """Return the names of the clusters that a command changes.
-
-    - With `--all` (`everything`), the result is all clusters. An operator must first confirm this, unless `yes` is
-      True. The question contains `effect`, which states what the command does.
-    - Without `--all`, the result is `cluster` or, if that is None, the default cluster.
-
-    No cluster, or `--cluster` together with `--all`, is a usage error.
-    """
     if not everything:
         named = cluster or default_cluster()
         if named is None:
@@ -133,11 +125,6 @@ def _clusters(session: Session, cluster: str | None, effect: str, *, everything:
 
 
 def _set_paused(session: Session, names: list[str], *, paused: bool, listed: bool) -> None:
-    """Pause or resume repairs in clusters, and print the repairs that are running in them.
-
-    If `listed` is True, the changed clusters are printed as a list. Otherwise only the first cluster is printed, with
-    its details.
-    """
     for name in names:
         session.application.repair.controls.pause(name, paused=paused, operator=session.operator)
     documents = [cluster_document(session.directory.cluster(name)) for name in names]

@@ -68,10 +68,6 @@ def _print_with_commands(found: Iterable[Document]) -> None:
 
 
 def _print_unrepaired(unrepaired: Sequence[tuple[NodeState, NoRepair]]) -> None:
-    """Print at most ten nodes with faults and without a case, each with the reason.
-
-    Then print the number of further nodes.
-    """
     for state, without in unrepaired[:MAX_UNREPAIRED]:
         command = f"faultbridge node show {state.key.node} --cluster {state.key.cluster}"
         notice(f"{state.key.stream} is {state.status} without a repair: {without.reason}; `{command}` shows more")
@@ -93,7 +89,6 @@ def _document(stuck: StuckNode) -> Document:
 
 
 def _unrepaired_document(state: NodeState, without: NoRepair) -> Document:
-    """Return the document of a node that has faults but no case, and for which no command is required."""
     return {
         "cluster": state.key.cluster,
         "node": state.key.node,

@@ -54,8 +54,8 @@ def show_top(
 ) -> None:
     """Watch a cluster on the full screen: unhealthy nodes, live cases, incidents and breakers.
 
-    `q` or Ctrl-C ends the command. It reads the status of the cluster at each interval. It reads the lists after a
-    change, at each interval while a case is live, and at least every 30 seconds.
+    `q` or Ctrl-C ends the command. It reads the status of the cluster at each interval. It reads the lists again after
+    a change, while a case is live, and when they are 30 seconds old.
     """
     reader = ClusterReader(session, cluster)
     if once or not session.prints_table or not sys.stdout.isatty():
@@ -92,9 +92,9 @@ class ClusterReader:
         }
 
     def changed(self) -> Screen | None:
-        """Return a new screen, or None if the lists did not have to be read again.
+        """Read the cluster and return a new screen, or return None if no read of the lists is due.
 
-        The lists are read again after a change of the cluster, while a case is live, and at least every 30 seconds.
+        A read is due after a change of the cluster, while a case is live, and 30 seconds after the last read.
         """
         now = self.session.now()
         due = self._read_at is None or self._cases or now - self._read_at >= REREAD_AFTER

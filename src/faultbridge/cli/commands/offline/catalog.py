@@ -64,7 +64,7 @@ def explain_code(
 ) -> None:
     """Explain a fault code: public recommendations, severity, action and reason.
 
-    Without a code, list all codes, or all codes of a family. Exit code 1: the catalog does not have the code.
+    Without a code, list the codes of the catalog or of a family. Exit code 1: the catalog does not have the code.
     """
     known = load_catalog()
     family, value = (text.lower() if text else None for text in (family, value))

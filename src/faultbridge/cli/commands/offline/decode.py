@@ -67,7 +67,6 @@ def _hints(
         ),
     ] = None,
 ) -> Hints:
-    """Return what the options state about the input, such as its cluster, node and time."""
     return Hints(
         parse_received_at(received_at, datetime.now(UTC)),
         _checked_name(node_name, node, "--node"),
@@ -128,10 +127,6 @@ def decode(
 
 
 def _checked_name(check: Callable[[str], str], text: str | None, option: str) -> str | None:
-    """Return the name of a node or cluster as `check` returns it; None if no name was given.
-
-    If `check` rejects the name, raises BadParameter with the name of the option, `option`.
-    """
     try:
         return check(text) if text is not None else None
     except Rejected as error:
@@ -139,7 +134,6 @@ def _checked_name(check: Callable[[str], str], text: str | None, option: str) ->
 
 
 def _summary(one: Document) -> str:
-    """Return a text for a document without a message: a health snapshot, counter sample or summary."""
     if one["kind"] == "summary":
         return f"{one['parsed']} observations, {one['unparsed']} lines or documents not understood"
     if one["kind"] == "snapshot":

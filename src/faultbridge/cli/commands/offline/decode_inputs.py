@@ -63,7 +63,7 @@ class Inputs:
     def read_once(self) -> int:
         """Return the number of devices whose counters were read only once.
 
-        An increase of a counter cannot be computed for them.
+        An increase of a counter cannot be computed for these devices.
         """
         return len({(component, node) for (_, component, node), count in self.sample_counts.items() if count == 1})
 
@@ -76,7 +76,10 @@ class Inputs:
         return self.lines > self.faults + self.unparsed_lines
 
     def decode(self, files: list[str]) -> Iterator[Document]:
-        """Yield the decoded documents of every file."""
+        """Yield the decoded documents of the files.
+
+        If a file is rejected or cannot be read, the error is stored in `failure`, and the next file is read.
+        """
         for file in files:
             try:
                 for document in self._decode_file(file):
@@ -93,7 +96,6 @@ class Inputs:
                 self._fail(error)
 
     def _fail(self, failure: Rejected | OSError) -> None:
-        """Store the error of a file. If an earlier error is stored, print the earlier error first."""
         if self.failure is not None:
             notice(failure_of(self.failure).message)
         self.failure = failure
@@ -130,7 +132,6 @@ class Inputs:
         return chain(decoded, [summary_document(source, found)]) if is_partial else decoded
 
     def _read_parts(self, parts: tuple[Part, ...]) -> Decoded:
-        """Decode the outputs of several commands in one input, and count the lines of the logs among them."""
         logs = tuple(part for part in parts if part.source in LINE_SOURCES)
         for part in logs:
             for _ in self._counted(part.source or "", [part.output.body]):
@@ -140,7 +141,6 @@ class Inputs:
         return read_parts(parts, self.hints)
 
     def _counted(self, source: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the chunks of an input unchanged, and count its lines if it is a log."""
         last = b""
         for chunk in chunks:
             if source in LINE_SOURCES:
@@ -153,7 +153,7 @@ class Inputs:
     def _compared(self, observations: Sequence[Observation]) -> tuple[Observation, ...]:
         """Return the observations, and add the faults that a comparison of their counter samples shows.
 
-        Each counter sample is compared with the earlier samples of the same device, in this file and in earlier files.
+        The last samples of earlier files are compared too.
         """
         nodes = {one.node for one in observations}
         earlier = [one for one in self.samples.values() if one.node in nodes]
@@ -175,10 +175,8 @@ def lines_text(inputs: Inputs) -> str:
 def _recognized(first: bytes, stream: BinaryIO, *, is_whole: bool) -> tuple[bytes, str]:
     """Return the bytes of an input that were read so far, and the source that recognizes them.
 
-    `first` contains the bytes that were read before the call. If `is_whole` is True, the format is recognized from all
-    of `first`. Otherwise it is recognized from the first chunk of `first`. If that is not sufficient, more bytes are
-    read from `stream`, and the format is recognized from all bytes. Raises Rejected if no source or more than one
-    source matches.
+    If `is_whole` is True, the source must recognize all of `first`, the bytes that were read before the call.
+    Otherwise, more bytes are read from `stream` if the first chunk of `first` is not sufficient.
     """
     try:
         return first, registry.recognize(first if is_whole else first[:CHUNK_BYTES])

@@ -104,7 +104,6 @@ def explain_job(
 
 
 def _check_readable(evidence: Evidence, inputs: int) -> None:
-    """Raise Rejected if no file can be read, or if all files are empty."""
     if len(evidence.skipped) == inputs:
         raise Rejected("binary", f"no file can be read: {', '.join(evidence.skipped)}")
     if not (evidence.signals or evidence.collectives or any(span.lines for span in evidence.spans)):

@@ -1,4 +1,4 @@
-"""Format the verdict of `faultbridge explain` as text that is wrapped at 80 characters."""
+"""Format the verdict of `faultbridge explain` as text; long lines are wrapped at 80 characters."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ SHOWN: Columns = {
 @app.command("list", epilog=examples("faultbridge mechanism list", "faultbridge mechanism list --mechanisms own/"))
 @formatted_command
 def list_mechanisms(mechanisms: MechanismsOption = None, *, output: OutputFormat) -> None:
-    """List the mechanisms, which are the possible causes of a failure that `explain` distinguishes."""
+    """List the mechanisms: the possible causes of a job's failure that `explain` distinguishes."""
     book = book_with(mechanisms)
     show(map(_document, book.mechanisms), LISTED, output)
 
@@ -108,10 +108,6 @@ def book_with(folder: Path | None) -> Book:
 
 
 def _read_folder(folder: Path) -> list[Mapping[str, Any]]:
-    """Return the mechanism documents in a folder, one for each JSON file.
-
-    Raises Misconfigured if a file is not JSON, or if the folder contains no JSON files.
-    """
     files = sorted(folder.glob("*.json"))
     if not files:
         raise Misconfigured(f"no mechanisms in {folder}; expected files *.json")

@@ -12,7 +12,7 @@ from faultbridge.errors import Rejected
 def read_rank_map(file: Path) -> dict[str, str]:
     """Return the ranks of each node as text, from a rank map file.
 
-    Raises Rejected if the file is not a rank map, or if a rank is on two nodes.
+    Raises Rejected if the file is not a rank map, or if it lists a rank twice.
     """
     try:
         ranks = {node: [int(rank) for rank in listed] for node, listed in json.loads(file.read_bytes()).items()}

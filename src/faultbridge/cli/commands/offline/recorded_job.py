@@ -28,7 +28,7 @@ class Recorded:
     - `job`: the job as a document, or None if no job is known; the fields below are then empty
     - `ranks`: the node of each rank of the job
     - `reason`: the recorded reason why the job ended
-    - `affected`: the nodes of the job that have a severe fault
+    - `affected`: the nodes whose faults were recorded on the job
     """
 
     window: RecordedWindow
@@ -39,10 +39,10 @@ class Recorded:
 
 
 def of_case(session: Session, case_id: str, span: timedelta | None) -> Recorded:
-    """Return the latest job that a case affected, with the time window that `of_job` computes for the job.
+    """Return the job that a case affected last, with the time window that `of_job` computes for the job.
 
-    If the case affected no job, or if the latest job succeeded, the result has no job. Its window then contains only
-    the node of the case, and ends when the case was opened. `span` is the length of the window; None means the longest
+    If the case affected no job, or if this job succeeded, the result has no job. Its window then contains only the node
+    of the case, and ends when the case was opened. `span` is the minimum length of this window; None means the longest
     time after which a fault can still explain a failure.
     """
     view = session.directory.case(case_id)
@@ -57,10 +57,10 @@ def of_case(session: Session, case_id: str, span: timedelta | None) -> Recorded:
 
 
 def of_job(session: Session, job: Job, span: timedelta | None, runs_until: datetime | None = None) -> Recorded:
-    """Return a job with the time window whose recorded faults can explain its failure.
+    """Return a job with the time window whose recorded faults can explain the failure.
 
     - The window ends when the job ended. For a running job, the window ends at `runs_until`, or now if that is None.
-    - The window starts at most `span` before its end, and not before the job started. `span` None means the longest
+    - Normally, the window starts `span` before its end, but not before the job started. `span` None means the longest
       time after which a fault can still explain a failure.
     - A job can hang for hours after a fault. The window therefore starts earlier if a fault that was recorded for the
       job, or a fault of an open case of its nodes, began earlier.
@@ -81,7 +81,6 @@ def of_job(session: Session, job: Job, span: timedelta | None, runs_until: datet
 
 
 def _longest() -> timedelta:
-    """Return the maximum time between a fault of a node and a failure of a job that the fault can explain."""
     return timedelta(seconds=packaged_weights().limits["before_seconds"])
 
 
@@ -103,7 +102,6 @@ def _since(session: Session, keys: Iterable[NodeKey], since: datetime, until: da
 
 
 def _reason(session: Session, job: Job) -> str:
-    """Return the reason that was recorded with the end of a job; empty while the job is running."""
     lines = session.timeline.entries(TimelineQuery(job.cluster, job=job.id, types=(EntryType.JOB,)))
     ends = [line.event["data"]["reason"] for line in lines if line.event["data"]["change"] == "ended"]
     return str(ends[-1]) if ends and not job.runs else ""

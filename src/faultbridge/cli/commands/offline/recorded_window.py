@@ -43,11 +43,11 @@ class RecordedRequest:
     One of these three options selects the failure. If all are None, only files are explained, and no stack is read.
 
     - `job`: a recorded job of `cluster`
-    - `case`: the id of a case; the latest job that the case affected is explained
+    - `case`: the id of a case; the failure is that of the job that the case affected last, or else that of its node
     - `at`: the time of a failure in `cluster`, if no job is recorded; `nodes` are the failed nodes, by default all
 
-    `window` is the text of `--window`. Faults that were recorded within this time before the failure are evidence.
-    `record` states whether the verdict is recorded on the job.
+    `window` is the text of `--window`. Recorded faults that were observed within this time before the failure are
+    evidence. `record` states whether the verdict is recorded on the job.
     """
 
     job: str | None
@@ -80,21 +80,12 @@ class RecordedRequest:
         return Recorded(RecordedWindow(label, self.cluster, named, at - (span or WINDOW_OF_TIME), at))
 
     def _nodes(self, session: Session, cluster: str) -> Iterator[str]:
-        """Yield the nodes of `--node`, by default all nodes of the cluster.
-
-        Raises UnknownName if the cluster or a node is not registered.
-        """
         if not self.nodes:
             yield from (one.key.node for one in session.directory.nodes(cluster))
         for node in self.nodes:
             yield session.directory.node(NodeKey(cluster, node)).key.node
 
     def _span(self, now: datetime) -> timedelta | None:
-        """Return the length of `--window`, or None if it was not given.
-
-        Faults that were recorded within this time before the failure are evidence. The length is at most the time from
-        the year 2000, the earliest time of `--at`, until now.
-        """
         from faultbridge.api.requests import EARLIEST
 
         if self.window is None:
@@ -116,7 +107,6 @@ class RecordedRequest:
         return job
 
     def _check(self) -> None:
-        """Raise BadParameter if the options conflict or an option is missing."""
         is_timed, has_place = self.job is not None or self.at is not None, self.cluster is not None or bool(self.nodes)
         if self.record and self.job is None:
             raise typer.BadParameter("--record needs --job and --cluster")
@@ -208,10 +198,6 @@ def _read(
 
 
 def _repairs(session: Session, window: RecordedWindow, signals: Iterable[Signal]) -> list[Document]:
-    """Return the latest case of each node that has recorded faults, one document for each node.
-
-    A node that never had a case is left out.
-    """
     faulty = sorted({one.node for one in signals if one.node})
     states = session.application.ledger.append.read_many(NodeKey(window.cluster, node) for node in faulty)
     return [

@@ -76,7 +76,6 @@ def _paths(folder: Path) -> list[Path]:
 
 
 def _result(path: Path) -> dict[str, Any]:
-    """Test one rule file, and return the result as a document."""
     found = read_rule(path)
     return {
         "rule": found.name,

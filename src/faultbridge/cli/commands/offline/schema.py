@@ -103,7 +103,6 @@ def _row(name: str) -> dict[str, Any]:
 
 
 def _event_name(event: str) -> str:
-    """Return the event name of `EVENT@VERSION`. An unknown name or version is a usage error."""
     name, at, major = event.partition("@")
     if name not in EVENT_MODELS:
         raise typer.BadParameter(f"unknown event: {name!r}; allowed: {', '.join(EVENT_MODELS)}")
@@ -127,7 +126,6 @@ def _events(file: str) -> Iterator[object]:
 
 
 def _verdict(document: object, *, closed: bool) -> dict[str, Any]:
-    """Validate one event, and return the result as a document."""
     detail, found = document, []
     if isinstance(document, dict) and "detail" in document and "metadata" not in document:
         detail, found = document["detail"], _envelope_problems(document)
@@ -143,10 +141,6 @@ def _verdict(document: object, *, closed: bool) -> dict[str, Any]:
 
 
 def _envelope_problems(event: dict[str, Any]) -> list[str]:
-    """Compare the detail-type of an EventBridge event with the event type in its metadata.
-
-    Returns one problem if the two differ, else an empty list.
-    """
     detail = event["detail"]
     inner = detail.get("metadata") if isinstance(detail, dict) else None
     if isinstance(inner, dict) and event.get("detail-type") != inner.get("event_type"):

@@ -64,7 +64,6 @@ def simulate(
 
 
 def _show_smallest(found: History) -> None:
-    """Print the smallest history that breaks the invariant, and the command that replays it."""
     from faultbridge.simulation.shrink import shrink
 
     smallest = shrink(found).history

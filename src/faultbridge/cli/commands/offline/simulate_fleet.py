@@ -76,7 +76,7 @@ def simulate_fleet(
 ) -> None:
     """Replay months of a fleet through Faultbridge's own code, with faults like those of a recorded trace.
 
-    Results are means over the seeds with 95 % confidence intervals. docs/default-policy.md lists the assumptions.
+    Results are means over all runs, with 95 % confidence intervals. docs/default-policy.md lists the assumptions.
     """
     from faultbridge.domain.policy import Policy
     from faultbridge.lab.baselines import BASELINES, Baseline
@@ -98,12 +98,7 @@ def simulate_fleet(
 
 
 def _explain(documents: Sequence[Mapping[str, Any]]) -> None:
-    """For each policy, print a line that compares it with the best other repair system (baseline).
-
-    The line states the saving, which is the share of the baseline's lost GPU-hours that the policy avoids, and whether
-    the policy meets the goal. It meets the goal if the whole confidence interval of the saving is at least `GOAL`, and
-    if it causes no more needless evictions than the baseline. With a single scenario, no policy meets the goal.
-    """
+    """For each policy, print its saving against the best baseline, and whether it meets the goal."""
     from faultbridge.lab.comparison import GOAL
 
     for document in documents:

@@ -115,10 +115,6 @@ def diff_policies(session: Session, before: PolicyArgument, after: PolicyArgumen
 
 
 def _policy(session: Session, name: str, history: History) -> dict[str, Any]:
-    """Return a policy: from a file if the name is a path, else the packaged or stored version.
-
-    With an archive copy, the name of a stored version is a usage error.
-    """
     if name == "-" or Path(name).exists() or any(mark in name for mark in "./"):
         return read_policy_file(name, session.output)
     packaged = packaged_document()
@@ -143,10 +139,6 @@ class _Replays:
     store: PolicyStore | None
 
     def report(self, document: Document, other: Document | None) -> dict[str, Any]:
-        """Return the report that compares a policy with the recorded decisions.
-
-        If `other` is given, the report compares the policy with the policy `other`.
-        """
         from faultbridge.backtest.report import compare
 
         known = {str(one["version"]): one for one in (packaged_document(), document, other) if one}
@@ -155,10 +147,6 @@ class _Replays:
         return report.document if other is None else compare(self._replay(other, known), report)
 
     def _stored(self, known: Mapping[str, Document]) -> Iterator[tuple[str, Document]]:
-        """Yield the version and the document of each stored policy that the recorded entries name.
-
-        Policies in `known` are left out, and also policies that do not exist.
-        """
         named = {str(one["data"]["policy"]) for one in self.events if one["data"].get("policy")}
         if self.store is None:
             return

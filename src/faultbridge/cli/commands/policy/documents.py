@@ -48,7 +48,10 @@ def known_policy(session: Session, version: str) -> dict[str, Any]:
 
 
 def read_policy_file(file: str, output: OutputFormat) -> dict[str, Any]:
-    """Read and validate a policy file; if it is invalid, print its problems and exit with code 1."""
+    """Return the policy in a file, with its version.
+
+    If the policy is invalid, the function prints the problems and exits with code 1.
+    """
     from faultbridge.data.policies import version_of
     from faultbridge.policyfile.parser import InvalidPolicy, read_policy
 
@@ -68,7 +71,6 @@ def read_policy_file(file: str, output: OutputFormat) -> dict[str, Any]:
 
 
 def _unknown_codes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the rule name and the pattern for each code pattern that matches no code of the catalog."""
     from faultbridge.data import load_catalog
 
     known = tuple(load_catalog().rows)

@@ -118,7 +118,7 @@ def shadow_policy(
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="Remove the shadow policy.")] = False,
 ) -> None:
-    """Compare a second policy (shadow policy) with the current policy, without executing its decisions.
+    """Compare a shadow policy with the current policy. Decisions of the shadow policy are not executed.
 
     If the two policies decide differently about a new fault, the timeline of the node gets a note `would_have_done`.
     Clusters that name a policy version are not compared. Without FILE and --off, the command shows the shadow policy.
@@ -187,10 +187,6 @@ def show_policy(
 
 
 def _show_published(session: Session, version: str, *, wait: bool) -> None:
-    """Print the published version, and the time by which every process has read it.
-
-    Until that time, the previous version may still apply. If `wait` is True, the function returns at that time.
-    """
     applies_at = session.applies_at()
     session.show_one({"version": version, "applies_at": json_time(applies_at)}, PUBLISHED)
     if session.output.for_people:
@@ -201,10 +197,6 @@ def _show_published(session: Session, version: str, *, wait: bool) -> None:
 
 
 def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes: bool) -> None:
-    """If a new policy protects less than the current one, list the differences and require confirmation.
-
-    If `yes` is True, the differences are only listed.
-    """
     from faultbridge.policyfile.weakened import weakened_protection
 
     weaker = weakened_protection(before, after)

@@ -37,10 +37,11 @@ class History:
         return any((self.since, self.until, self.archive))
 
     def read(self, session: Session) -> Iterator[tuple[ClusterConfig, list[Document]]]:
-        """Yield the configuration and the recorded entries of each cluster, in the order of recording.
+        """Yield the configuration and the recorded entries of each selected cluster.
 
-        The configuration is changed so that a back-test plans repairs: mode `act`, a repair owner, no maintenance. For
-        an archive copy, all other settings are defaults.
+        The entries are in the order of recording. The configuration is changed so that a back-test plans repairs: mode
+        `act`, repair owner `provider` or `faultbridge`, no maintenance. For an archive copy, all other settings are
+        defaults.
         """
         from faultbridge.ledger.timeline import TimelineQuery
 

@@ -71,6 +71,5 @@ def _document(found: DeliveryAudit) -> dict[str, object]:
 
 
 def _listed_ids(ids: Sequence[str]) -> str:
-    """Return a text with the first 20 record ids and the number of further ids."""
     more = len(ids) - MAX_LISTED_IDS
     return ", ".join(ids[:MAX_LISTED_IDS]) + (f" and {more} more" if more > 0 else "")

@@ -1,6 +1,6 @@
 """`faultbridge reject`: lists, shows and retries rejected records.
 
-A rejected record is one that ingest could not use; it is stored with the reason.
+A rejected record is a record that ingest could not use. It is stored with the reason.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ REJECT: Columns = {
 def list_rejects(
     session: Session, cluster: ClusterFilter = None, reason: ReasonFilter = None, wait: WaitOption = 0
 ) -> None:
-    """List rejected records, including those of unregistered clusters."""
+    """List rejected records, by default those of all registered and unregistered clusters."""
     show_awaited(session, lambda: map(_document, _matching(session, cluster, reason)), REJECTS, wait)
     dropped = sum(
         session.application.ingestion.rejects.dropped(name)
@@ -145,7 +145,6 @@ def retry_rejects(
 
 
 def _retry(session: Session, reject: Reject) -> Rejected | Transient | None:
-    """Send one rejected record again, and return why it was not sent; None if it was sent."""
     try:
         session.application.ingestion.rejects.retry(reject)
     except (Rejected, Transient) as error:
@@ -156,8 +155,8 @@ def _retry(session: Session, reject: Reject) -> Rejected | Transient | None:
 def _partitions(session: Session, cluster: str | None) -> list[str]:
     """Return the names under which the rejected records of a cluster are stored.
 
-    If `cluster` is None, the result has the names for all clusters. Rejected records of a registered cluster are stored
-    under its name, and all others under NO_CLUSTER. NO_CLUSTER is therefore always the last name of the result.
+    If `cluster` is None, the result has the names for all clusters. Rejected records of unregistered clusters are
+    stored under NO_CLUSTER.
     """
     if cluster is not None:
         return list(dict.fromkeys((cluster, NO_CLUSTER)))
@@ -165,7 +164,6 @@ def _partitions(session: Session, cluster: str | None) -> list[str]:
 
 
 def _matching(session: Session, cluster: str | None, reason: str | None) -> Iterator[Reject]:
-    """Yield the rejected records with this cluster and this reason; None matches every value."""
     for name in _partitions(session, cluster):
         rejects = session.application.ingestion.rejects.list(name)
         chosen = cluster in {None, name}
@@ -177,7 +175,6 @@ def _matching(session: Session, cluster: str | None, reason: str | None) -> Iter
 
 
 def _find(session: Session, record: str, cluster: str | None) -> Reject:
-    """Return the rejected record with this id. Raises `Rejected` if there is no such record."""
     for name in _partitions(session, cluster):
         found = session.application.ingestion.rejects.find(record, name)
         if found is not None:

@@ -75,7 +75,7 @@ def send_records(
         int, typer.Option(min=0, metavar="SECONDS", help="Wait for the outcome of each record, and print it.")
     ] = 0,
 ) -> None:
-    """Send raw records to the queue, and print how many records it accepted.
+    """Send raw records to the queue, and print how many records the queue accepted.
 
     A long log is split at line ends. A large document is stored in the bucket, and its location is sent. Exit code 75:
     the queue refused a record, or --wait ended before a record had an outcome. Exit code 1: a record was rejected. Exit
@@ -100,7 +100,6 @@ def send_records(
 
 
 def _show(session: Session, sent: SendResult, outcomes: Mapping[str, Outcome] | None) -> None:
-    """Print the number of records that the queue accepted or, if `outcomes` is given, each outcome."""
     document: dict[str, Any] = {
         "accepted": len(sent.accepted),
         "refused": len(sent.refused),
@@ -120,7 +119,6 @@ def _show(session: Session, sent: SendResult, outcomes: Mapping[str, Outcome] | 
 def _wait_for_outcomes(
     session: Session, records: Sequence[str], since: datetime, seconds: int
 ) -> Mapping[str, Outcome]:
-    """Wait up to `seconds` until each record has an outcome, and return the outcomes by record id."""
     left = seconds
     while True:
         found = read_outcomes(session.receipts.read(since))
@@ -134,7 +132,7 @@ def _wait_for_outcomes(
 def sender(session: Session) -> Send:
     """Return the service that sends records.
 
-    The service logs each sent record in the receipt log, with the current user and host as the sender.
+    The service writes each record that the queue accepts to the receipt log, with the current user and host as sender.
     """
     ports = session.ports
     return Send(

@@ -94,7 +94,6 @@ def _filters(
     kinds: TypeFilter = None,
     severities: SeverityFilter = None,
 ) -> Filters:
-    """Return the filters of the command line by name; filters that were not given are empty."""
     return {
         "cluster": cluster,
         "node": node,
@@ -156,7 +155,6 @@ def show_timeline(
 
 
 def _check_conflicts(filters: Filters, options: Mapping[str, object], cause: str | None) -> None:
-    """Raise BadParameter for options that exclude each other, such as `--follow` and `--limit`."""
     is_filtered = any(value for name, value in filters.items() if name != "cluster")
     given = {**options, "--cause": cause, "--job": filters["job"], "other filters": is_filtered}
     for option, others in _CONFLICTS.items():
@@ -183,7 +181,6 @@ def _query(filters: Filters, now: datetime, *, default: bool) -> TimelineQuery:
 
 
 def _show(session: Session, lines: Sequence[Line], *, older: bool) -> None:
-    """Print entries; if `older` is True, also print that further, older entries match."""
     documents = [entry_document(line) for line in sort_by_occurrence(lines)]
     if session.output is OutputFormat.TABLE:
         rows = list(compact(documents))
@@ -203,10 +200,6 @@ def _wait() -> bool:
 
 
 def _type(text: str) -> str:
-    """Return the entry type for a name in upper or lower case, with spaces or hyphens.
-
-    An unknown name is a usage error.
-    """
     known = _TYPES.get(text.lower().replace("-", " "))
     if known is None:
         raise typer.BadParameter(f"unknown --type: {text!r}; allowed: {', '.join(_TYPES.values())}")

@@ -71,11 +71,6 @@ def verify_record(
 
 
 def _on_stack(session: Session, cluster: str, node: str | None, *, anchor: bool) -> Verified:
-    """Verify the entries of a node, or of the cluster and all its nodes, in the table of the stack.
-
-    If `node` is None, all streams of the cluster are verified. If `anchor` is True, the streams are also compared with
-    the anchors in the vault.
-    """
     verified = Verified()
     anchors = session.anchors(cluster) if anchor else None
     if anchors is not None and not anchors.anchors:
@@ -87,5 +82,4 @@ def _on_stack(session: Session, cluster: str, node: str | None, *, anchor: bool)
 
 
 def _entry_name(found: Mapping[str, Any]) -> str:
-    """Return the name of the entry at which a chain is broken: its stream, epoch and sequence."""
     return f"{found['stream']} entry {found['epoch']}/{found['sequence']}"

@@ -60,7 +60,7 @@ def add(
     proof: Annotated[Proof, typer.Option("--proof", help="How the sender proves itself.")] = Proof.BEARER,
     yes: YesOption = False,
 ) -> None:
-    """Add or replace a sender with a new secret, and print its URL and the secret once.
+    """Add or replace a sender with a new secret, and print its URLs and the secret once.
 
     The command asks for confirmation before it replaces a sender, because the old secrets become invalid; `webhook
     rotate` keeps the previous secret. With `--proof basic`, the user is the name of the sender, and the password is the
