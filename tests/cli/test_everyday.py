@@ -94,7 +94,7 @@ def test_the_cluster_of_test_records_is_explained_where_it_is_listed(desk: Desk)
         ("timeline", "`late` marks an entry that was recorded more than two minutes after it happened"),
         ("timeline", "in the order in which things happened, oldest first"),
         ("explain", "Points weigh the evidence for each mechanism"),
-        ("pause", "`faultbridge case cancel` stops a repair until it records its intent"),
+        ("pause", "`faultbridge case cancel` can stop a repair before the repair records its intent"),
     ],
 )
 def test_the_help_explains_what_the_output_shows(desk: Desk, command: str, words: str) -> None:
