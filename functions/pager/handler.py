@@ -9,5 +9,5 @@ from faultbridge.entrypoints.pager import pager
 
 
 def handler(event: dict[str, Any], _context: object) -> None:
-    """Send the pages for one event, or the summaries and reminders of the schedule."""
+    """Send the pages for a batch of events, or the summaries and reminders of the schedule."""
     pager(event, from_environment())

@@ -101,7 +101,7 @@ def test_an_invalid_document_is_named_without_its_addresses(document: bytes) -> 
 def test_a_failed_chat_is_retried_alone_and_no_page_is_lost(chat: FakePagerDuty) -> None:
     world = World()
     world.ports.chat_webhooks = lambda: json.dumps({"slack": address(chat)}).encode()
-    event = {"detail-type": CHAT_PAGE, "detail": published()["slack"]}
+    event = {"Records": [{"body": json.dumps({"detail-type": CHAT_PAGE, "detail": published()["slack"]})}]}
     chat.status = 503
     with pytest.raises(Transient):
         pager(event, world.app)
@@ -126,11 +126,11 @@ def test_chats_are_a_channel_only_where_they_are_configured() -> None:
     assert BusChats not in [type(one) for one in pager_from_settings(settings(), Clients())._channels]
 
 
-def test_the_rule_of_the_template_calls_the_pager_function_with_the_page_of_the_bus() -> None:
+def test_the_rule_of_the_template_sends_the_pager_function_the_page_of_the_bus() -> None:
     rule = resources("AWS::Events::Rule")["ChatRule"]["Properties"]
     source = {"Fn::Sub": f"${{EventSource}}.{PAGE_SOURCE}"}
     assert rule["EventPattern"] == {"source": [source], "detail-type": [DETAIL_TYPE]}
-    assert rule["Targets"][0]["Arn"] == {"Fn::GetAtt": "PagerFunction.Arn"}
+    assert rule["Targets"][0]["Arn"] == {"Fn::GetAtt": "PagesQueue.Arn"}
     assert "InputPath" not in rule["Targets"][0]
     assert DETAIL_TYPE == CHAT_PAGE
     assert set(SERVICES) == {"slack", "teams"}

@@ -74,7 +74,7 @@ def happen(monkeypatch: pytest.MonkeyPatch) -> None:
         "sweep": lambda: (sweep({}, world.app), sweep({"detail-type": EntryType.NOTE, "detail": CANARY}, world.app)),
         "publish": lambda: publish({"Records": images}, world.app),
         "pager": lambda: (
-            pager({"detail": ESCALATED}, world.app),
+            pager({"Records": [{"body": json.dumps({"detail": ESCALATED})}]}, world.app),
             pager({"detail-type": "Scheduled Event"}, world.app),
         ),
         "inventory": lambda: inventory({}, world.app),

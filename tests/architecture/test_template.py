@@ -132,14 +132,18 @@ def test_the_source_compiles_without_warnings_on_every_allowed_runtime(runtime: 
     assert done.returncode == 0, done.stderr
 
 
+PAGE_RULES = ["PagerChanges", "PagerClusterStatus", "PagerNotes", "PagerStubs", "ChatRule"]
+
+
 def test_queues_that_trust_eventbridge_accept_only_the_rules_that_feed_them() -> None:
     for policy, rules in (
         ("CloudEventsQueuePolicy", ["HyperPodEvents", "Ec2Events", "HealthEvents", "JobReports"]),
         ("InventoryEventsQueuePolicy", ["InventoryEvents"]),
+        ("PagesQueuePolicy", PAGE_RULES),
     ):
         (allowed,) = (one for one in properties(policy)["PolicyDocument"]["Statement"] if one["Effect"] == "Allow")
         arns = allowed["Condition"]["ArnEquals"]["aws:SourceArn"]
-        assert (arns if isinstance(arns, list) else [arns]) == [{"Fn::GetAtt": f"{rule}.Arn"} for rule in rules]
+        assert re.findall(r"'Fn::GetAtt': '(\w+)\.Arn'", str(arns)) == rules
 
 
 def test_every_rule_is_named_by_us_because_generated_names_cut_the_name_of_the_stack() -> None:
@@ -344,6 +348,7 @@ WATCHED = {
     "IngestErrorsAlarm": ("AWS/Lambda", "Errors", "IngestFunction", "notBreaching"),
     "RawRecordsAgeAlarm": ("AWS/SQS", "ApproximateAgeOfOldestMessage", "RawRecordsQueue.QueueName", "notBreaching"),
     "CloudEventsAgeAlarm": ("AWS/SQS", "ApproximateAgeOfOldestMessage", "CloudEventsQueue.QueueName", "notBreaching"),
+    "PagesAgeAlarm": ("AWS/SQS", "ApproximateAgeOfOldestMessage", "PagesQueue.QueueName", "notBreaching"),
     "PublishLagAlarm": ("AWS/Lambda", "IteratorAge", "PublishFunction", "notBreaching"),
     "SweepMissedAlarm": ("AWS/Lambda", "Invocations", "SweepFunction", "breaching"),
     "CanaryMissedAlarm": ("Faultbridge", "CanariesReceived", "AWS::StackName", "breaching"),
@@ -443,11 +448,25 @@ def test_every_parameter_is_explained() -> None:
     assert [name for name, body in template()["Parameters"].items() if not body.get("Description")] == []
 
 
+def page_patterns() -> list[dict[str, Any]]:
+    """Return the patterns of the rules that send events to the queue of the pager."""
+    queue = {"Fn::GetAtt": "PagesQueue.Arn"}
+    rules = [rule["Properties"] for rule in resources("AWS::Events::Rule").values()]
+    return [rule["EventPattern"] for rule in rules if queue in [target["Arn"] for target in rule["Targets"]]]
+
+
+def test_an_event_that_the_pager_cannot_process_is_delivered_again_for_a_day() -> None:
+    queue, function = properties("PagesQueue"), properties("PagerFunction")
+    assert {"Fn::GetAtt": "PagesQueue.Arn"} in [one["Properties"].get("Queue") for one in function["Events"].values()]
+    retried_for = queue["VisibilityTimeout"] * queue["RedrivePolicy"]["maxReceiveCount"]
+    assert 86_400 <= retried_for < queue["MessageRetentionPeriod"]
+    # The factor that AWS recommends, so that a message is not delivered again while its function still waits to run.
+    assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.kind} {rule.state.value}")
 def test_the_pager_receives_every_event_that_requires_a_page(rule: PageRule) -> None:
-    events = properties("PagerFunction")["Events"].values()
-    patterns = [event["Properties"]["Pattern"] for event in events if event["Type"] == "EventBridgeRule"]
-    complete = [one for one in patterns if "truncated" not in one.get("detail", {}).get("metadata", {})]
+    complete = [one for one in page_patterns() if "truncated" not in one.get("detail", {}).get("metadata", {})]
     received = [one for one in complete if rule.event_type in one["detail-type"]]
     assert received
     for one in received:
@@ -457,9 +476,7 @@ def test_the_pager_receives_every_event_that_requires_a_page(rule: PageRule) -> 
 
 @pytest.mark.parametrize("event_type", EVENT_TYPES)
 def test_the_pager_receives_the_stub_of_every_event_that_may_require_a_page(event_type: str) -> None:
-    events = properties("PagerFunction")["Events"].values()
-    patterns = [event["Properties"]["Pattern"] for event in events if event["Type"] == "EventBridgeRule"]
-    asked = [one.get("detail", {}) for one in patterns if event_type in one["detail-type"]]
+    asked = [one.get("detail", {}) for one in page_patterns() if event_type in one["detail-type"]]
     assert [one for one in asked if one in ({}, {"metadata": {"truncated": ["*"]}})]
 
 

@@ -101,7 +101,7 @@ def disable_pages(installation: Installation) -> None:
     client, bus = installation.stack.client("events"), installation.stack.outputs["EventBusName"]
     for rule in client.list_rules(EventBusName=bus)["Rules"]:
         targets = client.list_targets_by_rule(Rule=rule["Name"], EventBusName=bus)["Targets"]
-        pagers = [target["Id"] for target in targets if target["Arn"].endswith("-pager")]
+        pagers = [target["Id"] for target in targets if target["Id"] == "pages"]
         if pagers:
             client.remove_targets(Rule=rule["Name"], EventBusName=bus, Ids=pagers)
 

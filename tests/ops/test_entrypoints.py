@@ -12,13 +12,15 @@ from faultbridge.composition.installation import Installation
 from faultbridge.domain.times import to_text
 from faultbridge.entrypoints.archive import archive
 from faultbridge.entrypoints.ingest import ingest
+from faultbridge.entrypoints.pager import pager
 from faultbridge.entrypoints.sweep import sweep
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.simulation.fakes import Call
+from faultbridge.simulation.fakes import Call, raise_once
 from faultbridge.storage import keys
 from tests.archive.world import ArchiveWorld
 from tests.builders import KEY
+from tests.pages import CLOSED, ESCALATED
 from tests.races import writes_of
 from tests.world import World
 
@@ -40,6 +42,23 @@ def test_ingest_returns_only_messages_with_transient_errors_for_a_retry() -> Non
     world.ports.seam.before = throttle
     answer = ingest({"Records": [sqs_record(one) for one in deliveries]}, world.app)
     assert answer == {"batchItemFailures": [{"itemIdentifier": deliveries[0].id}]}
+
+
+def test_an_event_whose_page_fails_stays_in_the_queue_until_its_page_is_sent() -> None:
+    world = World()
+    message = {"Records": [{"body": json.dumps({"detail": ESCALATED})}]}
+    world.ports.seam.before = raise_once(("pager.send", Transient("throttled")))
+    with pytest.raises(Transient, match="throttled"):
+        pager(message, world.app)
+    assert world.ports.pager.sent == []
+    pager(message, world.app)
+    assert [page.attributes["state"] for page in world.ports.pager.sent] == ["triggered"]
+
+
+def test_the_pager_function_processes_every_event_of_a_batch() -> None:
+    world = World()
+    pager({"Records": [{"body": json.dumps({"detail": one})} for one in (ESCALATED, CLOSED)]}, world.app)
+    assert [page.attributes["state"] for page in world.ports.pager.sent] == ["triggered", "resolved"]
 
 
 def test_a_failed_part_of_a_sweep_is_logged_once_and_returned(caplog: pytest.LogCaptureFixture) -> None:

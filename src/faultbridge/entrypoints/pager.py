@@ -1,12 +1,13 @@
-"""The pager function: sends pages for events on the bus, and posts pages to chats.
+"""The pager function: sends pages for events of the bus, which arrive through a queue, and posts pages to chats.
 
 Every minute, the function also sends summaries, reminders and postponed pages.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +22,25 @@ CHAT_PAGE = "Chat Page"
 
 
 def pager(event: Mapping[str, Any], installation: Installation) -> None:
-    """Send the pages that a bus event requires.
+    """Send the pages that each event of a batch from SQS requires, or the due pages of a schedule event.
 
-    For a schedule event, send the due summaries, reminders and postponed pages of all clusters. For an event `Chat
-    Page`, post its page to the chat service that the event names. Raises an error if a page could not be sent.
+    Due pages are summaries, reminders and postponed pages of all clusters. For an event `Chat Page`, post its page to
+    the chat service that the event names. Raises an error if a page is not sent, so that SQS delivers the batch again.
     """
     if event.get("detail-type") == SCHEDULED:
         reminded = installation.pager.remind()
         emit({f"Pages{name.title()}": count for name, count in asdict(reminded).items()})
         return
+    for one in _bus_events(event):
+        _send(one, installation)
+
+
+def _bus_events(batch: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for record in batch["Records"]:
+        yield json.loads(record["body"])
+
+
+def _send(event: Mapping[str, Any], installation: Installation) -> None:
     if event.get("detail-type") == CHAT_PAGE:
         emit({"PagesChat": int(installation.pager.chats.post(event["detail"]))})
         return
