@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from faultbridge.adapters.compute.ssm_commands import OUTPUT_CHARACTERS
 from faultbridge.data.deep_tests import peer_tests
 from faultbridge.decoders.verification.deep_checks import DeepResult
 from faultbridge.decoders.verification.peer_checks import PeerChecks
 from tests.decoders.peer_pair import EFA_PASSED, LISTENING, NCCL_PASSED, Pair, both
 from tests.decoders.test_deep_checks import DOMAINS, HEADING, ROW
+
+MAX_EFA_DEVICES = 32  # of a p5.48xlarge
 
 
 @pytest.fixture
@@ -48,6 +51,13 @@ class TestScript:
         found = pair.result()
         assert found.passed is False
         assert f"3 of 4 EFA devices work; {DOMAINS[2]}: exit status 5: fi_cq_read: -5" in found.line
+
+    def test_long_messages_of_devices_leave_room_for_the_results_of_the_others(self, pair: Pair) -> None:
+        warnings = 'n=0; while [ $((n += 1)) -le 200 ]; do echo "libfabric: a warning about this device"; done'
+        pair.install("client", "fi_pingpong", f"{LISTENING}{warnings}\ncat <<'END'\n{HEADING}{ROW}END")
+        assert pair.result().passed is True
+        _, of_one_device, *_ = pair.run("client").split(b"domain:")
+        assert MAX_EFA_DEVICES * len(of_one_device) < OUTPUT_CHARACTERS
 
     def test_a_device_that_fails_once_is_tried_again(self, pair: Pair) -> None:
         once = f'case "$all" in *{DOMAINS[2]}*) [ -e "$SHARED/once" ] || {{ touch "$SHARED/once"; exit 5; }};; esac'
