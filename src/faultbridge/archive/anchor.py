@@ -136,7 +136,7 @@ class RecordAnchor:
     stack: Stack
 
     def __call__(self, anchor: AnchorDocument) -> bool:
-        """Record an anchor as an entry. Returns False if it is the last recorded anchor of its cluster.
+        """Record an anchor as an entry. Returns False if the last anchor entry of the cluster has it already.
 
         Raises `Conflict` after 20 conflicts with other writers.
         """

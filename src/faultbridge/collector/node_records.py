@@ -111,8 +111,8 @@ def unmapped_types(node: Mapping[str, Any]) -> Iterator[str]:
 def _event_id(metadata: Mapping[str, Any], body: bytes) -> str | None:
     """Return the record id of one version of an event; it is the same each time the version is listed.
 
-    If the uid or the version is missing or not valid, the id is derived from all of the event. Returns None for an
-    event without a name and a uid: two such events with equal content may be two faults.
+    If the uid or the version is missing or not valid, the id is a hash of the event's identity and of `body`. Returns
+    None for an event without a name and a uid: two such events with equal content may be two faults.
     """
     uid, version = text(metadata.get("uid")), text(metadata.get("resourceVersion"))
     record_id = f"k8s-{uid}-{version}"

@@ -67,7 +67,7 @@ class _EventFinder:
     """Finds the log event that an observation comes from, after several events were decoded as one text.
 
     The finder searches the events for the evidence of a fault or clear. If this finds no event, the finder decodes each
-    event that is a complete record separately, and searches the results for an equal observation.
+    event that is a complete record separately, and searches the results for an observation with the same `_key`.
     """
 
     def __init__(self, read: Read, hints: Hints, events: Sequence[LogEvent], whole: Sequence[bool]) -> None:
@@ -115,10 +115,9 @@ class _EventFinder:
 
 
 def _key(one: Observation) -> str:
-    """Return a key that is equal for two observations with the same content.
+    """Return a key that is equal for two observations of the same type, component, code and message.
 
-    The key contains no time and no node, because an observation can get these from its log event. It is used to find
-    the log event of an observation.
+    Time and node are not part of the key: an observation of the joined text may get them from its log event later.
     """
     if isinstance(one, Snapshot):
         return repr((one.part, sorted(one.covers), one.devices, [_key(fault) for fault in one.present]))

@@ -1,4 +1,4 @@
-"""Cases: the record of one fault of one node from detection to closure, with its repair attempts."""
+"""Cases: the record of one repair or verification of a node from its cause to closure, with attempts."""
 
 from __future__ import annotations
 

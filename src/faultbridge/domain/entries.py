@@ -233,7 +233,7 @@ def _data(draft: Draft) -> Mapping[str, Any]:
 
 
 def evidence_digest(evidence: str) -> str:
-    """Return the SHA-256 of an entry's evidence. The body of the entry contains only this hash."""
+    """Return the SHA-256 of an entry's evidence. The body contains it instead of the evidence."""
     return hashlib.sha256(evidence.encode()).hexdigest()
 
 

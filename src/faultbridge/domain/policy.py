@@ -90,8 +90,8 @@ class Rule:
     - The actions in `approval` start only after an operator approves them within `approval_deadline`.
     - With `windows`, repairs start only while one of these maintenance windows is open. Verifications need no window.
     - If it is unknown whether a replacement can be launched, an operator must approve the release of the instance. With
-      `release_without_capacity`, a node that has a fatal fault or never served needs no such approval, unless no source
-      in `Policy.capacity` exists and `on_demand` is not one of them.
+      `release_without_capacity`, a node that has a fatal fault or never served needs no such approval. It still needs
+      one if no source in `Policy.capacity` exists and `Policy.capacity` does not list `on_demand`.
     - While the orchestrator does not respond, a repair waits. If `orchestrator_unreachable` is `proceed`, the repair
       continues after `Limits.orchestrator_timeout` once the instance is proven gone or impaired.
     - With `dry_run`, repairs are reported but not started.

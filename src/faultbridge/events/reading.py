@@ -24,8 +24,9 @@ UPCASTERS: Mapping[tuple[str, str], Upcaster] = {}
 def read(detail: str | bytes | Mapping[str, Any]) -> Event:
     """Read the `detail` of an event, given as JSON text or as a parsed JSON object.
 
-    Returns an `UntypedEvent` for a stub, an unknown event type, or a major version later than the supported one. Raises
-    `ValueError` if the detail is not an event of Faultbridge; pydantic's `ValidationError` is a `ValueError`.
+    Returns an `UntypedEvent` for an event without data because it is too large for the bus, an unknown event type, or a
+    major version later than the supported one. Raises `ValueError` if the detail is not an event of Faultbridge;
+    pydantic's `ValidationError` is a `ValueError`.
 
         event = read(record["detail"])
         if isinstance(event, CaseStatusChange) and event.data.resolution: ...

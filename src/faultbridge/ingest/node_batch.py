@@ -187,8 +187,8 @@ def sample_keys(node: NodeKey, parts: Iterable[tuple[RecordPart, AliasRow]]) -> 
 def current_heartbeats(state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]) -> Iterator[RecordPart]:
     """Yield the heartbeats in a node's records, except those of an earlier instance or boot.
 
-    The time of receipt determines the instance and boot, because the sender's clock may be wrong, and heartbeats never
-    wait on the node.
+    The time of receipt determines the instance and boot: the sender's clock may be wrong, and agents never store
+    heartbeats to send them later.
     """
     for part, row in parts:
         if part.record.source == HEARTBEAT:

@@ -18,7 +18,7 @@ from faultbridge.storage.writes import Item
 
 
 def postponed_too_long(rows: Iterable[Item], append: Append, config: ClusterConfig, now: datetime) -> Iterator[NodeKey]:
-    """Yield the nodes whose postponed case may open earlier than the time that their state stores.
+    """Yield the nodes with a postponed case that may open before the planned time in their state.
 
     `rows` are the index rows of the unhealthy nodes of the cluster. `append` reads the states of the nodes.
     """

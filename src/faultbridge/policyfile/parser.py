@@ -1,4 +1,4 @@
-"""Reads and writes policy files. The error for an invalid file lists all its invalid fields."""
+"""Reads and writes policy files. `InvalidPolicy.problems` lists all invalid fields of a file."""
 
 from __future__ import annotations
 

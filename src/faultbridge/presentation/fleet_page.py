@@ -14,9 +14,9 @@ from faultbridge.presentation.tones import CLUSTER, NODE, Mark, mark
 
 @dataclass(frozen=True, slots=True)
 class FleetFacts:
-    """The documents of one cluster on the fleet page.
+    """What the fleet page shows about one cluster.
 
-    `lost_ms` is the GPU time that was lost by cases opened in the period of the page, in milliseconds of one GPU.
+    `lost_ms` is the lost GPU time of the latest cases of the page's period, in milliseconds of one GPU.
     """
 
     cluster: Document

@@ -142,7 +142,7 @@ def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now
 
 @dataclass(frozen=True, slots=True)
 class RetireReplaced:
-    """Retires the vacant nodes of a group after an update completed the group with other nodes."""
+    """Retires the vacant nodes of a group whose update reached the desired size with other nodes."""
 
     retirement: Retirement
 

@@ -88,8 +88,8 @@ class NodeOrders:
     def return_node(self, key: NodeKey, order: OperatorOrder) -> NodeState:
         """Return a node to service after an operator fixed it. If it is out of service, it is verified first.
 
-        Raises Rejected `not_with_a_person` if the node has no escalated case. This order is also accepted in
-        mode `act` if the provider, and not Faultbridge, repairs the nodes of the cluster.
+        Raises Rejected `not_with_a_person` if the node has no escalated case. Unlike other node orders, this one
+        is also accepted in mode `act` if the provider, and not Faultbridge, repairs the nodes of the cluster.
         """
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:

@@ -57,8 +57,8 @@ class QueueMapping:
     """Delivers messages of the raw queue to `ingest`, in batches of visible messages in random order.
 
     `handler` returns the ids of the messages that failed. Most other messages are then deleted; some, chosen at random,
-    are not deleted and are delivered again. `received` maps the number of every delivered message to its body and the
-    time when it was sent.
+    are not deleted and are delivered again. `received` maps the sequence number of each delivered message to its body
+    and the time when it was sent.
     """
 
     context: DeliveryContext

@@ -51,7 +51,7 @@ class DiagTest(Protocol):
 
     @property
     def hardware(self) -> bool:
-        """Return False if the test has errors and all of its errors are about settings, else True."""
+        """Return whether a failure of the test is one of hardware: unless all its errors are about settings."""
 
     @property
     def line(self) -> str:

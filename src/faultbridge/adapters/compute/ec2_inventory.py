@@ -118,7 +118,8 @@ class Ec2Inventory:
     def provider_status(self, config: ClusterConfig, groups: Collection[str]) -> ProviderStatus:
         """Return the desired size and the running update of each group, and the repair setting of EKS.
 
-        Groups that do not exist are left out. The repair setting is None if EKS itself repairs no nodes of the groups.
+        Groups that do not exist are left out. The repair setting is None if EKS repairs no accelerated
+        nodes of the groups.
         """
         names, clients = sorted(groups), self._clients.for_role(config.provider_role)
         found = (

@@ -82,7 +82,8 @@ class Unauthorized(Misconfigured):
 class Kubernetes:
     """Calls the Kubernetes API of one cluster.
 
-    `access` returns the endpoint and a new token. Each token is used for ten minutes at most, and not after HTTP 401.
+    `access` returns the endpoint and a new token. Each token is used for ten minutes at most. After HTTP 401,
+    a request is tried once more with a new token.
     """
 
     access: Callable[[], ApiAccess]

@@ -35,7 +35,7 @@ def is_table(head: str) -> bool:
 
 
 def lines_of_table(text: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the log lines of an exported table.
+    """Yield the log lines of a CSV table that the console of CloudWatch Logs Insights exported.
 
     A row from which no message can be read is yielded as a whole, as one log line.
     """

@@ -55,8 +55,9 @@ class _Document:
 
 
 def joined_documents(lines: Iterable[str]) -> Iterator[str]:
-    """Yield log lines, with each multi-line JSON document replaced by one line per log record in it.
+    """Yield log lines, with each JSON document that a collector stored line by line joined again.
 
+    Such a document is replaced by one line for each log record in it. Documents in other lines are not changed.
     Each new line also has the time and the node that the collector wrote for the first line of the document. A document
     that is never completed, is not JSON or has no log record is yielded as its original lines. If the lines of
     incomplete documents exceed 16 MiB, the lines of the oldest document are yielded unchanged too.

@@ -103,11 +103,11 @@ def _may_be_spread(body: bytes) -> bool:
 
 
 def wrapped_lines(body: bytes) -> bytes | None:
-    """Return the log lines of a JSON document or a table, as one JSON object per line.
+    """Return the log lines of a JSON document or of a CSV table, with one JSON object per log record.
 
-    `dmesg -J` and `journalctl -o json-pretty` write such documents, and a collector may wrap each of their lines. The
-    result is None for any other body, such as one that already has one JSON object per line, and for a body of more
-    than 16 MiB.
+    `dmesg -J` and `journalctl -o json-pretty` write such documents; a log collector may have stored each line of one as
+    a record of its own. Lines outside the document stay unchanged. The result is None for any other body, such as one
+    that already has one JSON object per line, and for a body of more than 16 MiB.
     """
     if len(body) > MAX_JSON_BYTES:
         return None

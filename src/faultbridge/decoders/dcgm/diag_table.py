@@ -26,8 +26,8 @@ _WORST = ("Fail", "Warn", "Skip", "Pass")
 class _Test:
     """One test of the table.
 
-    `outcomes` maps each outcome to the GPUs that have it; an empty set means all GPUs. `texts` are the warnings of the
-    test: for each warning, the first cell of its row, followed by the pieces of its text.
+    `outcomes` maps each outcome to the GPUs that have it; an empty set means that the table names none. `texts` are the
+    warnings and errors of the test: for each of them, the first cell of its row, followed by the pieces of its text.
     """
 
     name: str

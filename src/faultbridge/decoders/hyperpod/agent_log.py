@@ -56,7 +56,7 @@ _FAULTY = "Encountered FaultyInstance"
 
 @dataclass(frozen=True, slots=True)
 class HealthDetails:
-    """The details of a health event of the HyperPod agent. `number` is the Xid, or None without an Xid."""
+    """The details of a health event of the HyperPod agent. `number` is the Xid in its field `errnum`, or None."""
 
     text: str
     condition: str | None = None

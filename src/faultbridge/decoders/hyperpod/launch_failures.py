@@ -1,8 +1,8 @@
 """Determines why HyperPod could not start an instance, from events and status messages of nodes.
 
 HyperPod documents no code for these failures, so their texts are matched by keywords. An event counts if it reports a
-failure and has a keyword of a launch, such as `creation`, or if it reports a failed lifecycle script. Source: AWS's
-documentation of cluster events, and captures.
+failure and has a keyword of a launch (such as `creation`), a lifecycle script, EFA or capacity, or if its metadata
+reports a failed lifecycle script. Source: AWS's documentation of cluster events, and captures.
 """
 
 from __future__ import annotations

@@ -136,9 +136,9 @@ class DriverMessageReader:
 
 
 def _same_time(observation: Fault | Clear, other: Fault | Clear) -> bool:
-    """Return whether two messages about a GPU may be of one boot and at most five minutes apart.
+    """Return whether two messages about a GPU can be from the same boot and at most five minutes apart.
 
-    Their times are compared only if both messages have a time. The same applies to their uptimes.
+    Times are compared only if both messages have a time, and uptimes only if both have an uptime.
     """
     times = (_passed(observation, other), _uptime_passed(observation, other))
     return _same_boot(observation, other) and all(one is None or abs(one) <= SAME_LOSS for one in times)

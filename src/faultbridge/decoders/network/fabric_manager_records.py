@@ -2,7 +2,8 @@
 
 The input is a log file, syslog, the journal, or the output of `systemctl status`. Grammar: `[Mon DD YYYY HH:MM:SS]
 [LEVEL][ [tid N]] TEXT`, where lines without this prefix continue the record; or `PREFIX PROGRAM[PID]: TEXT` with the
-program `nv-fabricmanager`, its start script, `nvidia-persistenced` or systemd; or only the text.
+program `nv-fabricmanager`, its start script, `nvidia-persistenced` or systemd; or only the
+text. JSON lines of the journal are read too.
 """
 
 from __future__ import annotations

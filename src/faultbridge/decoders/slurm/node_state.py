@@ -37,8 +37,9 @@ _FRAMING = re.compile(rb"NodeName=|NODELIST|\bHOSTNAMES\b.{0,2048}\bSTATE\b|upda
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Return health snapshots of the nodes whose state is neither expected nor unknown.
+    """Return a health snapshot of each node whose state shows that the node is healthy or faulty.
 
+    Left out are nodes with a state that Slurm plans, such as powered down, and with a state that is not known here.
     A listing gives one snapshot of a node, even if several partitions list the node. A log gives one snapshot of a node
     for each time at which the node was updated.
     """

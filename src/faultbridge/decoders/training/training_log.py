@@ -160,6 +160,8 @@ class Pattern:
     def find(self, line: str) -> re.Match[str] | None:
         """Return the first match of the pattern in a line, or None.
 
+        Only the first `MAX_PLACES` places of the fixed text are tried, with `WINDOW` characters each.
+
         The result is also None if the line lacks a phrase that the pattern needs, or has a phrase that excludes the
         pattern.
         """
@@ -201,7 +203,7 @@ def _compiled(contains: str, pattern: str) -> re.Pattern[str]:
 
 
 def _lines_of(text: str) -> Iterator[str]:
-    """Yield the lines of a log. A carriage return also ends a line, because progress bars use it."""
+    """Yield the lines of a log that are not empty, cut to `MAX_LINE`. A carriage return ends a line, too."""
     for line in re.split(r"[\r\n]", text):
         if line:
             yield line[:MAX_LINE]

@@ -121,7 +121,7 @@ class RepairQueue:
     def shown_to(
         self, control: Control, policy: Policy, now: datetime, excluded: Collection[str] = ()
     ) -> list[QueuedCase]:
-        """Return the queued cases to pass to admission: the first cases of each class, or a whole small queue.
+        """Return the queued cases to pass to admission: all of a small queue, else the first of each class.
 
         With these cases, admission decides the same as with the whole queue. Cases with an id in `excluded` are
         omitted.

@@ -1,11 +1,11 @@
-"""Patch that adds SageMaker HyperPod to moto.
+"""Patch that replaces the incomplete SageMaker HyperPod of moto.
 
 `hyperpod_clusters`
 AWS: clusters have nodes with logical ids and EC2 instance ids. Nodes can be replaced, rebooted and checked, and their
 events go to EventBridge.
 moto: nodes have names instead of instance ids and never change. Some calls, such as the one that replaces nodes, return
 HTTP 500.
-Here: `faultbridge.local.hyperpod` answers the calls, and its events go to the default bus of the event plane.
+Here: `faultbridge.local.hyperpod` answers the calls, and its events go to the default bus of MiniStack.
 """
 
 from __future__ import annotations

@@ -125,9 +125,9 @@ def _rules_of_ended_fault(state: NodeState, case: Case, policy: Policy) -> Itera
     """Yield the rules that a changed policy may have for the ended fault that opened a case.
 
     The reported severity, action, sources and count of the fault are not stored in the case, so they are not compared.
-    A rule that requires one of them may match, and is yielded too. The first rule that requires none of them, or that
-    is the rule of the case, matches certainly and is the last. A case that was opened because an instance was added has
-    no such rules.
+    A rule that requires one of these values is yielded, because it may match. The last rule that is yielded is the
+    first one that requires none of them, or that has the name of the case's rule. A case that was opened because an
+    instance was added has no such rules.
     """
     if case.rule == INVENTORY_RULE:
         return

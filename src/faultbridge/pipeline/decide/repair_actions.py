@@ -28,9 +28,9 @@ class Choice(NamedTuple):
 def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice:
     """Choose the repair action of the next attempt. The requested action is that of the case.
 
-    - If no active condition needs a repair before the first attempt of the case, the node is only verified.
-    - If only claimed conditions require the requested action, the node is verified first. The senders of claimed
-      conditions did not prove to be the node.
+    - At the first attempt, the node is only verified if no active condition needs a repair.
+    - If only claimed conditions require the requested action, the node is verified first, unless an operator approved
+      the action or a verification failed. The senders of claimed conditions did not prove to be the node.
     - A repair action that the rule does not permit is replaced by the next stronger permitted one. If there is none, an
       operator must act.
     """

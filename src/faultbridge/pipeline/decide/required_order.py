@@ -43,9 +43,9 @@ def required_order(state: NodeState, config: ClusterConfig, now: datetime, contr
 
 
 def _escalated(state: NodeState, case: Case, config: ClusterConfig) -> RequiredOrder:
-    """Return the command for an escalated case: `faultbridge node return`, which verifies the node.
+    """Return the command for an escalated case: `faultbridge node return`.
 
-    If Faultbridge could not replace the node because no group is registered for it, the command is instead
+    If Faultbridge tried to replace the node, and no group is registered for it, the command is instead
     `faultbridge node add`, which names the group.
     """
     was_to_be_replaced = case.repair_action is RepairAction.REPLACE_NODE and case.attempts > 0

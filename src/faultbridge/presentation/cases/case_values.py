@@ -27,7 +27,7 @@ class Values(dict[str, Any]):
 
 
 def case_values(facts: CaseFacts) -> Values:
-    """Return the values that sentences about a case insert."""
+    """Return the values of the placeholders in sentence templates about a case, by placeholder name."""
     case, approval = facts.case, facts.case["approval"] or {}
     names = ("case_id", "cluster", "node", "rule", "incident", "attempt", "code", "relapse_of")
     reason, recorded = reason_text(case["reason"]), str(case["reason"] or "")

@@ -32,9 +32,9 @@ def stop_for_update(context: StepContext) -> StepResult | None:
 
 
 def stop_if_excluded(context: StepContext) -> StepResult | None:
-    """End the attempt if its node or cluster is excluded from repairs; return None otherwise.
+    """End the attempt and queue its case again if the node or cluster is excluded from repairs.
 
-    An attempt that only verifies its node continues.
+    Returns None if it is not excluded, or if the attempt only verifies the node. Update holds are not checked here.
     """
     reason = exclusion(context, context.state)
     if reason is None or not context.case.repair_action.needs_slot:

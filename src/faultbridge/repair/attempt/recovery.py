@@ -67,7 +67,7 @@ class RecoveryResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecoverAttempts:
-    """Recovers the repair attempt of a node, if the attempt's probe time or deadline has passed.
+    """Checks a repair attempt whose time to probe or deadline has passed, and continues it if it stopped.
 
     The call may be repeated at any time.
     """

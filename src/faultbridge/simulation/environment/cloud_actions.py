@@ -46,7 +46,7 @@ class Actions:
 
 
 class CloudActions(Actions):
-    """Carries out the actions of the cloud in a simulated system, such as failing AWS calls."""
+    """Injects cloud events into a simulated system, such as failures of AWS calls."""
 
     def _provider_failure(self, action: ExternalAction) -> None:
         """Make the next replacement of an instance fail, or the next launch from a launch template.

@@ -93,8 +93,8 @@ def _held_without_incident(view: SystemView) -> Iterator[str]:
 def _ancestors(body: Body, stream: Sequence[Body], known: Mapping[str, Body]) -> set[str]:
     """Return the event ids of an entry of a case, of its cause, of the cause of this cause, and so on.
 
-    An incident belongs to no case. After an entry of an incident, the chain therefore continues with the previous entry
-    of the case, not with the cause of the incident.
+    If a cause is an entry of an incident, the chain continues with the previous entry of the case that is no entry of a
+    fault. If there is none, the chain continues with the cause of the incident.
     """
     found: set[str] = set()
     visited: set[str] = set()

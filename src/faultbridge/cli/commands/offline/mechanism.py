@@ -61,7 +61,7 @@ def show_mechanism(
     *,
     output: OutputFormat,
 ) -> None:
-    """Show the first signs of a mechanism, what it can cause, and what would prove or refute it."""
+    """Show a failure mechanism: its first signs, its effects, and what would prove or refute it."""
     found = next((one for one in book_with(mechanisms).mechanisms if one.name == name), None)
     if found is None:
         raise typer.BadParameter(f"unknown mechanism: {name!r}; faultbridge mechanism list shows all")

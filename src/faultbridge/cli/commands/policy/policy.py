@@ -173,7 +173,7 @@ def show_policy(
 ) -> None:
     """Show the current policy, or the policy of a version.
 
-    Without --json, the output is in the file format of `policy put`. With --json, the output also has the version.
+    Without --json, the output is in the file format of `policy put`. With --json, the version is a field.
     """
     packaged = packaged_document()
     document = known_policy(session, version) if version else policy_store(session).current() or packaged

@@ -27,7 +27,8 @@ def run_agent(
 ) -> None:
     """Collect faults of this node and send them until stopped: kernel log, GPUs, links and counters.
 
-    The agent limits itself to an average of 1 % of a CPU core, to 64 MB of memory and, by default, to 64 MB of disk.
+    Without --once, the agent limits itself to an average of 1 % of a CPU core, to 64 MB of memory and, by default, to
+    64 MB of disk.
     """
     try:
         settings = AgentSettings.load(config)
