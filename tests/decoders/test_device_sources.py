@@ -84,6 +84,12 @@ def test_smartctls_verdict_is_read_from_text_and_json() -> None:
     assert codes("disk-health", json.dumps(document)) == [("host.disk_failing", "sdb")]
 
 
+@pytest.mark.parametrize("verdicts", [("FAILED!", "PASSED"), ("PASSED", "FAILED!")])
+def test_a_healthy_disk_without_a_name_does_not_hide_a_failing_one(verdicts: tuple[str, str]) -> None:
+    body = "".join(map(SATA.format, verdicts))
+    assert codes("disk-health", body) == [("host.disk_failing", None)]
+
+
 def test_a_disk_without_a_health_log_is_not_healthy_but_unknown() -> None:
     body = json.dumps({"smartctl": {"exit_status": 4}, "device": {"name": "/dev/nvme7"}})
     assert (codes("disk-health", body), covered("disk-health", body)) == ([], set())

@@ -41,15 +41,16 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     disks, arrays = bounded(_disks(text_)), bounded(arrays_of(SOURCE, text_))
     if not disks and not is_mdstat(text_):
         raise Rejected("no_framing", "no health log of a disk, and no array")
-    known = {name: fields for name, fields in disks if fields}
-    covered = tuple(Component(ComponentType.DISK, name=name) for name in known)
+    known = [(name, fields) for name, fields in disks if fields]
+    covered = tuple(dict.fromkeys(Component(ComponentType.DISK, name=name) for name, _ in known))
     covers = dict.fromkeys((FAILING, WORN), covered) if covered else {}
     for array in arrays:
         for code in array.decides:
             covers[code] = (*covers.get(code, ()), array.component)
-    present = [fault for name, fields in known.items() for fault in _faults(name, fields)]
-    present += [array.fault for array in arrays if array.fault is not None]
-    return (Snapshot(SOURCE, covers, tuple(present)),)
+    # Several disks can have one name, or none: a fault of any of them counts.
+    present = {(one.code, one.component): one for name, fields in known for one in _faults(name, fields)}
+    faults = (*present.values(), *(array.fault for array in arrays if array.fault is not None))
+    return (Snapshot(SOURCE, covers, faults),)
 
 
 def recognize(body: bytes) -> bool:
