@@ -18,6 +18,7 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.registry.new_node import NewNode
+from faultbridge.repair.case_orders import OperatorOrder
 from tests.console.sites import HOSTILE, Site
 
 C = "/clusters/train-a"
@@ -242,3 +243,10 @@ def test_an_id_in_a_sentence_is_not_broken_and_the_id_of_a_case_is_a_link() -> N
         f'<a class="id" href="/console/clusters/train-a/cases/{case}">{case}</a>'
     )
     assert "<a" not in linked_ids(case, Links(None), "train-a")
+
+
+def test_a_retired_node_is_not_shown_as_a_node_of_its_cluster(site: Site) -> None:
+    site.world.app.registry.retirement(NodeKey("train-a", "n-2"), OperatorOrder(None, "rack given up"))
+    shown = addresses(site.get(C).text)
+    assert not [address for address in shown if address.endswith("/nodes/n-2")]
+    assert [address for address in shown if address.endswith("/nodes/n-3")]

@@ -240,7 +240,10 @@ class Facts:
             yield Views(reads)
 
     def _roster(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
-        return self.kept.read("roster", config, QUARTER_HOUR, self.views.roster)
+        return self.kept.read("roster", config, QUARTER_HOUR, self._nodes)
+
+    def _nodes(self, config: ClusterConfig) -> tuple[RosterNode, ...]:
+        return tuple(one for one in self.views.roster(config) if not one.retired)
 
 
 def _documents(lines: Iterable[Line]) -> tuple[Document, ...]:

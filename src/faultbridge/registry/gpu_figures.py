@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from faultbridge.domain.cases import Case
+from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.decide.phase_durations import gpu_time_lost
 
@@ -35,10 +36,10 @@ def gpu_figure(
 ) -> GpuFigure:
     """Return the numbers of GPUs of these nodes, and the GPU time that cases cost after `since`.
 
-    `types` maps each instance type to its number of GPUs. The time of a case counts only if an attempt started and the
-    node's number of GPUs is known.
+    Retired nodes are left out. `types` maps each instance type to its number of GPUs. The time of a case counts only if
+    an attempt started and the node's number of GPUs is known.
     """
-    counted = [(state, _gpus(state, types)) for state in nodes]
+    counted = [(state, _gpus(state, types)) for state in nodes if state.status is not NodeStatus.RETIRED]
     lost = 0
     for case in cases:
         end, start = case.closed_at or now, max(case.opened_at, since)

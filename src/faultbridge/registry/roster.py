@@ -20,13 +20,17 @@ from faultbridge.storage.writes import Item, Key, Put, Update, Value
 
 @dataclass(frozen=True, slots=True)
 class RosterNode:
-    """A node as its roster row describes it: its group, failure domains and instance type."""
+    """A node as its roster row describes it: its group, failure domains and instance type.
+
+    `retired` is True if the node was removed from the cluster for good.
+    """
 
     node: str
     group: str | None
     domain: str | None
     domains: Mapping[str, str]
     instance_type: str | None
+    retired: bool
 
 
 def read_node(row: Item) -> RosterNode:
@@ -38,6 +42,7 @@ def read_node(row: Item) -> RosterNode:
         domain=_text(row.get("domain")),
         domains={kind: str(name) for kind, name in domains.items()} if isinstance(domains, dict) else {},
         instance_type=_text(row.get("type")),
+        retired=bool(row.get("retired")),
     )
 
 

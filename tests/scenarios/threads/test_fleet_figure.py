@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from faultbridge.data import gpus_by_instance_type
-from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.registry.gpu_figures import GpuFigure, gpu_figure
 from faultbridge.registry.views import Views
+from faultbridge.simulation.fakes import START
 from tests.scenarios.world import CLUSTER, World
 
 
@@ -35,3 +36,11 @@ def test_one_figure_says_how_many_gpus_of_a_cluster_are_good_and_how_many_gpu_ho
     assert (after.percent, after.lost_ms) == (100.0, 8 * ((case.closed_at - case.opened_at) // millisecond))
     world.advance_minutes(60)
     assert figure(world, minutes=30).lost_ms == 0
+
+
+def test_the_gpus_of_a_retired_node_are_not_counted() -> None:
+    world = World(nodes=4)
+    views = Views(world.table)
+    retired = replace(views.nodes(CLUSTER)[0], status=NodeStatus.RETIRED)
+    found = gpu_figure((retired, *views.nodes(CLUSTER)[1:]), (), gpus_by_instance_type(), START, world.clock.now())
+    assert (found.gpus, found.in_service) == (24, 24)
