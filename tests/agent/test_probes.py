@@ -259,6 +259,15 @@ def test_an_exporter_whose_page_does_not_end_hangs(exporter, monkeypatch, conten
     assert (found.outcome, found.output) == (Outcome.HUNG, b"")
 
 
+@pytest.mark.parametrize(
+    "content", [b"no status line\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n"]
+)
+def test_a_response_that_is_not_http_is_a_failed_probe_and_not_a_hanging_one(exporter, content):
+    found = result_of(BackgroundRead(partial(scrape, exporter(content))))
+    assert found.outcome is Outcome.FAILED
+    assert found.error_text.startswith("the exporter's response is not valid HTTP")
+
+
 def test_an_exporter_that_sends_its_page_slowly_hangs(exporter, monkeypatch):
     monkeypatch.setattr(probe_commands, "time", ManualTime(0, probe_commands.EXPORTER_TIMEOUT_SECONDS + 1))
     found = result_of(BackgroundRead(partial(scrape, exporter(b"HTTP/1.0 200 OK\r\n\r\nDCGM"))))
