@@ -65,6 +65,13 @@ def test_a_truncated_or_incompatible_state_file_means_not_running(folder: StackF
     assert files.read_state(folder) is None
 
 
+@pytest.mark.parametrize("text", ["[]", "null", '{"version": 1}', '{"version": 1, "emulators": [1]}'])
+def test_a_damaged_state_file_means_not_running(folder: StackFolder, text: str) -> None:
+    files.write_state(folder, a_stack())
+    folder.state.write_text(text)
+    assert files.read_state(folder) is None
+
+
 def test_a_state_file_can_be_removed_twice(folder: StackFolder) -> None:
     files.write_state(folder, a_stack())
     files.remove_state(folder)
@@ -80,7 +87,7 @@ def test_files_are_in_the_project_by_default(project: Path, tmp_path: Path, monk
     assert stack_folder("one").root == tmp_path / "other" / "one"
 
 
-@pytest.mark.parametrize("name", ["", "../other", "1st", "a/b", "with space"])
+@pytest.mark.parametrize("name", ["", "../other", "1st", "a/b", "with space", "émile"])
 def test_an_invalid_stack_name_is_refused(name: str) -> None:
     with pytest.raises(Misconfigured, match="invalid stack name"):
         stack_folder(name)

@@ -130,10 +130,10 @@ def state_home() -> Path:
 def stack_folder(stack: str) -> StackFolder:
     """Return the folder of a stack.
 
-    Raises `Misconfigured` for a name that does not start with a letter, or has characters other than letters, digits
-    and hyphens.
+    Raises `Misconfigured` for a name that does not start with an ASCII letter, or has characters other than ASCII
+    letters, digits and hyphens.
     """
-    if not stack.replace("-", "").isalnum() or not stack[:1].isalpha():
+    if not stack.isascii() or not stack.replace("-", "").isalnum() or not stack[:1].isalpha():
         raise Misconfigured(f"invalid stack name: {stack!r}; use letters, digits and hyphens, starting with a letter")
     return StackFolder(state_home() / stack)
 
@@ -145,11 +145,11 @@ def read_state(folder: StackFolder) -> StackState | None:
     """
     try:
         document = json.loads(folder.state.read_text())
-    except (FileNotFoundError, ValueError):
+        if document.pop("version", None) != _VERSION:
+            return None
+        return StackState(**{**document, "emulators": tuple(map(_read_emulator, document["emulators"]))})
+    except (FileNotFoundError, ValueError, AttributeError, KeyError, TypeError):
         return None
-    if document.pop("version", None) != _VERSION:
-        return None
-    return StackState(**{**document, "emulators": tuple(map(_read_emulator, document["emulators"]))})
 
 
 def write_state(folder: StackFolder, state: StackState) -> None:
