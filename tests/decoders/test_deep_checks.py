@@ -22,7 +22,7 @@ from faultbridge.decoders.verification.nccl_tests import read_all_reduce
 from faultbridge.decoders.verification.sections import script_of, split
 
 TYPE = "p4d.24xlarge"
-NEEDED = ("sh", "timeout", "sed", "sort", "grep", "head", "ls", "cat")
+NEEDED = ("sh", "timeout", "sed", "sort", "grep", "head", "tail", "ls", "cat")
 
 
 def nccl(speed: float = 235.42, *, gpus: int = 8, wrong: int = 0, in_place: float | None = None) -> str:
