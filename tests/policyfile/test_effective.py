@@ -86,10 +86,20 @@ def test_a_level_of_null_is_safer_than_2_and_less_safe_than_3(before: object, af
     assert bool(weakened_protection(old, new)) == weaker
 
 
+@pytest.mark.parametrize(("before", "after", "weaker"), [("null", 95, True), (95, 90, True), (90, "null", False)])
+def test_findings_that_become_faults_at_a_lower_precision_are_named(
+    before: object, after: object, *, weaker: bool
+) -> None:
+    old, new = (read_policy(f"limits: {{finding_precision: {percent}}}") for percent in (before, after))
+    line = f"limits.finding_precision: {before} before, {after} now"
+    assert weakened_protection(old, new) == ((line,) if weaker else ())
+
+
 @pytest.mark.parametrize(
     ("before", "after", "line"),
     [
         ("dry_run: true", "dry_run: false", "rule r: dry_run: true before, false now"),
+        ("isolate: true", "isolate: false", "rule r: isolate: true before, false now"),
         ("verify_level: 4", "verify_level: 3", "rule r: verify_level: 4 before, 3 now"),
         ("isolate: true", "release_without_capacity: true", "rule r: release_without_capacity: false before, true now"),
         ("isolate: true", "orchestrator_unreachable: proceed",

@@ -33,6 +33,7 @@ _WEAKER_WHEN_LOWER = frozenset(
         "limits.verify_level",
         "limits.probation",
         "limits.relapse_verify_level",
+        "limits.finding_precision",
         "breakers.quiet",
         "incidents.window",
         "incidents.quiet",
@@ -47,8 +48,12 @@ _NULL_LEVEL = 2.5
 Level 3 is therefore safer than null, and null is safer than level 2.
 """
 
+_NEVER = 101.0
+"""The rank of a `finding_precision` of null: no finding is a fault, which is safer than any percentage."""
+
 _UNSAFE = {
     "dry_run": False,
+    "isolate": False,
     "release_without_capacity": True,
     "orchestrator_unreachable": OrchestratorUnreachable.PROCEED,
 }
@@ -111,10 +116,10 @@ def _weaker(change: ChangedSetting) -> str:
     old, new = change.before.value, change.after.value
     key = f"{part}.{name}"
     higher = key in _WEAKER_WHEN_HIGHER and new > old
-    lower = key in _WEAKER_WHEN_LOWER and _rank(new) < _rank(old)
+    null = _NEVER if name == "finding_precision" else _NULL_LEVEL
+    lower = key in _WEAKER_WHEN_LOWER and _rank(new, null) < _rank(old, null)
     return f"{change.field}: {change.before.text} before, {change.after.text} now" if higher or lower else ""
 
 
-def _rank(value: float | None) -> float:
-    # Only a verification level can be null.
-    return _NULL_LEVEL if value is None else value
+def _rank(value: float | None, null: float = _NULL_LEVEL) -> float:
+    return null if value is None else value
