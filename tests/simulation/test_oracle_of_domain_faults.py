@@ -118,6 +118,23 @@ def test_a_rack_with_four_of_five_affected_nodes_explains_the_fault_of_its_switc
     assert switch.broken == broken
 
 
+@pytest.mark.parametrize(("minutes", "broken"), [(9, []), (11, [GIVEN_UP])])
+def test_nodes_of_a_rack_that_failed_shortly_before_make_the_rack_explain_a_fault_of_its_switch(
+    minutes: int, broken: list[str]
+) -> None:
+    switch, names = Rack(), tuple(f"train-a/node-{number}" for number in range(1, 9))
+    before, after = ("node-1", "node-4"), ("node-2", "node-3", "node-8")
+    late, end = START + timedelta(minutes=minutes), START + timedelta(hours=3)
+    switch.checks.lost = [LostLinks("switch-1", 8, f"train-a/{one}", f"i-{one}", late, end) for one in after]
+    switch.checks.members |= {"rack-1": frozenset(names[:4]), "switch-1": frozenset(names)}
+    switch.fault("net.link_down", before)
+    switch.pass_minutes(minutes)
+    switch.fault("net.link_down", after)
+    switch.pass_minutes(3)
+    switch.intent("node-8")
+    assert switch.broken == broken
+
+
 @pytest.mark.parametrize(("minutes", "broken"), [(9, [GIVEN_UP]), (11, [])])
 def test_nodes_that_fail_later_widen_a_fault_that_a_rack_explains_only_within_the_window(
     minutes: int, broken: list[str]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -155,7 +155,7 @@ class DomainFaultChecks:
             shown = [one for one in shown if self._nodes[one.node].reporter in (None, one.instance)]
             least = max(MIN_NODES * 100, MIN_PERCENT * max((one.nodes for one in lost), default=0))
             starts = [one for one in shown if self._counts(one)]
-            known |= {self._cause_of(domain, some, least) for some in largest_groups(starts, shown, WINDOW, down)}
+            known |= {self._cause(domain, some, least, down) for some in largest_groups(starts, shown, WINDOW, down)}
         before, self._known = self._known, {one: self._known.get(one, now) for one in sorted(filter(None, known))}
         cut_off = {one.node for one in self.lost if one.start <= now < one.end} & self._nodes.keys()
         for domain in self._known.keys() - before.keys():
@@ -164,16 +164,19 @@ class DomainFaultChecks:
     def _counts(self, lost: LostLinks) -> bool:
         return (lost.node, lost.instance) not in self._begun
 
-    def _cause_of(self, domain: str, failed: Collection[LostLinks], least: int) -> str | None:
+    def _cause(self, domain: str, failed: frozenset[LostLinks], least: int, down: Mapping[str, datetime]) -> str | None:
         """Return the domain that is the cause of these lost links in `domain`; None if too few nodes count.
 
-        A node does not count if its repair has begun. The cause is a domain smaller than `domain` that contains at
-        least 80 % of the counted nodes, or else 80 % of all nodes in `failed`. If there is none, the cause is `domain`.
+        A node does not count if its repair has begun. The cause is a smaller domain with at least 80 % of the counted
+        nodes, or of all nodes in `failed`, or of these and the nodes of `domain` that lost a link by another fault
+        within `WINDOW`. If there is none, the cause is `domain`.
         """
         counted = {one.node for one in failed if self._counts(one)}
         if len(counted) * 100 < least:
             return None
-        narrower = (self._narrower(domain, one) for one in (counted, {one.node for one in failed}))
+        every, first = {one.node for one in failed}, min(down[one.node] for one in failed)
+        others = {name for name, since in down.items() if abs(since - first) <= WINDOW} & self._members(domain)
+        narrower = (self._narrower(domain, one) for one in (counted, every, every | others))
         return next(filter(None, narrower), domain)
 
     def _narrower(self, domain: str, failed: set[str]) -> str | None:
