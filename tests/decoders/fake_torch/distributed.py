@@ -36,7 +36,7 @@ def all_reduce(values: Any) -> None:
 def all_gather(every: list[Any], mine: Any) -> None:
     """Give each rank's figures: the last rank takes twice as long, and one may have used another network.
 
-    The times are fixed, so that the bandwidth does not depend on the load of this machine.
+    The times are fixed, so that the bandwidth does not depend on the load of the host.
     """
     for one in every:
         one.values = [SECONDS / 2, *mine.values[1:]]
