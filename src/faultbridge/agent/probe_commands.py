@@ -98,8 +98,8 @@ def scrape(url: str) -> bytes:
     """Read the metrics page of an exporter on this host. Reading stops when the page exceeds 2 MiB.
 
     Raises ValueError if the URL has another host, FileNotFoundError if no exporter listens at the URL, and TimeoutError
-    if the exporter sends nothing for 5 s or only a part of the page within 5 s. An HTTP error, or a response
-    that is not HTTP, raises OSError.
+    if the exporter sends nothing for 5 s or only a part of the page within 5 s. An HTTP error, or a response that is
+    not HTTP, raises OSError.
     """
     if not _is_on_this_host(url):
         raise ValueError(f"the exporter is not on this host: {url}; allowed are http URLs of {', '.join(_THIS_HOST)}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +31,8 @@ def pager(event: Mapping[str, Any], installation: Installation) -> None:
         reminded = installation.pager.remind()
         emit({f"Pages{name.title()}": count for name, count in asdict(reminded).items()})
         return
-    for one in _bus_events(event):
-        _send(one, installation)
-
-
-def _bus_events(batch: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for record in batch["Records"]:
-        yield json.loads(record["body"])
+    for record in event["Records"]:
+        _send(json.loads(record["body"]), installation)
 
 
 def _send(event: Mapping[str, Any], installation: Installation) -> None:

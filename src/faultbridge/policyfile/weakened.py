@@ -48,8 +48,11 @@ _NULL_LEVEL = 2.5
 Level 3 is therefore safer than null, and null is safer than level 2.
 """
 
-_NEVER = 101.0
-"""The rank of a `finding_precision` of null: no finding is a fault, which is safer than any percentage."""
+_NULL_RANKS = {"limits.finding_precision": 101.0}
+"""The rank of null by field, for fields that are not levels.
+
+Without `finding_precision`, no finding is a fault, which is safer than any percentage.
+"""
 
 _UNSAFE = {
     "dry_run": False,
@@ -116,7 +119,7 @@ def _weaker(change: ChangedSetting) -> str:
     old, new = change.before.value, change.after.value
     key = f"{part}.{name}"
     higher = key in _WEAKER_WHEN_HIGHER and new > old
-    null = _NEVER if name == "finding_precision" else _NULL_LEVEL
+    null = _NULL_RANKS.get(key, _NULL_LEVEL)
     lower = key in _WEAKER_WHEN_LOWER and _rank(new, null) < _rank(old, null)
     return f"{change.field}: {change.before.text} before, {change.after.text} now" if higher or lower else ""
 
