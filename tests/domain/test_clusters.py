@@ -198,10 +198,18 @@ FAILED = replace(RUNNING, ended_at=after(hours=1), outcome="failed")
         (replace(FAILED, affected={"n-0": None}, resumable_at=after(hours=2)), "resumable"),
         (replace(FAILED, affected={"n-0": None}, outcome="succeeded"), "ended"),
         (replace(FAILED, affected={"n-0": None}, outcome="cancelled"), "ended"),
+        (replace(FAILED, affected={"n-0": None}, verdict=JobVerdict("STOP", (), None, "not_shown")), "ended"),
     ],
 )
-def test_a_job_that_failed_waits_for_its_nodes_and_one_that_its_user_ended_does_not(job: Job, state: str) -> None:
-    assert job.state == state
+def test_a_job_that_failed_waits_for_its_nodes_unless_its_user_ended_it_or_its_verdict_is_stop(
+    job: Job, state: str
+) -> None:
+    assert job.state_at(after(hours=3)) == state
+
+
+def test_a_job_waits_for_its_nodes_for_seven_days() -> None:
+    job = replace(FAILED, affected={"n-0": None})
+    assert [job.state_at(after(hours=hours)) for hours in (168, 169)] == ["waiting", "ended"]
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ def test_a_batch_that_is_delivered_twice_is_one_record(client):
         (batch("some/stream", HMA), {"refused": "unknown_stream"}),
         ({"awslogs": {"data": "?"}}, {"refused": "bad_body"}),
         ({"awslogs": {"data": base64.b64encode(b"plain").decode()}}, {"refused": "bad_body"}),
+        ({"awslogs": {"data": base64.b64encode(gzip.compress(b"[1]")).decode()}}, {"refused": "bad_body"}),
         ({"awslogs": {}}, {"refused": "bad_body"}),
         ({"awslogs": None}, {"refused": "bad_body"}),
         (batch("i-0aaaaaaaaaaaaaaa1", logEvents={"a": 1}), {"refused": "bad_body"}),

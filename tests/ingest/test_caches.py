@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from faultbridge.ingest import caches
 from faultbridge.ingest.caches import ItemCache
 from faultbridge.ports import UnprocessedKeys
 from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam
@@ -74,6 +75,17 @@ def test_a_found_item_is_not_read_consistently():
     put(table, name, target="old")
     item_cache.get(name)
     assert [call.name for call in seam.calls[1:]] == ["table.get_many_lagging"]
+
+
+def test_a_read_that_exceeds_the_size_of_the_cache_still_returns_the_items_that_were_cached(monkeypatch):
+    monkeypatch.setattr(caches, "MAX_CACHED_ITEMS", 2)
+    item_cache, table, _, _ = setup()
+    names = [keys.alias("name", f"train-a/n-{number}") for number in range(4)]
+    for name in names:
+        put(table, name, target="node")
+    item_cache.get_many(names[:2])
+    assert set(item_cache.get_many(names)) == set(names)
+    assert set(item_cache.get_many(names)) == set(names)
 
 
 def test_a_missing_policy_is_cached():

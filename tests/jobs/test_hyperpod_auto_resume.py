@@ -43,7 +43,7 @@ def repaired_by_hyperpod(world: HyperPodWorld, *, ends: bool, restarts: bool) ->
 def test_a_job_that_hyperpod_resumed_is_not_called_back(ends: bool) -> None:
     with hyperpod_world(RepairOwner.PROVIDER, AUTOMATIC, nodes=2) as world:
         service = repaired_by_hyperpod(world, ends=ends, restarts=ends)
-        assert service.show(CLUSTER, "1").state == "running"
+        assert service.show(CLUSTER, "1").state_at(world.clock.now()) == "running"
         assert "hit" in changes(world)
         assert ("resumable" in changes(world), world.callback.received) == (False, [])
 

@@ -35,7 +35,7 @@ def beat(world: World, step: int, loss: float | None = None) -> None:
 
 
 def state(world: World) -> str:
-    return jobs(world).show(CLUSTER, "1").state
+    return jobs(world).show(CLUSTER, "1").state_at(world.clock.now())
 
 
 def test_a_job_whose_heartbeats_stop_is_stalled_after_its_limit_without_anything_sent_again() -> None:

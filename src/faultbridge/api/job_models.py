@@ -35,7 +35,8 @@ class Job(ResponseModel):
     ended_at: Instant | None
     outcome: str | None
     state: Literal["running", "stalled", "ended", "waiting", "resumable"] = Field(
-        description="`waiting`: it ended, and its affected nodes are not back. `stalled`: its step does not advance."
+        description="`waiting`: it ended less than seven days ago, its affected nodes are not back, and its verdict "
+        "is not STOP. `stalled`: its step does not advance."
     )
     affected_nodes: list[str]
     stalled_at: Instant | None

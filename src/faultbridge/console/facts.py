@@ -110,7 +110,7 @@ class Facts:
             self._grid(view.config, rows),
             entries,
             older,
-            tuple(map(job_document, jobs.listed)),
+            tuple(job_document(one, now) for one in jobs.listed),
             live=len(opened),
             followed=jobs.total,
             policy=self._limits(view.config),
@@ -140,9 +140,10 @@ class Facts:
         view, state = self.views.cluster(cluster), self.views.node(NodeKey(cluster, node))
         lines, older = self.timeline.window(cluster, node, state.head, window, MAX_ENTRIES)
         jobs = JobViews(self.views.table).first(cluster, MAX_JOBS, node)
-        entries, listed = _documents(lines), tuple(map(job_document, jobs.listed))
+        now = self.clock.now()
+        entries, listed = _documents(lines), tuple(job_document(one, now) for one in jobs.listed)
         case = self._of_case(CaseView(state.case, state.key), view, state, entries) if state.case else None
-        document = shown_node_document(state, view.config, self.clock.now())
+        document = shown_node_document(state, view.config, now)
         return StreamDocuments(document, entries, older, listed, jobs.total, case)
 
     def job(self, cluster: str, job_id: str) -> StreamDocuments:
@@ -150,7 +151,7 @@ class Facts:
         self.views.cluster(cluster)
         job = JobViews(self.views.table).job(cluster, job_id)
         lines, older = self.timeline.of_job(cluster, job_id, MAX_ENTRIES)
-        return StreamDocuments(job_document(job), _documents(lines), older)
+        return StreamDocuments(job_document(job, self.clock.now()), _documents(lines), older)
 
     def case(self, cluster: str, case_id: str) -> CaseDocuments:
         """Read a case of a cluster, its node, its newest entries, and the notifications to operators about it."""

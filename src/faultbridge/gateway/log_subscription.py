@@ -42,15 +42,17 @@ class LogSubscription:
     def __call__(self, data: str) -> str | None:
         """Unpack a batch, put it on the queue, and return its record id.
 
-        Returns None, and queues nothing, for a control message, a batch without events, or JSON that is not an object.
+        Returns None, and queues nothing, for a control message or a batch without events.
         Raises `Rejected` (`bad_body`, `too_large` or `unknown_stream`).
         """
         body = _unpack(data)
         try:
             batch = json.loads(body)
         except (ValueError, RecursionError):
-            raise Rejected("bad_body", "the batch is not JSON; subscribe with a CloudWatch Logs filter") from None
-        if not isinstance(batch, dict) or batch.get("messageType") == CONTROL or not batch.get("logEvents"):
+            batch = None
+        if not isinstance(batch, dict):
+            raise Rejected("bad_body", "the batch is not a JSON object; subscribe with a CloudWatch Logs filter")
+        if batch.get("messageType") == CONTROL or not batch.get("logEvents"):
             return None
         if not isinstance(batch["logEvents"], list):
             raise Rejected(

@@ -76,11 +76,11 @@ class ItemCache:
         wanted = list(dict.fromkeys(wanted))
         missing = [key for key in wanted if key not in self._entries or self._entries[key][0] <= now]
         found = self._read(missing) if missing else {}
-        if len(self._entries) > MAX_CACHED_ITEMS:
-            self._entries.clear()
         for key in missing:
             self._store(key, found.get(key), now)
         cached = {key: self._entries[key] for key in wanted if key in self._entries}
+        if len(self._entries) > MAX_CACHED_ITEMS:
+            self._entries.clear()
         self._expiring.update(key for key, (expires, _) in cached.items() if expires - now <= _ttl(key) / 2)
         return {key: item for key, (_, item) in cached.items() if item is not None}
 

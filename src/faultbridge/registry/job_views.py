@@ -72,8 +72,8 @@ class JobViews:
         return tuple(sorted(map(jobs.read_job, found.values()), key=lambda job: job.id))
 
 
-def job_document(job: Job) -> dict[str, Any]:
-    """Return a job as JSON: nodes, nodes whose faults affected the job, state, and recorded verdict."""
+def job_document(job: Job, now: datetime) -> dict[str, Any]:
+    """Return a job as JSON: nodes, nodes whose faults affected the job, its state at `now`, and recorded verdict."""
     return {
         "cluster": job.cluster,
         "job_id": job.id,
@@ -83,7 +83,7 @@ def job_document(job: Job) -> dict[str, Any]:
         "started_at": to_text(job.started_at),
         "ended_at": _text(job.ended_at),
         "outcome": job.outcome,
-        "state": job.state,
+        "state": job.state_at(now),
         "stalled_at": _text(job.stalled_at),
         "loss_alarm": job.alarm,
         "affected_nodes": sorted(job.affected),

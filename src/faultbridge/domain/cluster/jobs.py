@@ -89,17 +89,18 @@ class Job:
         """
         return self.ended_at is not None and self.resumable_at is None and self.outcome in RESUMABLE_OUTCOMES
 
-    @property
-    def state(self) -> str:
+    def state_at(self, now: datetime) -> str:
         """Return `running`, `stalled`, `ended`, `waiting` or `resumable`.
 
-        An ended job is `waiting` if it has affected nodes and may still be reported as resumable (`may_resume`).
+        An ended job is `waiting` for seven days if it has affected nodes and may still be reported as resumable
+        (`may_resume`), unless its verdict is STOP.
         """
-        if self.runs:
+        if self.ended_at is None:
             return "stalled" if self.stalled_at is not None else "running"
         if self.resumable_at is not None:
             return "resumable"
-        return "waiting" if self.may_resume and self.affected else "ended"
+        waits = self.may_resume and self.affected and not self.must_stop and now < self.ended_at + RESUME_WITHIN
+        return "waiting" if waits else "ended"
 
     @property
     def must_stop(self) -> bool:

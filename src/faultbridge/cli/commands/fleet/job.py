@@ -104,7 +104,7 @@ def start_job(
     started = session.application.jobs.jobs.start(
         cluster, job, nodes, name=name, at=started_at, ranks=placed, stall_after=limit, again=again
     )
-    session.show_one(job_document(started), JOB)
+    session.show_one(job_document(started, session.now()), JOB)
 
 
 @app.command("end", epilog=examples("faultbridge job end 88213 --cluster train-a --outcome failed"))
@@ -128,7 +128,7 @@ def end_job(
     checked_reason(reason, MAX_REASON)
     ended_at = parse_event_time(at, session.now())
     ended = session.application.jobs.jobs.end(cluster, job, outcome=outcome, reason=reason, at=ended_at)
-    session.show_one(job_document(ended), JOB)
+    session.show_one(job_document(ended, session.now()), JOB)
 
 
 @app.command("heartbeat", epilog=examples("faultbridge job heartbeat 88213 --cluster train-a --step 1200 --loss 2.31"))
@@ -144,7 +144,8 @@ def record_heartbeat(
 
     A stalled job or an invalid loss, such as nan, starts no repair. The event `Job Change` reports both.
     """
-    session.show_one(job_document(session.application.jobs.progress.heartbeat(cluster, job, step, loss)), JOB)
+    reported = session.application.jobs.progress.heartbeat(cluster, job, step, loss)
+    session.show_one(job_document(reported, session.now()), JOB)
 
 
 @app.command("run", epilog=examples("faultbridge job run 88213 --cluster train-a --node 'gpu-[1-4]' -- srun a.sh"))
@@ -188,7 +189,7 @@ def list_jobs(session: Session, cluster: AnyClusterOption = None) -> None:
     """
     clusters = session.cluster_names(cluster)
     followed = (job for name in clusters for job in session.jobs.all(name))
-    session.show((job_document(job) for job in followed), JOBS)
+    session.show((job_document(job, session.now()) for job in followed), JOBS)
 
 
 @app.command("show", epilog=examples("faultbridge job show 88213 --cluster train-a"))
@@ -198,7 +199,7 @@ def show_job(session: Session, job: JobArgument, cluster: ClusterOption) -> None
 
     `faultbridge timeline --job` shows the history of the job.
     """
-    session.show_one(job_document(session.jobs.job(cluster, job)), JOB)
+    session.show_one(job_document(session.jobs.job(cluster, job), session.now()), JOB)
 
 
 @app.command("ranks", epilog=examples("faultbridge job ranks 88213 --cluster train-a --rank 17"))

@@ -69,7 +69,12 @@ def of_job(session: Session, job: Job, span: timedelta | None, runs_until: datet
     since = max(job.started_at, ended_at - (span or _longest()))
     keys = [NodeKey(cluster, node) for node in job.nodes]
     since = min([_since(session, keys, since, ended_at), *map(hit_since, job.hits)])
-    facts = {"name": job.name, "state": job.state, "outcome": job.outcome, "ended_at": json_time(job.ended_at)}
+    facts = {
+        "name": job.name,
+        "state": job.state_at(session.now()),
+        "outcome": job.outcome,
+        "ended_at": json_time(job.ended_at),
+    }
     window = RecordedWindow(f"job {job.id}", cluster, frozenset(job.nodes), since, ended_at)
     return Recorded(
         window,
