@@ -1,25 +1,58 @@
-"""The invariant about the order of deliveries compares times in whole milliseconds, as the product does."""
+"""The invariant about the order of deliveries: times in whole milliseconds, and snapshots whose order matters."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from faultbridge.domain.faults import Snapshot
-from faultbridge.domain.records import RawRecord
+from faultbridge.domain.faults import Fault, Snapshot
+from faultbridge.domain.records import Outcome, RawRecord
+from faultbridge.ingest.outcomes import OUTCOME
 from faultbridge.ingest.record_reader import Delivery, RecordPart
 from faultbridge.simulation.fakes import START
 from faultbridge.simulation.invariants import records
+from faultbridge.simulation.invariants.view import SystemView
+from tests.builders import fault
+
+
+def snapshot(at: datetime, body: bytes, *faults: Fault, record_id: str = "r-1") -> RecordPart:
+    record = RawRecord(record_id, "nvidia-smi-xml", "watch-b", "worker-1", body, at, at)
+    found = Snapshot("nvidia-smi-xml", {}, faults, observed_at=at)
+    return RecordPart(Delivery("m-1", "", at), record, None, (found,))
 
 
 def snapshot_after(microseconds: int) -> RecordPart:
-    at = START + timedelta(microseconds=microseconds)
-    body = f"snapshot {microseconds}".encode()
-    record = RawRecord("r-1", "nvidia-smi-xml", "watch-b", "worker-1", body, at, at)
-    return RecordPart(Delivery("m-1", "", at), record, None, (Snapshot("nvidia-smi-xml", {}, observed_at=at),))
+    return snapshot(START + timedelta(microseconds=microseconds), f"snapshot {microseconds}".encode())
+
+
+def view_of(outcomes: Mapping[str, Outcome]) -> SystemView:
+    """Return a view with only the receipts of some records."""
+    line: dict[str, Any] = {"kind": OUTCOME, "records": {name: one.value for name, one in outcomes.items()}}
+    return cast("SystemView", SimpleNamespace(ports=SimpleNamespace(receipts=SimpleNamespace(lines=[(START, line)]))))
 
 
 @pytest.mark.parametrize(("microseconds", "undefined"), [(54, True), (1_000, False)])
 def test_the_order_of_two_snapshots_of_one_millisecond_is_undefined(microseconds: int, undefined: bool) -> None:
     assert records._has_ties([snapshot_after(0), snapshot_after(microseconds)]) is undefined
+
+
+def test_a_healthy_snapshot_and_its_duplicates_matter_only_if_the_table_stores_none_of_them() -> None:
+    clean, again, stored = (
+        snapshot(START + timedelta(seconds=29), b"healthy", record_id=name)
+        for name in ("r-clean", "r-again", "r-stored")
+    )
+    faulty = snapshot(START, b"faulty", fault("smi.row_remap_pending"), record_id="r-faulty")
+    outcomes = {"r-clean": Outcome.CLEAN, "r-again": Outcome.DUPLICATE, "r-faulty": Outcome.RECORDED}
+    view = view_of(outcomes | {"r-stored": Outcome.RECORDED})
+    assert records._unstored_snapshots(view, [faulty, clean, again, stored]) == {"r-clean", "r-again"}
+
+
+def test_a_healthy_snapshot_more_than_ten_minutes_newer_than_a_faulty_one_is_replayed() -> None:
+    faulty = snapshot(START, b"faulty", fault("smi.row_remap_pending"), record_id="r-faulty")
+    clean = snapshot(START + timedelta(minutes=10, seconds=1), b"healthy", record_id="r-clean")
+    view = view_of({"r-clean": Outcome.CLEAN, "r-faulty": Outcome.RECORDED})
+    assert records._unstored_snapshots(view, [faulty, clean]) == set()

@@ -129,7 +129,8 @@ def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
     """Return the ids of healthy snapshots that the table does not store and whose delivery order matters.
 
     A healthy snapshot contains no fault, and a faulty snapshot contains faults. The result has the healthy snapshots
-    that are up to ten minutes newer than a faulty snapshot of the same reporter. The order of the two matters:
+    that are up to ten minutes newer than a faulty snapshot of the same reporter, and their duplicates. The order of a
+    healthy and a faulty snapshot matters:
 
     - If the faulty snapshot arrives first, the healthy snapshot ends the conditions, as in a replay.
     - If the healthy snapshot arrives first, the faulty snapshot opens conditions, because the table does not store the
@@ -141,7 +142,7 @@ def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
         for one in part.observations
         if isinstance(one, Snapshot)
     ]
-    unstored = _with_outcome(view, Outcome.CLEAN) - _effective(view)
+    unstored = (_with_outcome(view, Outcome.CLEAN) | _with_outcome(view, Outcome.DUPLICATE)) - _effective(view)
     return {
         record
         for record, reporter, at, faulty in snapshots
