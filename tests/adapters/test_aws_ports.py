@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from botocore.response import StreamingBody
+from botocore.stub import Stubber
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.ports import AwsPorts
 from faultbridge.adapters.compute import log_bundle
 from faultbridge.domain.cluster.config import HYPERPOD, ClusterConfig, ProviderRole
+from faultbridge.errors import Rejected
 from faultbridge.ports import BundleState
 from faultbridge.settings import Settings
 from tests.adapters.stubs import ENVIRONMENT
@@ -25,6 +30,25 @@ def test_calls_on_instances_of_another_account_use_its_role(monkeypatch: pytest.
     assert ports.for_cluster(config) is other
     assert (ports.compute, other.compute) == (clients, clients.for_role(ROLE))
     assert other.clients is clients
+
+
+def test_two_hyperpod_clusters_of_one_account_have_ports_of_their_own() -> None:
+    ports = AwsPorts(Settings({"FAULTBRIDGE_TABLE": "t"}), Clients())
+    first, second = (
+        ports.for_cluster(ClusterConfig(name, provider=HYPERPOD, hyperpod_cluster=name)) for name in ("first", "second")
+    )
+    assert first is not second
+
+
+def test_raw_records_above_16_mb_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    ports = AwsPorts(Settings({"FAULTBRIDGE_TABLE": "t", "FAULTBRIDGE_BUCKET": "b"}), Clients())
+    answer = {"ContentLength": 16 * 1024 * 1024 + 1, "Body": StreamingBody(io.BytesIO(b"x"), 1)}
+    with Stubber(ports.clients.s3) as stub:
+        stub.add_response("get_object", answer, {"Bucket": "b", "Key": "raw/r-1"})
+        with pytest.raises(Rejected, match="too_large"):
+            ports.objects.get("raw/r-1")
 
 
 def test_log_bundles_are_ordered_in_the_account_of_the_instance_and_stored_in_ours(

@@ -39,8 +39,9 @@ def test_every_client_has_time_limits_and_a_bounded_number_of_attempts() -> None
         assert config.retries == {"mode": "standard", "total_max_attempts": 4}
 
 
-def test_the_client_for_terminations_never_retries() -> None:
-    config: Any = Clients().autoscaling_no_retry.meta.config
+@pytest.mark.parametrize("name", ["ec2_no_retry", "autoscaling_no_retry", "ssm_no_retry", "sagemaker_no_retry"])
+def test_a_client_for_calls_that_must_not_be_repeated_never_retries(name: str) -> None:
+    config: Any = getattr(Clients(), name).meta.config
     assert config.retries == {"mode": "standard", "total_max_attempts": 1}
 
 

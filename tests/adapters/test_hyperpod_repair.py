@@ -115,6 +115,15 @@ class TestReplace:
         assert desk.fake.requests == []
         assert desk.restart() is RestartState.ABSENT
 
+    def test_a_cluster_that_does_not_state_its_recovery_is_taken_to_recover_nodes(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        described = desk.clients.sagemaker.describe_cluster(ClusterName=api(desk.clients).name)
+        unstated = {name: value for name, value in described.items() if name != "NodeRecovery"}
+        monkeypatch.setattr(desk.clients.sagemaker, "describe_cluster", lambda **_: unstated)
+        assert desk.provider.replace(desk.instance, "t").failure is ProviderFailure.CONFLICT
+        assert desk.fake.requests == []
+
     def test_a_missing_cluster_never_makes_a_node_gone(self, desk: Desk) -> None:
         missing_cluster = HyperPodProvider(HyperPodCluster(desk.clients, "nowhere"))
         with pytest.raises(Misconfigured, match="nowhere"):

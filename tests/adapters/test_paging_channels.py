@@ -126,9 +126,10 @@ def settings(**variables: str) -> Settings:
     return Settings({f"FAULTBRIDGE_{name}": value for name, value in given.items()})
 
 
-def test_an_invalid_pagerduty_setting_is_named() -> None:
+@pytest.mark.parametrize("url", ["http://pagerduty.example", "http://127.0.0.1.pagerduty.example/v2/enqueue"])
+def test_an_invalid_pagerduty_setting_is_named(url: str) -> None:
     with pytest.raises(Misconfigured, match="invalid FAULTBRIDGE_PAGERDUTY"):
-        pager_from_settings(settings(PAGERDUTY="http://pagerduty.example"), Clients())
+        pager_from_settings(settings(PAGERDUTY=url), Clients())
 
 
 @pytest.mark.parametrize("way", ["", "bus", "https://events.pagerduty.com/v2/enqueue"])

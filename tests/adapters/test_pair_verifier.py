@@ -247,6 +247,18 @@ def test_a_peer_on_which_the_command_did_not_run_is_no_failure(made: Installatio
     assert found.findings[0].endswith("not verified: the command ended as DeliveryTimedOut on the peer")
 
 
+def test_while_the_command_still_runs_on_the_peer_there_is_no_result_and_the_peer_stays_taken(
+    made: Installation,
+) -> None:
+    first, _ = ready(made.world)
+    made.status()
+    made.ssm.outputs, made.ssm.status[first] = {first: GOOD}, "InProgress"
+    assert made.status().verdict is Verdict.PENDING
+    assert made.leases.holder(first) == made.operation
+    made.ssm.status[first] = "Success"
+    assert made.status().verdict is Verdict.PASSED
+
+
 def test_a_command_that_did_not_run_on_the_instance_is_no_failure(made: Installation) -> None:
     made.ssm.outputs = dict.fromkeys(ready(made.world), BAD)
     made.ssm.status[NEW] = "TimedOut"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 
@@ -189,6 +190,34 @@ def test_a_changed_attribute_of_an_archived_entry_is_found(world: ArchiveWorld, 
     lines[0] = replace(lines[0], severity="fatal")
     world.archive.stored[key] = layout.pack(lines)
     assert {one.kind for one in world.verify_archive(anchor=anchor).breaks} == {BreakKind.ATTRIBUTE}
+
+
+@BOTH
+@pytest.mark.parametrize("same_hash", [False, True])
+def test_a_second_entry_for_a_position_in_another_archive_object_is_a_fork(
+    world: ArchiveWorld, anchor: bool, same_hash: bool
+) -> None:
+    key = next(key for key in world.archive.stored if key.startswith(layout.LINES))
+    line = next(iter(layout.unpack(world.archive.stored[key])))
+    forged = replace(line, body=changed(line.body, "nothing"), hash=line.hash if same_hash else "0" * 64)
+    folder = key.rsplit("/", 1)[0]
+    world.archive.put(f"{folder}/zzz.jsonl.gz", layout.pack([forged]))
+    expected = (line.stream, line.sequence, BreakKind.FORK)
+    assert found(world.verify_archive(anchor=anchor)) == {expected}
+
+
+@pytest.mark.parametrize("damage", ["truncated", "another head", "another root"])
+def test_an_anchor_that_cannot_be_read_is_a_break(world: ArchiveWorld, damage: str) -> None:
+    key = next(key for key in world.vault.stored if key.startswith(layout.ANCHORS))
+    document = json.loads(gzip.decompress(world.vault.stored[key]))
+    if damage == "another head":
+        document["heads"]["train-a/n-1"][2] = "0" * 64
+    if damage == "another root":
+        document["root"] = "0" * 64
+    body = gzip.compress(json.dumps(document).encode())
+    world.vault.stored[key] = body[:-9] if damage == "truncated" else body
+    (broken,) = (one for one in world.verify(anchor=True).breaks if one.kind is BreakKind.OBJECT)
+    assert key in broken.detail
 
 
 @BOTH

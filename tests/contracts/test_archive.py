@@ -69,6 +69,18 @@ class TestVault:
         assert list(vault.list("a")) == ["ab"]
 
 
+def test_of_two_writers_that_both_found_no_version_one_stores_and_the_other_gets_a_conflict(
+    clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault = LockedObjects(clients, bucket(clients, ObjectLockEnabledForBucket=True))
+    with monkeypatch.context() as raced:
+        raced.setattr(vault, "_first_version", lambda _: None)
+        vault.put("anchors/a", b"first")
+        with pytest.raises(Conflict):
+            vault.put("anchors/a", b"second")
+    assert vault.get("anchors/a") == b"first"
+
+
 def test_a_locked_object_is_read_unchanged_after_an_overwrite_and_a_delete(clients: Clients) -> None:
     name = bucket(clients, ObjectLockEnabledForBucket=True)
     vault = LockedObjects(clients, name)

@@ -89,6 +89,18 @@ def test_an_event_that_the_bus_never_accepts_is_sent_without_its_data(caplog):
     assert unpublished(world) == []
 
 
+def test_an_event_without_its_data_that_the_bus_refuses_for_now_stays_unpublished(caplog):
+    world, entries = recorded()
+    first = str(entries[0]["event_id"])
+    refusals = iter([FailedEvent(first, "too large", permanent=True), FailedEvent(first, "busy", permanent=False)])
+    world.ports.bus.refuse = lambda event: next(refusals) if event.event_id == first else None
+    with pytest.raises(Transient, match="busy"):
+        world.app.ledger.publish(entries)
+    refused = [(one.message, one.reason) for one in caplog.records if "refused" in one.message]
+    assert refused == [("event_refused", "too large"), ("event_stub_refused", "busy")]
+    assert unpublished(world) == [Key(str(entries[0]["pk"]), str(entries[0]["sk"]))]
+
+
 def test_publishing_again_sends_the_same_event_ids():
     world, entries = recorded()
     world.app.ledger.publish(entries)
@@ -130,6 +142,18 @@ def test_a_hyperpod_copy_that_the_bus_never_accepts_is_dropped_and_logged(caplog
     refused = [record for record in caplog.records if record.message == "mirror_event_refused"]
     assert {record.reason for record in refused} == {"too large"}
     assert unpublished(world) == []
+
+
+def test_an_entry_whose_hyperpod_copy_the_bus_refuses_for_now_stays_unpublished():
+    world, entries = recorded()
+    own_types = {str(entry["type"]) for entry in entries}
+    world.ports.bus.refuse = lambda event: (
+        None if event.detail_type in own_types else FailedEvent(event.event_id, "busy", permanent=False)
+    )
+    publish = Publish(world.ports.table, world.ports.bus, STACK_ID, frozenset({KEY.cluster}))
+    with pytest.raises(Transient, match="busy"):
+        publish(entries)
+    assert unpublished(world)
 
 
 def test_an_entry_that_cannot_be_published_is_reported_and_delays_no_other_node():

@@ -26,8 +26,8 @@ def requests(world: HyperPodWorld, action: str) -> list[str]:
     return [instance_id for done, instance_id in world.cluster.requests if done == action]
 
 
-def lose_answers(world: HyperPodWorld, operation: str) -> None:
-    """Lose the next answer to a call; SageMaker has carried it out."""
+def lose_answers(world: HyperPodWorld, operation: str) -> list[Any]:
+    """Lose the next answer to a call; SageMaker has carried it out. The result has one item once an answer is lost."""
     client = world.clients.sagemaker_no_retry
     lost: list[Any] = []
 
@@ -37,6 +37,7 @@ def lose_answers(world: HyperPodWorld, operation: str) -> None:
             raise ReadTimeoutError(endpoint_url="sagemaker")
 
     client.meta.events.register_last(f"after-call.sagemaker.{operation}", fail)
+    return lost
 
 
 def test_a_faulty_node_is_replaced_once_and_its_successor_is_verified() -> None:
@@ -105,9 +106,9 @@ def test_a_request_whose_answer_was_lost_is_not_sent_for_a_second_repair(
 ) -> None:
     with hyperpod_world(rules=rules) as world:
         first = world.instance()
-        lose_answers(world, operation)
+        lost = lose_answers(world, operation)
         world.fault_until_resolved()
-        assert requests(world, action) == [first]
+        assert (requests(world, action), lost) == ([first], [True])
         assert world.status() is NodeStatus.HEALTHY
         assert world.instance() == world.backing()
 

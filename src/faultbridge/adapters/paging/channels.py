@@ -69,7 +69,7 @@ def pager_from_settings(settings: Settings, clients: Clients) -> Pager:
 def _pagerduty(settings: Settings, clients: Clients) -> Pager:
     if settings.pagerduty == "bus":
         return BusPagerDuty(_bus(settings, clients))
-    if not settings.pagerduty.startswith(("https://", "http://127.0.0.1")):
+    if not settings.pagerduty.startswith(("https://", "http://127.0.0.1:")):
         raise Misconfigured(f"invalid FAULTBRIDGE_PAGERDUTY: {settings.pagerduty!r}; `bus` or an https URL")
     return HttpPagerDuty(settings.pagerduty, StackSecret(clients, settings.pagerduty_key))
 
