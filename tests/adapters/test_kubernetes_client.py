@@ -16,6 +16,7 @@ from lightkube import Client
 from lightkube.resources.core_v1 import Node
 
 from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.kubernetes import client
 from faultbridge.adapters.kubernetes.client import (
     PAGE,
     ApiAccess,
@@ -25,8 +26,9 @@ from faultbridge.adapters.kubernetes.client import (
     ReadTimedOut,
     eks_access,
 )
+from faultbridge.adapters.kubernetes.connection import connections
 from faultbridge.adapters.kubernetes.node_listing import EksNodeListing
-from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.errors import Misconfigured, Transient
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 
@@ -204,7 +206,20 @@ def test_the_token_is_a_presigned_get_caller_identity_request_for_the_cluster(mo
     assert isinstance(clients, Clients)
 
 
-def test_nodes_are_listed_by_the_instance_they_run_on(api: Api, kubernetes: Kubernetes) -> None:
+def test_clusters_of_one_name_in_two_accounts_have_clients_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "eks", lambda clients, cluster: (clients, cluster))
+    clients = Clients()
+    connect = connections(clients)
+    role = ProviderRole("arn:aws:iam::222233334444:role/faultbridge", "agreed")
+    own, others = (ClusterConfig("c", eks_cluster="train", provider_role=one) for one in (None, role))
+    assert connect(own) == (clients, "train")
+    assert connect(others) == (clients.for_role(role), "train")
+    assert connect(others) is connect(others)
+
+
+def test_nodes_are_listed_by_the_instance_they_run_on(
+    api: Api, kubernetes: Kubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def described(name: str, provider: str | None, **labels: str) -> dict[str, Any]:
         addresses = [{"type": "InternalIP", "address": "10.0.0.7"}, {"type": "Hostname", "address": f"{name}.host"}]
         return {
@@ -227,7 +242,7 @@ def test_nodes_are_listed_by_the_instance_they_run_on(api: Api, kubernetes: Kube
     ]
     api.answers = [(200, {"items": nodes})]
     listing = EksNodeListing(Clients())
-    listing._apis["train", None] = kubernetes
+    monkeypatch.setattr(client, "eks", lambda *_: kubernetes)
     found = listing.list_instances(ClusterConfig("train-a", eks_cluster="train"))
     assert set(found) == {first, second}
     assert found[first].names == (

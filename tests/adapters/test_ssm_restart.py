@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
+from botocore.stub import ANY
 
 from faultbridge.adapters.compute import ssm_restart
 from faultbridge.adapters.compute.ssm_commands import THROTTLE_RETRY
@@ -91,6 +92,15 @@ def test_an_action_that_is_no_restart_sends_nothing_to_the_instance(repair_actio
     assert (refused.failure, repair_action.value in refused.reason) == (ProviderFailure.PROVIDER_ERROR, True)
     with pytest.raises(KeyError):
         ssm_restart.script(repair_action, TOKEN)
+
+
+def test_a_restart_is_delivered_within_ten_minutes_or_never() -> None:
+    expected = {"InstanceIds": [INSTANCE], "DocumentName": "AWS-RunShellScript", "Comment": ANY, "Parameters": ANY}
+    with stubbed("ssm") as (clients, reading), stubbed("ssm_no_retry") as (_, sending):
+        reading.add_response("list_commands", {"Commands": []}, {"InstanceId": INSTANCE})
+        answer = {"Command": {"CommandId": COMMAND}}
+        sending.add_response("send_command", answer, expected | {"TimeoutSeconds": 600})
+        assert SsmRestarter(clients).restart(RepairAction.REBOOT_NODE, INSTANCE, TOKEN).operation == COMMAND
 
 
 class Host:
@@ -194,6 +204,36 @@ def test_without_a_folder_for_its_marker_a_script_does_nothing(
     (tmp_path / "state").write_text("a file where the folder belongs")
     code, reason = host.refusal(repair_action, shell=shell)
     assert (code, reason.endswith("is not writable; nothing was done")) == (ssm_restart.CANNOT_RECORD, True)
+    assert host.calls.read_text() == ""
+
+
+def tool(host: Host, name: str, script: str) -> None:
+    """Put a tool into the path of a host before the real one."""
+    path = host.folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("repair_action", [RepairAction.RESET_GPU, RepairAction.REBOOT_NODE])
+def test_a_script_does_nothing_without_the_lock_that_a_second_run_waits_for(
+    repair_action: RepairAction, tmp_path: Path
+) -> None:
+    host = Host(tmp_path)
+    tool(host, "flock", "exit 1")
+    code, reason = host.refusal(repair_action)
+    assert (code, reason.endswith("cannot be locked; nothing was done")) == (ssm_restart.CANNOT_RECORD, True)
+    assert host.calls.read_text() == ""
+
+
+@pytest.mark.parametrize("unsynced", ["*.new", "*/state"])
+@pytest.mark.parametrize("repair_action", [RepairAction.RESET_GPU, RepairAction.REBOOT_NODE])
+def test_a_script_does_nothing_before_its_marker_and_the_folder_are_on_disk(
+    repair_action: RepairAction, unsynced: str, tmp_path: Path
+) -> None:
+    host = Host(tmp_path)
+    tool(host, "sync", f'case "$1" in {unsynced}) exit 1;; esac')
+    code, reason = host.refusal(repair_action)
+    assert (code, reason.endswith("cannot be written; nothing was done")) == (ssm_restart.CANNOT_RECORD, True)
     assert host.calls.read_text() == ""
 
 

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from faultbridge.adapters.aws.clients import CONNECT_SECONDS, READ_SECONDS
+from faultbridge.adapters.kubernetes.eviction import MAX_EVICTING_SECONDS
 from faultbridge.ops.react import MAX_ISOLATING, MAX_RECORDING_IMPACT
 from faultbridge.pager.page_rule import PageRule
 from faultbridge.pager.rules import EVENT_TYPES, RULES
@@ -413,6 +415,12 @@ def test_react_has_time_for_all_steps() -> None:
     limited = MAX_ISOLATING + MAX_RECORDING_IMPACT + MAX_ADMITTING
     last_calls = timedelta(seconds=2 * 40)  # a cordon of Slurm through SSM, when the time of each step is nearly over
     assert properties("ReactFunction")["Timeout"] >= (limited + last_calls).total_seconds() + 15
+
+
+def test_the_evictions_of_one_drain_step_end_before_the_function() -> None:
+    last_eviction = MAX_EVICTING_SECONDS + READ_SECONDS
+    other_calls = 3 * (CONNECT_SECONDS + READ_SECONDS)  # the node, its pods, and the token
+    assert properties("ReplacementFunction")["Timeout"] >= last_eviction + other_calls + 15
 
 
 def test_a_record_stays_hidden_for_six_time_outs_and_outlives_an_outage() -> None:

@@ -342,12 +342,14 @@ def _remove_hooks(world: ArchiveWorld) -> None:
         seam.after = lambda call: None
 
 
-def test_the_schedule_anchors_each_hour_and_seals_each_day_once() -> None:
+def test_the_schedule_anchors_each_hour_and_seals_each_day_once_two_hours_after_its_end() -> None:
     world = kept()
     world.clock.advance_to(world.clock.now().replace(hour=23, minute=30))
     assert set(world.archive_schedule().roots) == {"train-a"}
     assert world.archive_schedule().roots == {}
-    world.pass_time(hours=3)
+    world.pass_time(hours=2)
+    assert world.archive_schedule().sealed == 0
+    world.pass_time(hours=1)
     first = world.archive_schedule()
     assert (set(first.roots), first.sealed, first.failures) == ({"train-a"}, 11, [])
     world.archive.seam.calls.clear()

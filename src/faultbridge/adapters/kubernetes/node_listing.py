@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
+from faultbridge.adapters.kubernetes.connection import connections
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import NETWORK_LAYERS, DomainKind
 
 if TYPE_CHECKING:
     from lightkube.resources.core_v1 import Node
-
-    from faultbridge.adapters.kubernetes.client import Kubernetes
 
 PROVIDER_ID = re.compile(r"aws:///[\w-]*/(i-[0-9a-f]{8,17})")
 HYPERPOD_NAME = re.compile(r"hyperpod-(i-[0-9a-f]{8,17})")
@@ -28,8 +27,7 @@ class EksNodeListing:
     """Lists the nodes of EKS clusters through the Kubernetes API."""
 
     def __init__(self, clients: Clients) -> None:
-        self._clients = clients
-        self._apis: dict[tuple[str, ProviderRole | None], Kubernetes] = {}
+        self._connect = connections(clients)
 
     def list_instances(self, config: ClusterConfig) -> dict[str, Instance]:
         """Return the names, failure domains and opt-outs of the nodes of a cluster, by instance id.
@@ -38,15 +36,8 @@ class EksNodeListing:
         """
         if not config.eks_cluster:
             return {}
-        nodes = self._api(config.eks_cluster, config.provider_role).nodes()
+        nodes = self._connect(config).nodes()
         return {instance: _instance(instance, node) for node in nodes if (instance := instance_of(node))}
-
-    def _api(self, cluster: str, role: ProviderRole | None) -> Kubernetes:
-        if (cluster, role) not in self._apis:
-            from faultbridge.adapters.kubernetes.client import eks
-
-            self._apis[cluster, role] = eks(self._clients.for_role(role), cluster)
-        return self._apis[cluster, role]
 
 
 def instance_of(node: Node) -> str | None:
