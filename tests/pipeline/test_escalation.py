@@ -1,4 +1,4 @@
-"""The repair action of a waiting case when another fault joins it."""
+"""The repair action of a waiting case, and the isolation of its node, when another fault joins it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from faultbridge.domain.cases import Approval, RepairAction, WaitingFor
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.faults import Action
-from faultbridge.pipeline.decide.escalation import raise_repair_action
+from faultbridge.domain.faults import Action, Severity
+from faultbridge.pipeline.decide.escalation import raise_isolation, raise_repair_action
 from tests.builders import ESCALATED, NOON, POLICY, after, arrival, fault, folded, node
 
 WAITING = replace(ESCALATED, status=CaseStatus.QUEUED, repair_action=RepairAction.REBOOT_NODE, relapse_of="c-0")
@@ -32,6 +32,21 @@ def test_a_worse_fault_raises_the_repair_action_and_ends_the_approval_of_the_for
     assert (case.repair_action, case.approval, case.relapse_of) == (RepairAction.REPLACE_NODE, None, "c-0")
     assert note.data["text"] == "xid.48 joined the case: replace_node replaces reboot_node"
     assert (over.data["kind"], over.data["stage"]) == ("approval", "over")
+
+
+@pytest.mark.parametrize("status", [CaseStatus.QUEUED, CaseStatus.IN_PROGRESS, CaseStatus.ESCALATED])
+def test_a_live_case_isolates_its_node_from_the_first_error_on_that_joins_it(status: CaseStatus) -> None:
+    state = node(case=replace(WAITING, status=status, isolate=False))
+    warning, error = (replace(joined(Action.NONE), severity=one) for one in (Severity.WARNING, Severity.ERROR))
+    assert raise_isolation(state, [warning], POLICY) == state
+    raised = raise_isolation(state, [warning, error], POLICY)
+    assert raised.case == replace(state.case, isolate=True)
+
+
+@pytest.mark.parametrize("case", [None, replace(WAITING, isolate=False, cancelled=True)], ids=["none", "canceled"])
+def test_without_a_case_that_goes_on_no_node_is_isolated(case) -> None:
+    state = node(case=case)
+    assert raise_isolation(state, [joined(Action.REPLACE_NODE)], POLICY) == state
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,29 @@ def test_a_fault_that_needs_the_same_action_brings_the_approval_of_its_own_rule(
     world.until(world.case_is(CaseStatus.RESOLVED))
 
 
+@pytest.mark.parametrize("asks", [False, True], ids=["paused", "waiting for an approval"])
+def test_the_next_sweep_isolates_a_node_with_a_fatal_fault_that_joined_the_waiting_case_of_a_warning(
+    asks: bool,
+) -> None:
+    world = with_rules(Rule("asks", approval=(RepairAction.REBOOT_NODE, REPLACE) if asks else ()))
+    world.pause_repairs(paused=not asks)
+    world.fault_and_react(code="xid.48", severity=Severity.WARNING, action=Action.REBOOT_NODE)
+    assert world.status() is NodeStatus.DEGRADED
+    world.fault_and_react(code="xid.79")
+    world.advance_minutes()
+    assert world.status() is NodeStatus.QUARANTINED
+    assert world.case().status is CaseStatus.QUEUED
+
+
+def test_a_fault_that_joins_under_a_rule_without_isolation_leaves_the_node_in_service() -> None:
+    world = with_rules(replace(CAREFUL, isolate=False), MILD)
+    world.pause_repairs(paused=True)
+    world.fault_and_react(code="xid.48", severity=Severity.WARNING, action=Action.REBOOT_NODE)
+    world.fault_and_react(code="xid.79")
+    world.advance_minutes()
+    assert (world.status(), world.case().repair_action) == (NodeStatus.DEGRADED, REPLACE)
+
+
 def test_a_replacement_after_a_failed_reboot_needs_the_approval_of_each_active_fault() -> None:
     asks = Rule("asks-later", Match(codes=("xid.48",)), approval=(REPLACE,), release_without_capacity=True)
     world = with_rules(asks, Rule("reboots", Match(codes=("xid.95",)), release_without_capacity=True))

@@ -27,7 +27,7 @@ from faultbridge.pipeline.decide.case_moves import (
     move_case,
     resolve_case,
 )
-from faultbridge.pipeline.decide.escalation import raise_repair_action
+from faultbridge.pipeline.decide.escalation import isolates, raise_isolation, raise_repair_action
 from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
 from faultbridge.pipeline.decide.opt_out import deferred_until, is_absence
 from faultbridge.pipeline.decide.relapse import Response, respond
@@ -44,8 +44,11 @@ def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datet
     decided = Transition(state)
     if state.live_case is None:
         decided = _open_case(decided, changes, rules, now)
-    elif not rules.config.follows_provider:
-        decided = Transition(*raise_repair_action(state, _actionable(state, changes, rules, now), rules.policy, now))
+    else:
+        joined = _actionable(state, changes, rules, now)
+        decided = Transition(raise_isolation(state, joined, rules.policy))
+        if not rules.config.follows_provider:
+            decided = Transition(*raise_repair_action(decided.state, joined, rules.policy, now))
     decided = _record_changes(decided, changes, rules)
     decided = _move_node(decided, now)
     decided = _move_case(decided, now)
@@ -112,7 +115,7 @@ def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, n
         rule=rule.name,
         repair_action=repair_action or next(reversed(rule.repair_actions), RepairAction.VERIFY),
         reason=f"{condition.code}: {response.text}" if response.probation else condition.code,
-        isolate=rule.isolate and condition.severity.rank >= Severity.ERROR.rank,
+        isolate=isolates(condition, rule),
         wait_seconds=int(MAX_WAIT.total_seconds()) if correlated else rule.wait_seconds,
         waiting_for=WaitingFor.CORRELATION if correlated else WaitingFor.WAIT,
         gpus=_gpu_count(state, rules),
