@@ -308,7 +308,27 @@ def test_a_reminder_does_not_reopen_a_page_that_was_resolved(caplog: pytest.LogC
     paging(CLOSED)
     pages.update(replace(opened, sent_count=2))
     assert pages.read_all("train-a", PageUrgency.URGENT) == ([], None)
-    assert reasons(caplog, "open page not updated") == ["resolved in the meantime"]
+    assert reasons(caplog, "open page not updated") == ["resolved or triggered again"]
+
+
+def test_a_reminder_changes_nothing_of_a_page_that_was_resolved_and_triggered_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    paging, _, table = new_paging()
+    paging(ESCALATED)
+    pages = OpenPages(table, paging.clock, 100)
+    ((first,), _) = pages.read_all("train-a", PageUrgency.URGENT)
+    paging(case_event("queued", 30, **{"from": "escalated"}))
+    paging(case_event("escalated", 40))
+    ((second,), _) = pages.read_all("train-a", PageUrgency.URGENT)
+    assert not pages.update(replace(first, sent_count=2))
+    pages.forget(first)
+    assert pages.read_all("train-a", PageUrgency.URGENT) == ([second], None)
+    assert reasons(caplog, "open page not updated") == ["resolved or triggered again"]
+    assert reasons(caplog, "open page not deleted") == ["triggered again"]
+    pages.forget(second)
+    assert pages.read_all("train-a", PageUrgency.URGENT) == ([], None)
 
 
 def test_an_event_older_than_16_days_sends_no_page() -> None:

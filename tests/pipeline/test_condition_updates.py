@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.conditions import Condition
+from faultbridge.domain.conditions import Condition, Reporter
 from faultbridge.domain.faults import Action, Clear, Severity
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
@@ -105,6 +105,14 @@ def test_merged_conditions_have_the_observations_of_both_in_each_hour() -> None:
     merged = merge_conditions(first, second)
     assert merged.hours == {"2026-02-03T10": 2, "2026-02-03T11": 4, "2026-02-03T12": 4}
     assert merged.count == 10
+
+
+def test_merged_conditions_keep_the_newer_report_of_each_source_and_are_known_if_one_is() -> None:
+    older, newer = (Reporter(True, after(minutes=minutes)) for minutes in (1, 2))
+    first = replace(new(), reporters={"a": older, "b": newer}, known_incarnation=False)
+    second = replace(new(), reporters={"a": newer, "b": older, "c": older}, known_incarnation=True)
+    merged = merge_conditions(first, second)
+    assert (merged.reporters, merged.known_incarnation) == ({"a": newer, "b": newer, "c": older}, True)
 
 
 def test_a_withdrawn_report_of_a_condition_that_another_source_asserts_is_recorded() -> None:

@@ -19,7 +19,7 @@ from faultbridge.pager.page import Page
 from faultbridge.ports import Clock, PageUrgency, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
-from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Key, Present, Put, Update, Write
+from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Key, Put, Update, Write
 
 COUNTER_TTL = timedelta(hours=2)
 MAX_TRIES = 5
@@ -103,6 +103,15 @@ class OpenPages:
         """Return the write that stores an open page."""
         return Put(self._row(opened))
 
+    def forget(self, opened: OpenPage) -> None:
+        """Remove a page whose resolve was sent; keep it if another event triggered it again."""
+        page = opened.page
+        key = keys.live_page(page.location.cluster, page.urgency, page.key)
+        try:
+            self.table.write(Delete(key, when=AnyOf((Absent(), _same_event(page)))))
+        except Conflict:
+            log_cause("open page not deleted", reason="triggered again", page_key=page.key)
+
     def delete(self, page: Page, *, if_unsent: bool = False) -> Write:
         """Return the write that removes a page from the open pages.
 
@@ -114,12 +123,12 @@ class OpenPages:
     def update(self, opened: OpenPage) -> bool:
         """Store an open page that changed.
 
-        Returns False, and stores nothing, if the page is no longer open.
+        Returns False, and stores nothing, if the page is no longer open, or was triggered again by another event.
         """
         try:
-            self.table.write(Put(self._row(opened), when=Present()))
+            self.table.write(Put(self._row(opened), when=_same_event(opened.page)))
         except Conflict:
-            log_cause("open page not updated", reason="resolved in the meantime", page_key=opened.page.key)
+            log_cause("open page not updated", reason="resolved or triggered again", page_key=opened.page.key)
             return False
         return True
 
@@ -136,7 +145,11 @@ class OpenPages:
         page = opened.page
         key = keys.live_page(page.location.cluster, page.urgency, page.key)
         sent = int(opened.individual or opened.possibly_sent)
-        return items.item(key, self.clock.now(), {"live": dump(opened), "sent": sent})
+        return items.item(key, self.clock.now(), {"live": dump(opened), "sent": sent, "event_id": page.event_id})
+
+
+def _same_event(page: Page) -> Equals:
+    return Equals("event_id", page.event_id)
 
 
 def _read(row: Mapping[str, Any]) -> OpenPage:

@@ -151,7 +151,7 @@ class Remind:
         if not NotificationLog(self.table, self.clock).is_resolved(opened.page.key):
             return False
         log_cause("open page deleted", reason="its resolve was sent but not recorded", page_key=opened.page.key)
-        self.table.write(self._open_pages.delete(opened.page))
+        self._open_pages.forget(opened)
         return True
 
     def _summarize(

@@ -190,7 +190,7 @@ ITEM_KINDS = (
         unproven="epoch event_id expires_at message_id page_state possibly_sent sent_at sequence state",
         limit="Prevents repeated pages.",
     ),
-    ItemKind("open page", r"PAGES#.+", r"LIVE#.+|SUMMARY", unproven="live sent", limit=_WORK),
+    ItemKind("open page", r"PAGES#.+", r"LIVE#.+|SUMMARY", unproven="live sent event_id", limit=_WORK),
     ItemKind("sent pages in an hour", r"PAGES#.+", r"HOUR#.+", unproven="sent expires_at", limit=_WORK),
     ItemKind("poison message", r"TRY#.+", "TRY", unproven="n expires_at", limit=_WORK),
     ItemKind("webhook request", r"WEBHOOK#.+", "WEBHOOK", unproven="expires_at", limit="Prevents repeated requests."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from faultbridge.domain.catalog import Catalog, Row
@@ -21,7 +21,7 @@ MAX_DIGESTS = 8
 def merge_conditions(first: Condition, second: Condition) -> Condition:
     """Merge two conditions of the same device.
 
-    Code, component, message and attributes of the first are kept.
+    Code, component, message and attributes of the first are kept, and the newer of two reports of one source.
     """
     one, two = first.as_reported, second.as_reported
     hours = sorted({*first.hours, *second.hours})
@@ -35,8 +35,14 @@ def merge_conditions(first: Condition, second: Condition) -> Condition:
         action=_strongest(first.action, second.action),
         reported_severity=_worst(one.severity, two.severity),
         reported_action=_strongest(one.action, two.action),
-        reporters=limit_reporters({**second.reporters, **first.reporters}),
+        known_incarnation=first.known_incarnation or second.known_incarnation,
+        reporters=limit_reporters(_newest(first.reporters, second.reporters)),
     )
+
+
+def _newest(first: Mapping[str, Reporter], second: Mapping[str, Reporter]) -> dict[str, Reporter]:
+    older = {source for source, one in first.items() if source in second and one.last_at < second[source].last_at}
+    return {**second, **{source: one for source, one in first.items() if source not in older}}
 
 
 def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: Tombstone | None) -> Condition:
