@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from faultbridge.domain.faults import Component, ComponentType, CounterSample
+from faultbridge.domain.nodes import Incarnation
 from faultbridge.domain.records import SAMPLE_INTERVAL
 from faultbridge.domain.times import to_text
 from faultbridge.ingest.counter_store import ComparedSamples, CounterStore
@@ -79,6 +80,15 @@ def test_a_sample_older_than_the_stored_one_of_another_gpu_is_skipped(samples: C
     assert codes(compared(samples, sample(79, after(minutes=7), OTHER_GPU))) == ["xid.79"]
 
 
+@pytest.mark.parametrize(("instance", "boot"), [(2, 1), (1, 2)])
+def test_counters_of_an_earlier_instance_or_boot_are_not_compared(
+    samples: CounterStore, instance: int, boot: int
+) -> None:
+    later = node(incarnation=Incarnation(instance, boot, "i-0aaaaaaaaaaaaaaa2", None, NOON))
+    found = samples.compare(later, [arrival(*sample(79, after(minutes=1)))], NOON)
+    assert codes(found) == []
+
+
 def test_a_newer_sample_of_another_process_stays(samples: CounterStore, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     slow = compared(samples, sample(0, after(minutes=6)))
@@ -120,6 +130,14 @@ def test_counters_of_many_components_stay_below_200_kb_and_the_excess_is_a_fault
     assert codes(found) == (["agent.flood"] if excess else [])
     assert [record.message for record in caplog.records] == (["counters_not_stored"] if excess else [])
     assert bool(excess) == (number == 1000)
+
+
+def test_of_too_many_components_those_reported_last_are_kept(samples: CounterStore) -> None:
+    samples.write_alone(compared(samples, *ports(100, after(hours=1))))
+    found = compared(samples, *ports(100, after(hours=2), first=100))
+    assert codes(found) == ["agent.flood"]
+    kept = set(read_samples(found.with_faults[0].item).ports)
+    assert {f"nic/name=mlx5_{port}" for port in range(100, 200)} <= kept
 
 
 def test_components_that_change_with_every_sample_do_not_accumulate(samples: CounterStore) -> None:

@@ -10,11 +10,12 @@ import pytest
 from faultbridge.domain.cluster.config import HYPERPOD, Mode
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
+from faultbridge.registry.registration import NewNode
 from faultbridge.storage import keys
 from faultbridge.storage.wire.message import join_records
 from tests.builders import KEY
 from tests.ingest.test_sender_identity import SENDER_PROOF, SWEEP
-from tests.world import XID_79, World
+from tests.world import GROUP, XID_79, World
 
 NEIGHBOR = KEY._replace(node="neighbor")
 NODE_ROLE = "AROANODE"
@@ -93,3 +94,20 @@ def test_a_forged_record_behind_a_true_one_of_the_same_message_is_rejected_alone
     assert list(result.reasons.values()) == ["untrusted"]
     assert state_of(world) == before
     assert world.node(NEIGHBOR).conditions
+
+
+@pytest.mark.parametrize("stated", [EVENT_BUS, SWEEP])
+def test_a_forged_sender_gains_nothing_when_its_reject_is_retried(stated: str) -> None:
+    world = World(nodes=(NEIGHBOR.node,), settings=SENDER_PROOF, node_roles=(NODE_ROLE,))
+    real = f"{NODE_ROLE}:{instance(world, NEIGHBOR.node)}"
+    forged = replace(world.message(XID_79, cluster="train-b", sender=stated), sender=real)
+    assert list(world.app.ingestion.ingest([forged]).reasons.values()) == ["unknown_cluster"]
+    (reject,) = world.app.ingestion.rejects.list(keys.NO_CLUSTER)
+    registration = world.app.registry.registration
+    registration.add_cluster(replace(world.config, cluster="train-b", expected=0))
+    victim = registration.add_node("train-b", NewNode(KEY.node, world.ports.fleet.launch(GROUP), group=GROUP)).key
+    world.app.ingestion.rejects.retry(reject)
+    (again,) = world.ports.queue.receive()
+    result = world.app.ingestion.ingest([Delivery("again", again.body, world.now, sender=SWEEP)])
+    assert (reject.sender, list(result.reasons.values())) == (real, ["untrusted"])
+    assert world.node(victim).conditions == {}

@@ -150,6 +150,23 @@ def test_a_node_that_returned_to_service_without_a_heartbeat_is_silent_again_aft
     assert silent(world) == [True]
 
 
+def store_state(world: World, state: NodeState) -> None:
+    """Store a state of the node that a repair left."""
+    world.ports.table.write(Put(items.state_item(state, world.now)))
+
+
+def test_a_node_verified_after_another_fault_without_a_heartbeat_is_silent_after_the_timeout() -> None:
+    world = World(**OBSERVE)
+    beat(world)
+    store_state(world, replace(world.node(), status=NodeStatus.QUARANTINED))
+    pass_time(world, 8)
+    store_state(world, replace(world.node(), status=NodeStatus.HEALTHY, floor=world.now))
+    pass_time(world, 4)
+    assert (silent(world), world.node().tombstones) == ([False], {})
+    pass_time(world, 2)
+    assert silent(world) == [True]
+
+
 @given(st.integers(0, 60), st.integers(1, 25))
 def test_each_silent_node_is_checked_again_in_turn(nodes: int, number: int) -> None:
     names = {f"n-{one:02}": NOON for one in range(nodes)}
@@ -263,6 +280,18 @@ def test_the_heartbeats_of_a_batch_are_one_item() -> None:
     world.app.ingestion.ingest([world.message(body, source="heartbeat", node=node) for node in nodes])
     assert len(batches(world)) == 1
     assert stored(world) == dict.fromkeys(nodes, world.now)
+
+
+@pytest.mark.parametrize("minutes", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_of_several_heartbeats_of_a_batch_the_newest_is_stored(minutes: tuple[int, ...]) -> None:
+    world = World()
+    world.ports.clock.advance(timedelta(minutes=3))
+    batch = [
+        replace(world.message(json.dumps({"heartbeat": 1, "at": to_text(at)}), source="heartbeat"), received_at=at)
+        for at in (after(minutes=minute) for minute in minutes)
+    ]
+    world.app.ingestion.ingest(batch)
+    assert stored(world) == {KEY.node: after(minutes=2)}
 
 
 def test_a_heartbeat_is_written_again_after_a_fifth_of_the_timeout() -> None:
@@ -446,6 +475,20 @@ def test_a_sweep_that_loses_a_race_keeps_what_the_other_one_stored(caplog: pytes
     assert stored(world) == {KEY.node: world.now}
     (line,) = [vars(record) for record in caplog.records if record.message == "last_heartbeats_not_stored"]
     assert (line["reason"], line["cluster"]) == ("another sweep stored them", KEY.cluster)
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(30, True), (120, True), (121, False)])
+def test_a_batch_written_up_to_two_minutes_before_a_read_and_visible_later_is_read_by_the_next_sweep(
+    seconds: int, *, expected: bool
+) -> None:
+    world = World()
+    beat(world)
+    world.ports.clock.advance(timedelta(minutes=10))
+    log = world.app.ingestion.heartbeat_log
+    log.store(log.read(config(world)))
+    written = world.now - timedelta(seconds=seconds)
+    world.ports.table.write(heartbeats.batch_put(KEY.cluster, {KEY.node: written}, written))
+    assert stored(world) == {KEY.node: written if expected else NOON}
 
 
 def test_erase_deletes_the_heartbeats_of_a_cluster() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from faultbridge.decoders.common import wrapped_lines
 from faultbridge.decoders.common.decoder import Decoded, Hints
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Rejected
+from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage.wire.body_encodings import MAX_UNPACKED_BYTES
@@ -114,11 +116,13 @@ def test_bodies_in_the_object_store_are_decoded_after_all_other_records_are_comm
     assert set(result.outcomes.values()) == {Outcome.RECORDED, Outcome.REJECTED}
 
 
-def test_one_invocation_decodes_a_limited_number_of_bytes_from_the_object_store() -> None:
+@pytest.mark.parametrize("receives", [1, ALONE_FROM_RECEIVES])
+def test_one_invocation_decodes_a_limited_number_of_bytes_from_the_object_store(receives: int) -> None:
     world = World()
     sizes = counted(world)
     body = b"x" * (MAX_BODY_BYTES // 2 + 1)
-    waiting = [stored_body(world, body + str(number).encode()) for number in range(4)]
+    bodies = [stored_body(world, body + str(number).encode()) for number in range(4)]
+    waiting = [replace(one, receives=receives) for one in bodies]
     rounds = []
     while waiting:
         result = world.app.ingestion.ingest(waiting)
@@ -128,6 +132,14 @@ def test_one_invocation_decodes_a_limited_number_of_bytes_from_the_object_store(
         sizes.clear()
     assert [done for done, _ in rounds] == [2, 2]
     assert max(size for _, size in rounds) <= 2 * MAX_BODY_BYTES
+
+
+def test_a_postponed_body_is_decoded_before_newer_ones() -> None:
+    world = World()
+    body = b"x" * (MAX_BODY_BYTES // 2 + 1)
+    first, second, postponed = (stored_body(world, body + str(number).encode()) for number in range(3))
+    result = world.app.ingestion.ingest([first, second, replace(postponed, receives=2)])
+    assert result.failed == {second.id: "bodies_postponed"}
 
 
 def test_a_body_larger_than_one_invocation_decodes_is_rejected_and_not_decoded() -> None:

@@ -43,6 +43,13 @@ def test_the_same_message_delivered_again_is_a_duplicate():
     assert world.node() == before
 
 
+def test_a_line_with_microseconds_that_is_delivered_again_is_a_duplicate():
+    world = World()
+    message = world.message(f"2026-02-03T11:59:00,123456+00:00 {XID_79}")
+    assert [world.outcomes(message), world.outcomes(message)] == [[Outcome.RECORDED], [Outcome.DUPLICATE]]
+    assert [condition.count for condition in world.node().active()] == [1]
+
+
 def test_a_batch_delivered_again_in_reverse_order_after_twenty_days_changes_no_state():
     world = World(nodes=("a", "b"))
     batch = [world.message(text, node=node) for node in ("a", "b") for text in (XID_79, XID_31, SMI_NOISE)]
@@ -207,6 +214,19 @@ def test_an_xid_gauge_is_a_fault_only_when_its_value_changes():
         world.ports.clock.advance(60)
     assert outcomes == [Outcome.CLEAN, Outcome.RECORDED, Outcome.CLEAN]
     assert [condition.count for condition in world.node().active()] == [1]
+
+
+def test_counter_faults_beyond_one_commit_are_all_recorded():
+    def gauges(xid: int) -> str:
+        gauge = 'DCGM_FI_DEV_XID_ERRORS{{gpu="{0}",UUID="GPU-{0}",pci_bus_id="00000000:{0:02X}:00.0"}} {1}\n'
+        return "".join(gauge.format(gpu, xid) for gpu in range(MAX_CHANGES + 10))
+
+    world = World()
+    world.outcomes(world.message(gauges(0), source="dcgm-metrics"))
+    world.ports.clock.advance(60)
+    result = world.app.ingestion.ingest([world.message(gauges(79), source="dcgm-metrics")])
+    assert (list(result.outcomes.values()), result.failed) == ([Outcome.RECORDED], {})
+    assert [condition.code for condition in world.node().active()] == ["xid.79"] * (MAX_CHANGES + 10)
 
 
 def test_a_counter_sample_delivered_again_is_not_compared():

@@ -12,7 +12,7 @@ import pytest
 
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.records import Outcome
-from faultbridge.errors import Transient
+from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ingest.outcomes import process_isolated
 from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES
 from faultbridge.ingest.record_reader import Delivery
@@ -216,6 +216,17 @@ def test_a_record_that_fails_alone_is_rejected_and_can_be_retried() -> None:
     assert not result.failed
     (reject,) = world.app.ingestion.rejects.list(KEY.cluster)
     assert reject.reason == "unexpected_error"
+
+
+def test_a_misconfiguration_rejects_no_message_however_often_it_was_received() -> None:
+    world = World()
+    break_writes(world, KEY.node, Misconfigured("planted"))
+    message = world.message(XID_79)
+    for receives in range(ALONE_FROM_RECEIVES, 25):
+        result = world.app.ingestion.ingest([replace(message, receives=receives)])
+        assert (result.failed, result.outcomes) == ({message.id: "misconfigured"}, {})
+    world.ports.seam.before = lambda _: None
+    assert world.outcomes(replace(message, receives=25)) == [Outcome.RECORDED]
 
 
 def failing_at(*bad: int) -> Callable[[Any], list[int]]:

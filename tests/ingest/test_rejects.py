@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ingest.rejects import MAX_PER_HOUR, Rejects
+from faultbridge.pipeline.normalize.trust import Trust
 from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeTable, ManualClock, raise_once
 from faultbridge.storage.wire.decode_message import decode_message
 from faultbridge.storage.wire.message import Message, encode_message, raw_key
@@ -205,6 +207,16 @@ def test_a_record_of_an_unknown_node_is_retried_automatically() -> None:
     assert retry_due(rejects) == 1
     assert retry_due(rejects) == 0
     assert len(queued(rejects)) == 1
+
+
+@pytest.mark.parametrize("hours", [-25, 25])
+def test_a_node_cannot_state_when_its_rejected_record_arrived(hours: int) -> None:
+    rejects = replace(new_rejects(), trust=Trust(required=True))
+    arrived = rejects.clock.now()
+    sent = replace(message(rejects), received_at=arrived + timedelta(hours=hours))
+    rejects(replace(delivery(rejects, sent), sender="AROANODE:i-0123456789abcdef0"), None, UNKNOWN)
+    (reject,) = rejects.list("train-a")
+    assert (reject.message.received_at, reject.due_at) == (arrived, arrived + timedelta(minutes=1))
 
 
 def test_invalid_input_is_never_retried_automatically() -> None:

@@ -174,6 +174,17 @@ def test_a_time_of_another_clock_is_kept_while_the_clock_of_the_node_is_slow(wor
     assert world.node().conditions["xid.79@gpu/pci=0000:c1:00"].last_at == world.now - timedelta(minutes=5)
 
 
+def test_an_old_alert_of_a_collector_is_not_moved_by_the_clock_of_its_node(world: World) -> None:
+    slow = timedelta(hours=2)
+    world.outcomes(heartbeat(world, world.now - slow))
+    labels = {"alertname": "DCGMXid", "xid": "79", "pci_bus_id": "00000000:C1:00.0", "node": KEY.node}
+    begun = world.now - slow
+    alert = {"status": "firing", "labels": labels, "annotations": {}, "startsAt": to_text(begun), "fingerprint": "f"}
+    body = {"version": "4", "groupKey": "g", "status": "firing", "receiver": "r", "alerts": [alert]}
+    assert world.outcomes(world.message(json.dumps(body), source="alertmanager", node=None)) == [Outcome.RECORDED]
+    assert world.node().conditions["xid.79@gpu/pci=0000:c1:00"].last_at == begun
+
+
 def test_after_the_clock_was_set_old_times_are_those_of_records_that_waited(world: World) -> None:
     world.outcomes(heartbeat(world, world.now - timedelta(hours=2)))
     minutes(world)

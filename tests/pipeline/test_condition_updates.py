@@ -14,7 +14,7 @@ from faultbridge.pipeline.fold.changes import ChangeKind
 from faultbridge.pipeline.fold.condition_updates import digest, merge_conditions, new_condition, repeat_condition
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 from faultbridge.pipeline.normalize.timestamp import CLOCK, SECONDS_OFF
-from tests.builders import CATALOG, GPU, after, arrival, fault, folded, node
+from tests.builders import CATALOG, GPU, NOON, after, arrival, fault, folded, node
 
 
 def only(state: NodeState) -> Condition:
@@ -67,6 +67,13 @@ def test_only_the_source_that_reports_an_ended_condition_again_asserts_it() -> N
     again = folded(ended, arrival(fault(), after(minutes=2))).state
     assert only(again).sources == {"kernel-log"}
     assert set(only(again).reporters) == {"kernel-log", "dcgm-health"}
+
+
+def test_a_late_report_of_another_source_leaves_the_last_observation() -> None:
+    begun = folded(node(), arrival(fault(), after(minutes=5))).state
+    condition = only(folded(begun, arrival(fault(source="dcgm-health"), NOON)).state)
+    assert condition.sources == {"kernel-log", "dcgm-health"}
+    assert (condition.since, condition.last_at) == (NOON, after(minutes=5))
 
 
 def test_faults_of_earlier_times_do_not_hide_a_second_fault_of_one_instant() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,6 +73,15 @@ def test_a_condition_is_active_until_its_last_reporter_withdraws() -> None:
     gone = folded(one_left.state, arrival(Clear("kernel-log", "xid.79", GPU, "over"), at=after(minutes=2)))
     assert KEY_OF_79 not in gone.state.conditions
     assert gone.changes[-1].kind is ChangeKind.ENDED
+
+
+@pytest.mark.parametrize("seconds", [0, 59])
+def test_a_fault_from_before_its_clear_does_not_assert_a_condition_of_another_source_again(seconds: int) -> None:
+    both = folded(node(), arrival(fault()), arrival(fault(source="dcgm-health"))).state
+    cleared = folded(both, arrival(Clear("dcgm-health", "xid.79", GPU, "over"), after(minutes=1))).state
+    late = folded(cleared, arrival(fault(source="dcgm-health", evidence="late"), after(seconds=seconds)))
+    assert late.state.conditions[KEY_OF_79].sources == {"kernel-log"}
+    assert late.outcomes["r-1"] in {Outcome.DUPLICATE, Outcome.STALE}
 
 
 def test_an_observation_from_before_the_end_of_a_condition_opens_nothing() -> None:
