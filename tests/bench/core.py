@@ -65,7 +65,7 @@ def core(source: str, records: list[Record]) -> None:
                 decoded = limit_faults(decoded, source, data.load_catalog())
             seen = assign_times(decoded, sent_at=at, received_at=at)
             arrivals += [Arrival(one, one.observed_at or at, name) for one in seen]
-        state = observe(state, arrivals, rebooted=False, rules=used_rules, catalog=catalog, now=at).state
+        state = observe(state, arrivals, rules=used_rules, catalog=catalog, now=at).state
 
 
 def baseline(bodies: list[bytes]) -> tuple[str, Callable[[], object]]:

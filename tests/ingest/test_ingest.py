@@ -169,7 +169,7 @@ def test_a_late_clear_of_the_old_instance_does_not_end_the_condition_of_the_new_
     assert world.outcomes(world.message(record("fault"), source="faultbridge")) == [Outcome.RECORDED]
     world.ports.clock.advance(60)
     late = world.message(record("clear"), source="faultbridge", instance_id="i-0123456789abcdef0")
-    assert world.outcomes(late) == [Outcome.STALE]
+    assert world.outcomes(late) == [Outcome.DUPLICATE]
     assert [condition.code for condition in world.node().active()] == ["xid.79"]
     assert world.outcomes(world.message(record("clear"), source="faultbridge")) == [Outcome.RECORDED]
     assert list(world.node().active()) == []
@@ -273,6 +273,21 @@ def test_faults_beyond_the_limit_of_one_commit_take_a_second_commit(records, com
     texts = [f"NVRM: Xid (PCI:0000:{bus:02x}:00): 79, pid=1, gone" for bus in range(records)]
     assert set(world.outcomes(*(world.message(text) for text in texts))) == {Outcome.RECORDED}
     assert world.node().head.version == before + commits
+
+
+def test_a_fault_of_a_new_boot_is_recorded_although_the_reboot_ended_the_same_fault_of_the_former_boot():
+    def line(time: str) -> str:
+        return f"2026-02-03T{time},000000+00:00 NVRM: Xid (PCI:0000:c1:00): 48, pid=1, DBE (double bit error) ECC Error"
+
+    world = World()
+    world.outcomes(world.message(line("11:59:00"), boot_id="boot-1"))
+    world.ports.clock.advance(600)
+    assert world.outcomes(world.message(line("12:09:40"), boot_id="boot-2")) == [Outcome.RECORDED]
+    late = world.message(line("12:09:30"), boot_id="boot-1", sent_at=NOON + timedelta(minutes=9, seconds=31))
+    assert world.outcomes(late) == [Outcome.DUPLICATE]
+    (condition,) = world.node().active()
+    assert (condition.since, condition.count) == (NOON + timedelta(minutes=9, seconds=40), 1)
+    assert (world.node().status, world.node().live_case.status) == (NodeStatus.DEGRADED, CaseStatus.QUEUED)
 
 
 def test_the_first_record_of_a_new_boot_clears_conditions_that_a_reboot_clears():

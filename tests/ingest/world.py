@@ -75,7 +75,7 @@ class LedgerFixture:
         def revise(state: NodeState, now: datetime) -> Transition:
             arrivals = [arrival(one, now, f"r-{number}") for number, one in enumerate(faults or (fault(),))]
             rules = self.rulebook.rules(self.config)
-            observed = observe(state, arrivals, rebooted=False, rules=rules, catalog=CATALOG, now=now)
+            observed = observe(state, arrivals, rules=rules, catalog=CATALOG, now=now)
             return Transition(observed.state, observed.drafts)
 
         return self.append(key, revise, actor=Actor.INGEST).state

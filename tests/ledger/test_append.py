@@ -51,7 +51,7 @@ class AppendOnFakes:
 def failing(code: str = "xid.79"):
     def revise(state, now):
         arrivals = [arrival(fault(code), at=now)]
-        observed = observe(state, arrivals, rebooted=False, rules=rules(), catalog=CATALOG, now=now)
+        observed = observe(state, arrivals, rules=rules(), catalog=CATALOG, now=now)
         return Transition(observed.state, observed.drafts)
 
     return revise

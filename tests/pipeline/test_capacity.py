@@ -69,7 +69,12 @@ class Ledger:
         first = True
         while first or arrivals:
             transition = observe(
-                self.state, arrivals, rebooted=rebooted and first, rules=self.rules, catalog=CATALOG, now=at
+                self.state,
+                arrivals,
+                rules=self.rules,
+                catalog=CATALOG,
+                now=at,
+                booted_at=at if rebooted and first else None,
             )
             assert first or len(transition.remaining) < len(arrivals) or transition.drafts
             self.commit(transition, at)

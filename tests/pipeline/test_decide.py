@@ -22,7 +22,7 @@ from tests.builders import CATALOG, GPU, NOON, after, arrival, config, fault, no
 
 def observed(*arrivals, state=None, now=NOON, **given) -> Transition:
     before = state or node()
-    transition = observe(before, arrivals, rebooted=False, rules=rules(**given), catalog=CATALOG, now=now)
+    transition = observe(before, arrivals, rules=rules(**given), catalog=CATALOG, now=now)
     check_moves(before, transition.state, transition.drafts, Actor.INGEST)
     return transition
 
@@ -190,5 +190,6 @@ def test_a_reboot_ends_the_faults_of_the_previous_boot_and_none_that_is_reported
 ) -> None:
     before = observed(arrival(fault("smi.row_remap_pending")), arrival(fault("xid.48"))).state
     later, new = after(minutes=5), arrival(fault("xid.92"), after(minutes=5), "r-2")
-    state = observe(before, [new], rebooted=rebooted, rules=rules(), catalog=CATALOG, now=later).state
+    booted_at = later if rebooted else None
+    state = observe(before, [new], rules=rules(), catalog=CATALOG, now=later, booted_at=booted_at).state
     assert sorted(condition.code for condition in state.active()) == codes

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.catalog import Scope
 from faultbridge.domain.faults import Clear, Fault, Severity, Snapshot
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.capacity import MAX_CONDITIONS, MAX_TOMBSTONES, OVERFLOW
 from faultbridge.pipeline.fold.changes import Arrival, ChangeKind
-from faultbridge.pipeline.fold.expire import end_scopes, expire
+from faultbridge.pipeline.fold.expire import end_boot, expire
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault, folded, node
 
@@ -200,8 +199,19 @@ def test_a_late_clear_of_the_old_instance_does_not_end_the_condition_of_the_new_
 
 def test_a_reboot_ends_conditions_of_the_boot_but_not_of_the_device() -> None:
     state = folded(node(), arrival(fault("smi.row_remap_pending")), arrival(fault("xid.48"))).state
-    after_reboot = end_scopes(state, (Scope.PROCESS, Scope.BOOT), at=after(minutes=9), reason="reboot").state
+    after_reboot = end_boot(state, before=after(minutes=9), now=after(minutes=9)).state
     assert [condition.code for condition in after_reboot.conditions.values()] == ["xid.48"]
+
+
+@pytest.mark.parametrize(
+    ("last", "booted", "ended"), [(0, 9, 8.999), (0, 12, 10), (5, 3, 5)], ids=["before it", "at most now", "last seen"]
+)
+def test_a_reboot_ends_conditions_just_before_the_first_observation_of_the_new_boot(
+    last: float, booted: float, ended: float
+) -> None:
+    state = folded(node(), arrival(fault("smi.row_remap_pending"), after(seconds=last))).state
+    after_reboot = end_boot(state, before=after(seconds=booted), now=after(seconds=10)).state
+    assert [one.ended_at for one in after_reboot.tombstones.values()] == [after(seconds=ended)]
 
 
 def test_a_quiet_period_ends_only_conditions_with_one_in_the_catalog() -> None:

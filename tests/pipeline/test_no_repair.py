@@ -30,7 +30,7 @@ def with_fault(
     """A node after one fault, as the pipeline leaves it."""
     arrivals = [arrival(fault(code), incarnation=match)]
     before, given = replace(node(), ignored=ignored), rules(config=cluster or config())
-    return observe(before, arrivals, rebooted=False, rules=given, catalog=CATALOG, now=now).state
+    return observe(before, arrivals, rules=given, catalog=CATALOG, now=now).state
 
 
 IGNORED = Ignored("ada", NOON, None, "firmware update")

@@ -20,7 +20,7 @@ from tests.builders import CATALOG, NOON, POLICY, after, arrival, fault, node, r
 def observed(shadow: Policy | None, *codes: str, state=None, now=NOON, policy: Policy = POLICY) -> Transition:
     given = rules(policy=policy, shadow=shadow)
     arrivals = [arrival(fault(code), now, f"r-{code}-{now}") for code in codes]
-    return observe(state or node(), arrivals, rebooted=False, rules=given, catalog=CATALOG, now=now)
+    return observe(state or node(), arrivals, rules=given, catalog=CATALOG, now=now)
 
 
 def shadow(**fields: object) -> Policy:
@@ -99,7 +99,7 @@ def test_a_change_of_a_known_fault_without_a_case_gets_no_note() -> None:
     state = observed(None, "xid.79", policy=quiet).state
     other = arrival(fault("xid.79", source="dcgm"), after(minutes=1), "r-2")
     given = rules(policy=quiet, shadow=POLICY)
-    later = observe(state, [other], rebooted=False, rules=given, catalog=CATALOG, now=after(minutes=1))
+    later = observe(state, [other], rules=given, catalog=CATALOG, now=after(minutes=1))
     assert [one.type for one in later.drafts] == [EntryType.FAULT_UPDATED]
     assert later.state.live_case is None
 

@@ -263,7 +263,7 @@ class World:
         rules = rules_of(self.rulebook, CLUSTER)
 
         def revise(state: NodeState, now: Any) -> Transition:
-            passed = observe(state, seen, rebooted=False, rules=rules, catalog=self.catalog, now=now)
+            passed = observe(state, seen, rules=rules, catalog=self.catalog, now=now)
             return Transition(passed.state, passed.drafts)
 
         self.append(self.key(node), revise, actor=Actor.INGEST)

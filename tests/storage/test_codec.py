@@ -20,7 +20,6 @@ def busy_state() -> NodeState:
     return observe(
         node(),
         [arrival(fault()), arrival(fault("xid.31"))],
-        rebooted=False,
         rules=rules(),
         catalog=CATALOG,
         now=NOON,

@@ -187,7 +187,7 @@ class ComparePeers:
         """
         if not arrivals:
             return Transition(state, (note,), (written,))
-        observed = observe(state, arrivals, rebooted=False, rules=rules, catalog=self.rulebook.catalog(), now=now)
+        observed = observe(state, arrivals, rules=rules, catalog=self.rulebook.catalog(), now=now)
         return Transition(observed.state, (note, *observed.drafts), (written,))
 
 

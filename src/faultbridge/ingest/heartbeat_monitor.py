@@ -133,7 +133,7 @@ class HeartbeatMonitor:
 
     def _observe(self, state: NodeState, arrival: Arrival, now: datetime) -> Transition:
         rules, catalog = rules_of(self.log.rulebook, state.key.cluster), self.log.rulebook.catalog()
-        observed = observe(state, [arrival], rebooted=False, rules=rules, catalog=catalog, now=now)
+        observed = observe(state, [arrival], rules=rules, catalog=catalog, now=now)
         return Transition(observed.state, observed.drafts)
 
 

@@ -91,14 +91,9 @@ class NodeBatch:
         booted, parts = _with_snapshots(state, self.later_snapshots), _with_correct_times(self.parts, state)
         for part, _ in parts:
             booted = record_boot(booted, part.record)
-        observed = observe(
-            booted,
-            self._arrivals(parts, booted, now),
-            rebooted=_boot(booted) > _boot(state),
-            rules=self.rules,
-            catalog=self.catalog,
-            now=now,
-        )
+        arrivals = self._arrivals(parts, booted, now)
+        booted_at = _booted_at(state, booted, parts, arrivals)
+        observed = observe(booted, arrivals, rules=self.rules, catalog=self.catalog, now=now, booted_at=booted_at)
         self.outcomes, self.remaining = observed.outcomes, observed.remaining
         # The samples that were compared are written last: after a crash, the same faults are found again.
         samples = () if self.remaining else self.compared.with_faults
@@ -235,8 +230,15 @@ def _with_snapshots(state: NodeState, later: SnapshotTimes) -> NodeState:
     return copied(state, snapshots={**state.snapshots, **newer}) if newer else state
 
 
-def _boot(state: NodeState) -> int:
-    return state.incarnation.boot if state.incarnation else 0
+def _booted_at(
+    before: NodeState, booted: NodeState, parts: ResolvedParts, arrivals: Iterable[Arrival]
+) -> datetime | None:
+    """Return the time of the first observation in the records of a new boot; None without a new boot."""
+    current, former = booted.incarnation, before.incarnation
+    if current is None or former is None or current.boot == former.boot:
+        return None
+    records = {part.record.record_id for part, _ in parts if part.record.boot_id == current.boot_id}
+    return min((one.at for one in arrivals if one.record_id in records), default=current.since)
 
 
 def _arrivals(part: RecordPart, row: AliasRow, state: NodeState) -> Iterator[Arrival]:

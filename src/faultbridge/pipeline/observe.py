@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.catalog import Catalog, Scope
+from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Snapshot
 from faultbridge.domain.nodes import NodeState
@@ -27,24 +27,26 @@ from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.shadow import note_shadow
 from faultbridge.pipeline.fold.changes import Arrival, Folded
-from faultbridge.pipeline.fold.expire import end_scopes, expire
+from faultbridge.pipeline.fold.expire import end_boot, expire
 from faultbridge.pipeline.fold.fold import fold
 from faultbridge.pipeline.fold.sightings import Sightings, record_sightings
-
-SCOPES_ENDED_BY_REBOOT = (Scope.PROCESS, Scope.BOOT)
 
 
 def observe(
     state: NodeState,
     arrivals: Iterable[Arrival],
     *,
-    rebooted: bool,
     rules: Rules,
     catalog: Catalog,
     now: datetime,
+    booted_at: datetime | None = None,
 ) -> Transition:
-    """Apply new observations to a node. If `rebooted`, first end the conditions that a reboot ends."""
-    ended = end_scopes(state, SCOPES_ENDED_BY_REBOOT, at=now, reason="reboot") if rebooted else Folded(state)
+    """Apply new observations to a node.
+
+    `booted_at` is the time of the first observation if the node was rebooted, else None. The conditions that a reboot
+    ends then end before that observation, so that a fault of the new boot opens them again.
+    """
+    ended = Folded(state) if booted_at is None else end_boot(state, before=booted_at, now=now)
     arrivals = tuple(arrivals)
     snapshots = [arrival for arrival in arrivals if isinstance(arrival.observation, Snapshot)]
     seen = Sightings(ended.state)

@@ -114,7 +114,7 @@ class NodeOrders:
     ) -> Transition:
         arrival = Arrival(Fault(SOURCE, code, NODE_COMPONENT, order.text), now, "")
         catalog = self.rulebook.catalog()
-        observed = observe(state, [arrival], rebooted=False, rules=rules, catalog=catalog, now=now)
+        observed = observe(state, [arrival], rules=rules, catalog=catalog, now=now)
         case = observed.state.live_case
         note = order.note(code.removeprefix("operator."), now, case_id=case.id if case else None)
         return Transition(observed.state, (*observed.drafts, note))

@@ -146,7 +146,7 @@ class ProductFleet:
 
         def revise(state: NodeState, now: datetime) -> Transition:
             seen = [Arrival(observation, at, "r-1")]
-            passed = observe(state, seen, rebooted=False, rules=services.rules, catalog=services.catalog, now=now)
+            passed = observe(state, seen, rules=services.rules, catalog=services.catalog, now=now)
             return Transition(passed.state, passed.drafts)
 
         services.store(key, revise, actor=Actor.INGEST)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
 from faultbridge.domain.catalog import Catalog, Scope
@@ -22,6 +22,8 @@ SCOPES_FIXED_BY: Mapping[RepairAction, frozenset[Scope]] = {
 }
 """The scopes whose conditions end when a verification passes after the repair action."""
 
+SCOPES_ENDED_BY_REBOOT = frozenset({Scope.PROCESS, Scope.BOOT})
+
 _UNUSED = Catalog("")
 """An empty catalog. Only new faults are classified by a catalog, and this module only ends conditions."""
 
@@ -33,9 +35,22 @@ ORDERED_QUARANTINE = f"{ORDERED}quarantine"
 
 
 def end_scopes(state: NodeState, scopes: Iterable[Scope], *, at: datetime, reason: str) -> Folded:
-    """End every condition that has one of these scopes, such as `process` and `boot` after a reboot."""
+    """End every condition that has one of these scopes, such as all of them after a replacement."""
     ending = frozenset(scopes)
     return _end(state, at, reason, lambda condition: at if condition.scope in ending else None)
+
+
+def end_boot(state: NodeState, *, before: datetime, now: datetime) -> Folded:
+    """End the conditions that a reboot ends: a millisecond before the time `before`, or at their last observation.
+
+    The later of the two times applies, but never a time after `now`.
+    """
+    end = before - timedelta(milliseconds=1)
+
+    def ends_at(condition: Condition) -> datetime | None:
+        return min(max(end, condition.last_at), now) if condition.scope in SCOPES_ENDED_BY_REBOOT else None
+
+    return _end(state, now, "reboot", ends_at)
 
 
 def end_verified(

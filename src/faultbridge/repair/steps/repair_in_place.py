@@ -17,8 +17,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Transient
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
-from faultbridge.pipeline.fold.expire import end_scopes
-from faultbridge.pipeline.observe import SCOPES_ENDED_BY_REBOOT
+from faultbridge.pipeline.fold.expire import end_boot
 from faultbridge.ports import CallResult, ProviderFailure, Restart, RestartState
 from faultbridge.repair.attempt.evidence import collect_logs
 from faultbridge.repair.attempt.intent import commit_intent, stop_before_intent
@@ -127,5 +126,5 @@ def _record_boot(context: StepContext, state: NodeState, restart: Restart, now: 
     if incarnation.since > intent.at and restart.boot_id in {None, incarnation.boot_id}:
         return Transition(state)
     boot = replace(incarnation, boot=incarnation.boot + 1, boot_id=restart.boot_id, since=now)
-    ended = end_scopes(replace(state, incarnation=boot), SCOPES_ENDED_BY_REBOOT, at=now, reason="reboot")
+    ended = end_boot(replace(state, incarnation=boot), before=now, now=now)
     return decide(ended.state, ended.changes, context.rules, now)

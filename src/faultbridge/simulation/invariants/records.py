@@ -201,7 +201,7 @@ def _replayed(state: NodeState, parts: list[RecordPart], end: datetime) -> dict[
     arrivals = [Arrival(one, _time_of(part, one), part.record.record_id) for part in parts for one in part.observations]
     for arrival in sorted(arrivals, key=lambda one: one.at):
         node = tick(node, rules=rules, now=arrival.at).state
-        node = observe(node, [arrival], rebooted=False, rules=rules, catalog=catalog, now=arrival.at).state
+        node = observe(node, [arrival], rules=rules, catalog=catalog, now=arrival.at).state
     node = tick(node, rules=rules, now=end).state
     return {key: _asserting_sources(node, key) for key, one in node.conditions.items() if one.active}
 
