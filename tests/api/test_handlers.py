@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from faultbridge.api import handlers
 from faultbridge.api.problems import MEDIA_TYPE
 from faultbridge.api.response_models import MODELS
 from faultbridge.domain.cases import RepairAction
@@ -112,6 +113,16 @@ def test_the_sequences_of_a_stream_have_no_gap(gateway: Gateway) -> None:
     assert [one["metadata"]["sequence"] for one in rest["items"]] == [3]
     own = gateway.get(f"{C}/streams/-/entries").json
     assert [one["metadata"]["node"] for one in own["items"]] == [None]
+
+
+def test_a_stream_with_more_entries_than_the_limit_is_not_verified(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = gateway.get(f"{C}/streams/n-1/entries").json["last"]
+    monkeypatch.setattr(handlers, "MAX_VERIFIED_ENTRIES", last)
+    assert gateway.get(f"{C}/streams/n-1/verify").json["whole"] is True
+    monkeypatch.setattr(handlers, "MAX_VERIFIED_ENTRIES", last - 1)
+    refused(gateway.get(f"{C}/streams/n-1/verify"), 422, "too_long")
 
 
 @pytest.mark.parametrize(

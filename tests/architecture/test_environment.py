@@ -75,3 +75,11 @@ def test_a_function_is_given_what_it_reads_and_no_more(function: str) -> None:
             attrgetter(service)(installation)
         asked |= variables.asked
     assert asked - EVERYWHERE == given(function) - EVERYWHERE
+
+
+def test_ingest_is_given_whether_senders_are_proven_its_own_senders_and_the_queue_of_events() -> None:
+    variables = resources("AWS::Serverless::Function")["IngestFunction"]["Properties"]["Environment"]["Variables"]
+    own = {"Fn::Sub": "${SweepRole.RoleId} ${IntakeRole.RoleId}"}
+    assert variables[f"{PREFIX}SENDER_PROOF"] == {"Ref": "SenderProof"}
+    assert variables[f"{PREFIX}OWN_SENDERS"] == {"Fn::If": ["ProvesSenders", own, ""]}
+    assert variables[f"{PREFIX}EVENTS_QUEUE"] == {"Fn::GetAtt": "CloudEventsQueue.Arn"}

@@ -86,3 +86,31 @@ def test_the_statements_of_a_managed_policy_count_for_each_of_its_roles() -> Non
 
 def sids(role: str) -> set[str]:
     return {str(one["Sid"]) for one in statements(role)}
+
+
+PARTITIONS = {
+    "Intake/Taken": ["WEBHOOK#*"],
+    "Sweep/Jobs": ["JOB#*"],
+    "Timeline/Answers": ["NODE#*", "CASE#*", "JOB#*", "CLUSTER#*#*"],
+    "Timeline/Incidents": ["CLUSTER#*"],
+    "Pager/Marks": ["CASE#*", "PAGES#*"],
+}
+"""The partitions of the table to which a statement is limited."""
+
+
+def test_a_statement_is_limited_to_the_partitions_that_it_needs() -> None:
+    limited = {
+        f"{role.removesuffix('Role')}/{one['Sid']}": keys["dynamodb:LeadingKeys"]
+        for role in resources("AWS::IAM::Role")
+        for one in statements(role)
+        for operator, keys in one.get("Condition", {}).items()
+        if "dynamodb:LeadingKeys" in keys and operator == "ForAllValues:StringLike"
+    }
+    assert limited == PARTITIONS
+
+
+def test_the_table_names_the_partitions_of_each_limited_statement() -> None:
+    rows = ROW.finditer((ROOT / "docs" / "permissions.md").read_text(encoding="utf-8"))
+    named_in = {f"{r['role']}/{r['sid']}": re.findall(r"`([A-Z]+#[^`]*)`", r["on"]) for r in rows}
+    as_written = {one: [key[:-1].replace("*", "...") for key in PARTITIONS[one]] for one in PARTITIONS}
+    assert {one: found for one, found in named_in.items() if found} == as_written

@@ -126,6 +126,51 @@ def test_the_statement_applies_exactly_when_senders_are_proven() -> None:
     assert template()["Parameters"]["SenderProof"]["Default"] == "required"
 
 
+REDRIVER = "arn:aws:iam::111122223333:role/redriver"
+BY_EVENTBRIDGE = {"aws:PrincipalIsAWSService": "true"}
+
+
+def fed_queue_denies(policy: str, context: dict[str, str], *, redriver: str = "") -> bool:
+    """Return whether a queue that rules feed denies `sqs:SendMessage` over TLS to a request with these condition keys.
+
+    `redriver` is the parameter RedriveRole.
+    """
+    secure = context | {"aws:SecureTransport": "true"}
+    statements = template()["Resources"][policy]["Properties"]["PolicyDocument"]["Statement"]
+    denials = [one for one in statements if one["Effect"] == "Deny"]
+    assert {(one["Principal"], one["Action"]) for one in denials} == {("*", "sqs:SendMessage"), ("*", "sqs:*")}
+    return any(
+        all(
+            matches(operator, secure.get(key), redrivers(wanted, redriver) if key == "aws:PrincipalArn" else wanted)
+            for operator, keys in statement["Condition"].items()
+            for key, wanted in keys.items()
+        )
+        for statement in denials
+    )
+
+
+def redrivers(chosen: dict[str, Any], redriver: str) -> list[str]:
+    """Return the ARNs that the function of the template gives; without a parameter, the ARN belongs to no role."""
+    condition, given, nobody = chosen["Fn::If"]
+    assert (condition, given) == ("HasRedriver", {"Ref": "RedriveRole"})
+    return [redriver or nobody["Fn::Sub"].replace("${AWS::Partition}", "aws")]
+
+
+@pytest.mark.parametrize("policy", ["CloudEventsQueuePolicy", "PagesQueuePolicy"])
+def test_only_eventbridge_may_send_to_the_queues_of_cloud_events_and_pages(policy: str) -> None:
+    assert not fed_queue_denies(policy, BY_EVENTBRIDGE)
+    assert fed_queue_denies(policy, request(COLLECTOR))
+    assert fed_queue_denies(policy, request(NODE_ROLE, instance=INSTANCE))
+
+
+def test_only_the_role_that_redrives_may_send_to_the_queue_of_cloud_events_too() -> None:
+    assert not fed_queue_denies("CloudEventsQueuePolicy", request(REDRIVER), redriver=REDRIVER)
+    assert fed_queue_denies("CloudEventsQueuePolicy", request(COLLECTOR), redriver=REDRIVER)
+    assert fed_queue_denies("CloudEventsQueuePolicy", request(REDRIVER))
+    assert fed_queue_denies("PagesQueuePolicy", request(REDRIVER), redriver=REDRIVER)
+    assert not fed_queue_denies("CloudEventsQueuePolicy", BY_EVENTBRIDGE, redriver=REDRIVER)
+
+
 def bucket_statement() -> dict[str, Any]:
     """Return the statement of the bucket policy that applies only with an organization."""
     statements = template()["Resources"]["RawBucketPolicy"]["Properties"]["PolicyDocument"]["Statement"]

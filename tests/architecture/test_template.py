@@ -338,6 +338,17 @@ def test_an_event_source_has_a_dead_letter_destination(name: str, event: str, bo
     assert target["Fn::GetAtt"].removesuffix(".Arn") in resources("AWS::SQS::Queue")
 
 
+def test_ingest_keeps_the_messages_that_it_gives_back_and_no_other_function_gives_one_back() -> None:
+    partial = {
+        (name, event)
+        for name, event, body in EVENTS
+        if body["Properties"].get("FunctionResponseTypes") == ["ReportBatchItemFailures"]
+    }
+    assert partial == {("IngestFunction", "RawRecords"), ("IngestFunction", "CloudEvents")}
+    answers = (ROOT / "src" / "faultbridge" / "entrypoints").glob("*.py")
+    assert [one.stem for one in answers if "batchItemFailures" in one.read_text(encoding="utf-8")] == ["ingest"]
+
+
 def test_every_dead_letter_queue_raises_an_alarm() -> None:
     alarms = resources("AWS::CloudWatch::Alarm").values()
     watched = str([alarm["Properties"]["Dimensions"] for alarm in alarms])
@@ -437,6 +448,12 @@ def test_what_is_kept_survives_the_stack() -> None:
         assert (kept["DeletionPolicy"], kept["UpdateReplacePolicy"]) == ("Retain", "Retain")
     for switch in ("TableDeletionProtection", "TablePointInTimeRecovery"):
         assert template()["Parameters"][switch]["Default"] == "true"
+
+
+def test_an_anchor_is_locked_for_the_days_of_the_parameter() -> None:
+    lock = properties("VaultBucket")["ObjectLockConfiguration"]
+    retention = {"Mode": {"Ref": "VaultMode"}, "Days": {"Ref": "VaultDays"}}
+    assert lock == {"ObjectLockEnabled": "Enabled", "Rule": {"DefaultRetention": retention}}
 
 
 def test_indexes_never_carry_evidence() -> None:

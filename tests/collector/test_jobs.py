@@ -11,6 +11,7 @@ import pytest
 
 from faultbridge.collector.job_pods import pod_of
 from faultbridge.domain.records import JOB_REPORT
+from faultbridge.errors import Transient
 from tests.collector.cluster import Collected, collected
 from tests.waiting import eventually
 
@@ -199,6 +200,22 @@ def test_a_job_that_ended_before_the_list_is_reported_with_its_last_attempt(worl
     retried["metadata"]["uid"], retried["status"]["startTime"] = "new", "2026-02-03T02:00:00Z"
     start, end = once(world, pod("llm-0", "gpu-a", "Failed"), retried)
     assert (start["nodes"], end["outcome"]) == (["gpu-c"], "succeeded")
+
+
+def test_a_start_and_an_end_that_find_no_room_on_disk_are_reported_when_the_pod_is_handled_again(
+    world: Collected,
+) -> None:
+    collector = world.collector(jobs=True)
+    spool, unmounted = world.folder / "spool", world.folder / "unmounted"
+    for state in (pod("llm-0", "gpu-a"), pod("llm-0", "gpu-a", "Failed")):
+        spool.rename(unmounted)
+        with pytest.raises(Transient, match="no room on disk"):
+            collector.followers[-1].handler.handle(state)
+        unmounted.rename(spool)
+        collector.followers[-1].handler.handle(state)
+    world.cluster.apply_pod(state)
+    assert collector.run_once(5) is None
+    assert [one["change"] for one in reports(world)] == ["start", "end"]
 
 
 def test_pods_without_gpus_or_without_a_job_and_hostile_pods_are_ignored(world: Collected) -> None:

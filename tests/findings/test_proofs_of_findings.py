@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from faultbridge.data import load_catalog
 from faultbridge.data.detectors import detectors
+from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.conditions import is_another
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType
@@ -19,9 +20,11 @@ from faultbridge.domain.findings import Baseline, Detector
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.pipeline.peers import main_part
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.simulation.fakes import FakeInventory
 from tests.builders import KEY, NOON
 from tests.cli.desk import OPERATOR, Desk
 from tests.findings.test_findings import BAD, NODES, Fleet
+from tests.registry.world import instance, replace_externally
 from tests.world import XID_79
 
 NODE = NodeKey(KEY.cluster, BAD)
@@ -58,6 +61,19 @@ def test_a_hard_fault_of_another_gpu_proves_nothing(fleet: Fleet) -> None:
     assert found.component is not None
     assert found.component.pci == "0000:c1:00"
     fleet.world.app.ingestion.ingest([fleet.world.message(XID_79.replace("c1:00", "53:00"), node=BAD)])
+    assert marks(fleet) == [None]
+
+
+def test_a_hard_fault_of_a_new_instance_proves_nothing_about_a_finding_of_the_old_one(fleet: Fleet) -> None:
+    world = fleet.world
+    set_cluster = world.app.registry.registration.set_cluster
+    set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})  # so that the replacement itself opens no case
+    world.ports.inventories["ec2-auto-scaling"] = FakeInventory(world.ports.fleet)
+    _, successor = replace_externally(world, BAD)
+    world.app.registry.inventory()
+    assert (instance(world, BAD), world.node(NODE).case) == (successor, None)
+    set_cluster(KEY.cluster, {"mode": Mode.ACT})
+    world.app.ingestion.ingest([world.message(node=BAD, instance_id=successor)])
     assert marks(fleet) == [None]
 
 

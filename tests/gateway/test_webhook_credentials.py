@@ -108,6 +108,13 @@ def test_a_repeated_notification_after_hours_is_a_record_of_its_own(client):
     assert len(client.received()) == 2
 
 
+def test_equal_bodies_of_two_senders_are_two_records(client):
+    first = client.post(authorization=BEARER)
+    second = client.post(sender="grafana", authorization=basic("grafana", SECRET))
+    assert (first["statusCode"], second["statusCode"]) == (202, 202)
+    assert len(client.received()) == 2
+
+
 def test_a_new_sender_and_a_new_secret_work_within_half_a_minute(client):
     client.post(authorization=BEARER)
     client.senders["new"] = client.senders["prometheus"] | {"secrets": [NEXT_SECRET]}

@@ -19,6 +19,7 @@ from faultbridge.gateway.signature import body_content, sign
 from faultbridge.gateway.webhooks import MAX_BYTES, SENDERS_TTL
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes import raise_once
+from faultbridge.storage import keys
 from faultbridge.storage.wire.decode_message import decode_message
 from tests.builders import KEY
 from tests.gateway.requests import ALERT, NEXT_SECRET, SECRET, IntakeClient, signed_headers
@@ -158,6 +159,23 @@ def test_a_secret_is_rotated_without_lost_posts(client):
     client.senders["prometheus"]["secrets"] = [NEXT_SECRET]
     client.world.ports.clock.advance(SENDERS_TTL)
     assert reason(client.post()) == (401, "unauthorised")
+
+
+def test_a_removed_secret_is_refused_after_five_minutes(client):
+    client.post()
+    client.senders["prometheus"]["secrets"] = [NEXT_SECRET]
+    client.world.ports.clock.advance(timedelta(minutes=5))
+    assert client.post()["statusCode"] == 401
+
+
+def test_the_receipt_of_a_post_signed_five_minutes_ahead_expires_no_earlier_than_the_signature(client):
+    accepted = json.loads(client.post(ago=-300)["body"])
+    client.world.ports.clock.advance(timedelta(minutes=10))
+    assert reason(client.post(ago=300)) == (409, "replayed")
+    receipt = client.world.ports.table.get(keys.webhook(accepted["record_id"]))
+    assert receipt["expires_at"] >= client.world.now.timestamp()
+    client.world.ports.clock.advance(timedelta(seconds=1))
+    assert reason(client.post(ago=301)) == (401, "unauthorised")
 
 
 def test_without_configured_senders_every_post_is_refused():

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.faults import Component, ComponentType, Severity
 from faultbridge.domain.nodes import NodeKey
@@ -17,6 +18,7 @@ from faultbridge.jobs.jobs import Jobs
 from faultbridge.jobs.placement import MAX_NODES
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.ops import react
+from faultbridge.registry.registration import NewNode
 from tests.builders import fault
 from tests.events.validate import assert_valid_event
 from tests.ingest.world import LedgerFixture
@@ -118,6 +120,13 @@ def test_invalid_input_is_rejected_with_a_reason(world: LedgerFixture, reason: s
     assert rejected.value.reason == reason
 
 
+def test_an_instance_of_another_cluster_is_an_unknown_node(world: LedgerFixture) -> None:
+    world.registration.add_cluster(ClusterConfig("train-b"))
+    world.registration.add_node("train-b", NewNode("n-1", "i-00000000000000b01"))
+    with pytest.raises(Rejected, match="unknown_node"):
+        jobs(world).start("train-a", "1", ["i-00000000000000b01"])
+
+
 def test_a_job_with_the_longest_id_and_the_most_nodes_is_recorded(world: LedgerFixture) -> None:
     job = jobs(world).start("train-a", "x" * 128, ["n-1"] * MAX_NODES)
     assert (job.nodes, [event["data"]["change"] for event in job_events(world)]) == (("n-1",), ["started"])
@@ -178,6 +187,19 @@ def test_a_job_that_ended_or_started_after_the_fault_is_not_affected(world: Ledg
     jobs(world).start("train-a", "2", ["n-1"])
     record_impact(world, "n-1")
     assert [event["data"]["change"] for event in job_events(world)] == ["started", "ended", "started"]
+
+
+def test_a_fault_that_is_older_than_the_job_and_still_reported_affects_it(world: LedgerFixture) -> None:
+    key = NodeKey("train-a", "n-1")
+    world.observe_faults(key)
+    world.pass_time(minutes=5)
+    jobs(world).start("train-a", "1", ["n-1"])
+    record_impact(world, "n-1")
+    assert [event["data"]["change"] for event in job_events(world)] == ["started"]
+    world.pass_time(minutes=5)
+    world.observe_faults(key)
+    record_impact(world, "n-1")
+    assert [event["data"]["change"] for event in job_events(world)] == ["started", "hit"]
 
 
 def test_the_timeline_of_a_job_contains_its_start_its_impacts_and_its_end(world: LedgerFixture) -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.cluster.jobs import RESUME_WITHIN
-from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.jobs.jobs import Jobs
 from faultbridge.registry.job_views import JobViews
+from faultbridge.registry.registration import Registration
 from faultbridge.registry.retirement import Retirement
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.events.validate import assert_valid_event
@@ -123,6 +124,38 @@ def test_a_fault_that_is_reported_just_after_the_end_counts() -> None:
     world.until(world.case_is(RESOLVED))
     world.advance_minutes(10)
     assert changes(world) == ["started", "ended", "hit", "resumable"]
+
+
+def test_a_fault_that_is_reported_after_the_sweeps_that_followed_the_end_counts() -> None:
+    world = started(1)
+    jobs(world).end(CLUSTER, "1", outcome="failed")
+    world.advance_minutes(2)
+    world.fault_until_resolved()
+    world.advance_minutes(10)
+    assert changes(world) == ["started", "ended", "hit", "resumable"]
+
+
+def test_a_faulty_node_without_a_case_holds_its_job_back() -> None:
+    world = started(1)
+    registration = Registration(world.table, world.append, world.clock)
+    registration.set_cluster(CLUSTER, {"maintenance_until": world.clock.now() + timedelta(hours=1)})
+    break_and_end(world)
+    world.advance_minutes(30)
+    assert (world.status(), world.node().case) == (NodeStatus.DEGRADED, None)
+    assert changes(world) == ["started", "hit", "ended"]
+    world.until(lambda: "resumable" in changes(world))
+    assert world.case().status is RESOLVED
+
+
+def test_a_second_fault_after_a_replacement_does_not_hide_the_move_of_the_ranks() -> None:
+    world = started(1)
+    first = world.node(1).incarnation
+    assert first is not None
+    world.fault_until_resolved()
+    world.advance_minutes()
+    break_and_end(world)
+    affected = jobs(world).show(CLUSTER, "1").affected
+    assert (changes(world), affected) == (["started", "hit", "hit", "ended"], {"node-1": first.instance_id})
 
 
 @pytest.mark.parametrize("ended", [False, True])

@@ -134,6 +134,36 @@ def test_the_page_limit_starts_anew_each_hour() -> None:
     assert bench.live == {page_key(0), page_key(1)}
 
 
+def notice(number: int) -> dict[str, object]:
+    """Build the event of a queued case of one of many nodes, which requires a notice."""
+    return case_change(number, to="queued", **{"from": "open"})
+
+
+def test_notices_leave_the_limit_of_urgent_pages_alone() -> None:
+    bench = PagerBench(max_per_hour=1)
+    bench.paging(notice(0))
+    bench.paging(case_change(1))
+    assert [page.urgency for page in bench.pager.sent] == [PageUrgency.NOTICE, PageUrgency.URGENT]
+
+
+def test_withheld_notices_are_in_a_summary_too() -> None:
+    bench = PagerBench(max_per_hour=1)
+    for number in range(3):
+        bench.paging(notice(number))
+    bench.advance_minutes(1)
+    assert [page.urgency for page in bench.pager.sent] == [PageUrgency.NOTICE] * 2
+    members = json.loads(bench.pager.sent[-1].bodies["sqs"])["members"]
+    assert [one["node"] for one in members] == ["gpu-0001", "gpu-0002"]
+
+
+def test_a_summary_of_open_cases_is_repeated_every_four_hours() -> None:
+    bench = PagerBench(max_per_hour=1)
+    for number in range(2):
+        bench.paging(case_change(number))
+    bench.advance_minutes(8 * 60 + 1)
+    assert bench.sent_states.count(f"{SUMMARY} triggered") == 3
+
+
 def test_pages_about_the_whole_cluster_are_never_held_back() -> None:
     bench = PagerBench(max_per_hour=1)
     for number in range(3):
