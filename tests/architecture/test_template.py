@@ -20,6 +20,7 @@ from faultbridge.adapters.kubernetes.eviction import MAX_EVICTING_SECONDS
 from faultbridge.ops.react import MAX_ISOLATING, MAX_RECORDING_IMPACT
 from faultbridge.pager.page_rule import PageRule
 from faultbridge.pager.rules import EVENT_TYPES, RULES
+from faultbridge.repair.attempt.progress import LEASE
 from faultbridge.repair.dispatch import MAX_ADMITTING
 from faultbridge.simulation.fakes.table import PROJECTED
 from tests.architecture.project import FUNCTIONS, ROOT, resources, template
@@ -432,6 +433,10 @@ def test_the_evictions_of_one_drain_step_end_before_the_function() -> None:
     last_eviction = MAX_EVICTING_SECONDS + READ_SECONDS
     other_calls = 3 * (CONNECT_SECONDS + READ_SECONDS)  # the node, its pods, and the token
     assert properties("ReplacementFunction")["Timeout"] >= last_eviction + other_calls + 15
+
+
+def test_a_lease_outlasts_the_longest_call_of_a_step() -> None:
+    assert timedelta(seconds=properties("ReplacementFunction")["Timeout"]) < LEASE
 
 
 def test_a_record_stays_hidden_for_six_time_outs_and_outlives_an_outage() -> None:

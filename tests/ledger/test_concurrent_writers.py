@@ -66,6 +66,17 @@ def test_a_name_that_another_node_took_meanwhile_is_not_taken_from_that_node(own
     assert owner_of(world) == OTHER
 
 
+def test_a_name_that_another_node_has_already_is_not_ended() -> None:
+    world = World()
+    take_name(world, OTHER)()
+    before = world.ports.table.get(keys.alias(*NAME))
+    change = AliasChange(
+        KEY, "i-0123456789abcdef0", world.now, added=(), removed=("node7",), former="i-0fffffffffffffff0"
+    )
+    world.ports.table.transact(list(alias_writes(world.ports.table, change, world.now)))
+    assert world.ports.table.get(keys.alias(*NAME)) == before
+
+
 def test_the_name_of_another_node_is_not_ended() -> None:
     world = World()
     take_name(world, KEY)()

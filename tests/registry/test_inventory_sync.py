@@ -17,6 +17,7 @@ from faultbridge.ops.erase import Erase
 from faultbridge.ports import ClusterNode
 from faultbridge.registry.registration import NewNode
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.storage import keys
 from tests.builders import KEY
 from tests.registry.world import instance, node_of, replace_externally, terminate
 from tests.world import GROUP, XID_79
@@ -67,6 +68,16 @@ def test_the_roles_of_described_instances_are_pinned_once_and_earlier_ones_stay(
     sync()
     assert registration.cluster(KEY.cluster).node_roles == pinned.node_roles
     assert caplog.text.count("node_roles_pinned") == 1
+
+
+def test_the_roles_of_two_groups_of_one_sync_are_both_pinned(world, sync, inventory):
+    registration, describe = world.app.registry.registration, inventory.instance
+    registration.add_node(KEY.cluster, NewNode("c", world.ports.fleet.launch("others"), "others"))
+    world.ports.fleet.launch(GROUP)
+    roles = {GROUP: "AROAFIRST00000000", "others": "AROASECOND0000000"}
+    inventory.instance = lambda group, one: replace(describe(group, one), role_id=roles[group])
+    sync()
+    assert registration.cluster(KEY.cluster).node_roles == tuple(roles.values())
 
 
 def test_a_new_instance_becomes_an_unverified_node_that_accepts_records(world, sync):
@@ -258,6 +269,16 @@ def test_a_host_name_of_another_current_instance_is_not_taken_and_that_is_logged
     assert old
 
 
+def test_the_name_of_another_node_is_never_taken(world, sync, inventory):
+    replace_externally(world)
+    describe = inventory.instance
+    inventory.instance = lambda group, one: replace(describe(group, one), names=(f"ip-{one[-4:]}", "b"))
+    assert sync().replaced_externally == ["a"]
+    world.app.ingestion.ingest([world.message(XID_79, node="b")])
+    assert list(node_of(world, "b").active())
+    assert not list(node_of(world).active())
+
+
 def test_a_retired_node_takes_no_instance(world, sync):
     old = instance(world)
     world.app.registry.retirement(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
@@ -271,6 +292,15 @@ def test_an_instance_whose_node_was_retired_is_not_registered_again(world, sync)
     world.app.registry.retirement(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
     for _ in range(2):
         assert (sync().added, sync().nodes) == ([], 2)
+
+
+def test_a_retired_node_gets_no_names_back(world, sync, node_listing):
+    retired = instance(world)
+    world.app.registry.retirement(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
+    node_listing.instances = {retired: Instance(retired, ("new-name",))}
+    assert sync().updated == []
+    for alias in (("instance", retired), ("name", f"{KEY.cluster}/new-name")):
+        assert world.ports.table.get(keys.alias(*alias)) is None
 
 
 def test_a_retired_node_counts_until_its_instance_leaves_the_group(world, sync):

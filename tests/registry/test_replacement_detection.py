@@ -43,6 +43,15 @@ def test_in_an_observed_cluster_the_node_keeps_serving_unverified(world, sync):
     assert state.case is None
 
 
+def test_a_node_keeps_the_last_eight_of_its_former_instances(world, sync):
+    world.app.registry.registration.set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})
+    replaced = []
+    for _ in range(10):
+        replaced.append(replace_externally(world)[0])
+        sync()
+    assert node_of(world).former_instances == tuple(replaced[2:])
+
+
 def test_the_conditions_of_the_former_instance_end_and_its_case_becomes_a_verification(world, sync):
     world.app.ingestion.ingest([world.message(XID_79, node="a")])
     assert node_of(world).live_case is not None
@@ -90,6 +99,19 @@ def test_a_node_that_was_retired_meanwhile_stays_retired_when_its_instance_is_go
     assert registry.registration.cluster(KEY.cluster).expected == expected - 1
     (line,) = decisions(caplog, "node_not_vacated")
     assert line.reason == f"external: {gone} is gone, but the node is retired"
+
+
+def test_a_node_that_got_another_instance_meanwhile_stays_in_service(world, sync, caplog):
+    registry = world.app.registry
+    registry.registration.set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})
+    old, new = replace_externally(world)
+    sync()
+    with caplog.at_level(logging.INFO, logger="faultbridge"):
+        detection = registry.inventory.replacement_detection
+        assert detection.vacate(registry.registration.cluster(KEY.cluster), "a", old) is False
+    assert (node_of(world).status, instance(world)) == (NodeStatus.HEALTHY, new)
+    (line,) = decisions(caplog, "node_not_vacated")
+    assert line.reason == f"external: {old} is gone, but another instance backs the node"
 
 
 def test_a_replacement_is_refused_while_a_repair_controls_the_node(world, caplog):
@@ -151,3 +173,11 @@ def test_an_opted_out_node_is_ignored_until_the_tag_or_label_is_removed(world, s
     assert node_of(world).ignored is None
     world.app.ops.sweep()
     assert node_of(world).live_case is not None
+
+
+def test_an_exclusion_by_an_operator_outlasts_a_tag(world, sync, inventory):
+    world.app.repair.opt_out(node_of(world).key, OperatorOrder("ada"))
+    for opted_out in ({instance(world)}, set()):
+        inventory.opted_out_instances = opted_out
+        sync()
+        assert node_of(world).ignored.by == "ada"

@@ -18,7 +18,7 @@ from faultbridge.repair.attempt.progress import LEASE, live_attempt, update_atte
 from faultbridge.repair.attempt.recovery import RecoverAttempts, RecoveryResult
 from faultbridge.simulation.fakes import Call
 from tests.races import run_before_write
-from tests.scenarios.world import World
+from tests.scenarios.world import GROUP, World, limits
 
 
 @pytest.fixture
@@ -64,6 +64,15 @@ def test_the_attempt_after_a_lost_execution_is_started_at_once(between_steps: Wo
     between_steps.workflow.abort(f"{case}-1")
     assert RecoverAttempts(between_steps.step_runner)(between_steps.key()) is RecoveryResult.RECOVERED
     assert between_steps.workflow.status(f"{case}-2") is ExecutionStatus.RUNNING
+
+
+def test_the_step_after_a_lost_execution_has_a_deadline_again() -> None:
+    world = World(limits=limits(launch_deadline=timedelta(hours=1)))
+    world.fleet.capacity_left = 0
+    world.fault_and_react()
+    world.workflow.abort(f"{world.case().id}-1")
+    world.until(world.case_is(CaseStatus.ESCALATED), minutes=180)
+    assert (world.case().attempts, world.case().reason) == (2, f"TIMEOUT: no successor yet in {GROUP}")
 
 
 def change_attempt(world: World, **changes: object) -> None:

@@ -181,6 +181,15 @@ def test_nodes_without_an_instance_yet_do_not_open_the_breaker():
     world.until(world.case_is(RESOLVED, 20))
 
 
+def test_nodes_without_a_case_do_not_open_the_breaker():
+    world = world_of(20, CLUSTER_LIMIT)
+    for node in range(1, 7):
+        world.fault(node, "xid.92")
+    world.process_entries()
+    assert {(world.status(node), world.node(node).case) for node in range(1, 7)} == {(NodeStatus.DEGRADED, None)}
+    assert states(world) == {}
+
+
 def test_verified_nodes_are_uncordoned_while_the_breaker_is_open():
     world = world_of(40, CLUSTER_LIMIT, orchestrated=True)
     fail(world, 1)

@@ -135,6 +135,18 @@ def test_a_quarantined_node_can_be_replaced_by_order() -> None:
     assert (world.case().resolution, codes(world), len(world.released_instances())) == (Resolution.REPLACED, [], 1)
 
 
+def test_an_approval_does_not_outlast_a_quarantine() -> None:
+    world = World(rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
+    world.fault_and_react()
+    world.pause_repairs(paused=True)
+    world.orders.approve(world.case().id, ADA)
+    world.node_orders.quarantine(world.key(), ADA)
+    world.node_orders.replace(world.key(), ADA)
+    world.pause_repairs(paused=False)
+    world.advance_minutes(5)
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+
+
 def test_an_escalated_case_returned_to_automation_keeps_its_attempt_numbers() -> None:
     world = World(rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
     world.fault_and_react()

@@ -23,7 +23,7 @@ from tests.scenarios.orchestrator.test_unreachable_orchestrator import (
     unreachable_world,
 )
 from tests.scenarios.repair.test_stopped_attempts import begin_update
-from tests.scenarios.world import World
+from tests.scenarios.world import World, limits
 
 
 def world_between_attempts() -> World:
@@ -78,6 +78,16 @@ def test_a_drain_that_never_began_is_not_forced_at_its_deadline_although_the_fau
     assert (world.status(), world.control().holders) == (NodeStatus.QUARANTINED, {})
     world.seam.before = lambda _: None
     world.until(world.case_is(CaseStatus.RESOLVED))
+
+
+def test_jobs_get_the_time_that_the_policy_gives_them_to_leave() -> None:
+    world = World(orchestrated=True, limits=limits(drain_deadline=timedelta(hours=2)))
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=90)
+    world.fault_and_react()
+    world.advance_minutes(60)
+    assert (world.status(), world.released_instances()) == (NodeStatus.DRAINING, [])
+    world.until(lambda: bool(world.released_instances()))
+    assert "drain drained" in world.record_history()
 
 
 def test_attempts_that_an_unreachable_orchestrator_stops_do_not_count() -> None:

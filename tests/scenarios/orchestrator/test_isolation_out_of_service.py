@@ -13,7 +13,7 @@ from faultbridge.ports import ProviderFailure
 from tests.races import run_before_call
 from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED, unreachable_world
 from tests.scenarios.provider.test_growth import Growth
-from tests.scenarios.world import World
+from tests.scenarios.world import World, limits
 
 
 def test_a_new_instance_is_cordoned_while_repairs_are_paused() -> None:
@@ -76,6 +76,19 @@ def test_a_node_that_the_orchestrator_does_not_know_is_drained_but_not_recorded_
     world.fault_and_react(code=DEAD[0], source=DEAD[1])
     world.until(lambda: "drain drained" in world.record_history(), minutes=60)
     assert world.node().isolation is Isolation.REQUESTED
+
+
+def test_a_failed_node_that_joins_the_orchestrator_late_is_cordoned() -> None:
+    world = World(orchestrated=True, rules=(PROCEED,), limits=limits(launch_deadline=timedelta(hours=1)))
+    world.fleet.capacity_left = 0
+    world.orchestrator.unknown_nodes.add("node-1")
+    world.fault_and_react(code=DEAD[0], source=DEAD[1])
+    world.until(world.case_is(CaseStatus.ESCALATED), minutes=120)
+    assert (world.status(), world.node().isolation) == (NodeStatus.FAILED, Isolation.REQUESTED)
+    world.orchestrator.unknown_nodes.clear()
+    world.advance_minutes(30)
+    assert world.node().isolation is Isolation.CONFIRMED
+    assert "node-1" in world.orchestrator.cordoned
 
 
 def test_an_uncordon_that_arrives_after_a_newer_cordon_is_corrected() -> None:

@@ -153,6 +153,18 @@ def test_a_bad_new_instance_waits_for_an_operator_if_the_policy_requires_it() ->
     assert growth.node(new).status is NodeStatus.QUARANTINED
 
 
+def test_a_new_instance_that_starts_slowly_is_verified() -> None:
+    growth = Growth()
+    (new,) = growth.launch()
+    growth.fakes.standby.add(new)
+    for _ in range(2):
+        growth.run_inventory()
+        growth.world.clock.advance(timedelta(minutes=5))
+    growth.fakes.standby.clear()
+    growth.run_inventory()
+    assert growth.node(new).status is NodeStatus.VALIDATING
+
+
 def test_an_instance_that_ran_before_its_group_was_known_serves_at_once() -> None:
     growth = Growth(known=False)
     (running,) = growth.launch()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from faultbridge.adapters.kubernetes.node_groups import repair_setting
-from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, ProviderRole, RepairOwner
 from faultbridge.domain.cluster.provider_status import ConditionKind, RepairSetting
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.errors import Rejected
@@ -49,10 +49,21 @@ def test_node_auto_repair_is_no_rival_where_faultbridge_does_not_repair(allowed:
     check_repair_owner({ACTS.provider: EksRepairs(World(nodes=1).fleet)}, allowed)
 
 
-def test_a_cluster_that_gets_an_eks_cluster_is_checked_again() -> None:
+@pytest.mark.parametrize(
+    "before",
+    [
+        replace(ACTS, provider="hyperpod"),
+        replace(ACTS, provider_role=ProviderRole("arn:aws:iam::111122223333:role/provider", "id-of-train")),
+        replace(ACTS, hyperpod_cluster=NAME),
+        replace(ACTS, eks_cluster=None),
+        replace(ACTS, repair_owner=RepairOwner.OBSERVE),
+        replace(ACTS, mode=Mode.OBSERVE),
+    ],
+)
+def test_a_cluster_whose_provider_owner_or_mode_changes_is_checked_again(before: ClusterConfig) -> None:
     inventories = {ACTS.provider: EksRepairs(World(nodes=1).fleet)}
-    with pytest.raises(Rejected):
-        check_repair_owner(inventories, ACTS, before=replace(ACTS, eks_cluster=None))
+    with pytest.raises(Rejected, match="rival_repair"):
+        check_repair_owner(inventories, ACTS, before=before)
 
 
 def test_a_rival_that_is_turned_on_later_is_paged_until_it_is_off_and_repairs_nothing() -> None:

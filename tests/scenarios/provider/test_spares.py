@@ -131,6 +131,13 @@ def test_a_bad_spare_is_never_ready_and_is_replaced() -> None:
     assert world.launcher.terminated == ["i-00000000000000002"]
 
 
+def test_a_spare_without_a_result_in_time_is_terminated() -> None:
+    world = world_with(1)
+    world.verifier.results[NEW] = Verification(Verdict.UNKNOWN)
+    world.until(lambda: world.launcher.terminated == [NEW], minutes=200)
+    assert [one.reason for one in pool(world)] == ["the instance could not be verified"]
+
+
 def test_the_verifications_of_a_spare_are_counted_from_the_start_for_its_next_instance() -> None:
     world = world_with(1)
     world.verifier.results[NEW] = BAD

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.capacity_sources import DEFAULT_SOURCES, CapacitySource
-from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action
+from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits, Match, Rule
 from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
 from faultbridge.registry.registration import Registration
@@ -168,6 +170,18 @@ def test_two_repairs_that_ask_at_once_do_not_both_use_the_only_free_instance() -
     run_before_write(world.seam, is_intent_of_the_first, lambda: world.fault_and_react(2))
     world.fault_and_react(1)
     assert world.released_instances() == [second]
+
+
+def test_a_replacement_in_another_group_uses_no_free_instance_of_this_group() -> None:
+    world = nodes_with_one_free_instance()
+
+    def move_to_another_group(state: NodeState, _now: datetime) -> Transition:
+        return Transition(replace(state, placement=replace(state.placement, group="others")))
+
+    world.append(world.key(2), move_to_another_group, actor=Actor.INVENTORY)
+    for node in (1, 2):
+        world.fault_and_react(node)
+    assert world.released_instances() == ["i-00000000000000001", "i-00000000000000002"]
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action
 from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Match, Rule
@@ -57,6 +59,15 @@ def test_after_the_replacement_only_the_timeline_of_the_attempt_remains():
     assert node.case.attempt.task_token is None
     assert world.control().holders == {}
     assert not [item for item in world.table.items() if item["sk"].startswith(("BAD#", "ADMISSION#"))]
+
+
+def test_a_node_keeps_the_last_eight_of_its_former_instances():
+    world, earlier = World(), tuple(f"i-{number}" for number in range(8))
+    world.append(
+        world.key(), lambda state, _: Transition(replace(state, former_instances=earlier)), actor=Actor.INVENTORY
+    )
+    world.fault_until_resolved()
+    assert world.node().former_instances == (*earlier[1:], "i-00000000000000001")
 
 
 def test_the_closing_entry_contains_the_duration_of_each_phase():

@@ -130,6 +130,13 @@ def test_an_instance_that_does_not_return_from_its_reboot_is_replaced() -> None:
     assert world.released_instances() == [FIRST]
 
 
+def test_a_reboot_gets_the_time_that_the_policy_gives_it() -> None:
+    world = faulty_world(limits=limits(repair_deadline=timedelta(hours=2)))
+    world.restarter.duration = timedelta(minutes=90)
+    world.until(world.case_is(RESOLVED))
+    assert (world.case().resolution, world.released_instances()) == (Resolution.REPAIRED, [])
+
+
 def test_a_refused_reset_escalates_at_once() -> None:
     world = faulty_world("xid.48")
     world.restarter.results[FIRST] = Restart(RestartState.FAILED, "GPU 00000000:C1:00.0 is in use")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,8 @@ from faultbridge.domain.cluster.spares import SpareStatus
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.policy import Rule
 from faultbridge.errors import Transient
-from faultbridge.ports import ProviderFailure
+from faultbridge.ports import Attachment, ProviderFailure, Volume
+from faultbridge.ports.volumes import ATTACHED
 from faultbridge.registry.registration import Registration
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import SparePool
@@ -335,6 +336,19 @@ def test_a_volume_that_another_instance_holds_for_a_while_is_attached_once_it_is
     world.volumes.volumes[volume].instance_id = None
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert place_of(world, volume) == world.node().incarnation.instance_id  # type: ignore[union-attr]
+
+
+def test_a_shared_volume_is_attached_beside_another_instance() -> None:
+    world, (volume,) = world_with_volumes()
+    other = Attachment(world.fleet.launch("others"), ATTACHED)
+    read = world.volumes.read
+
+    def read_shared(volume_ids: Iterable[str]) -> tuple[Volume, ...]:
+        return tuple(replace(one, attachments=(other, *one.attachments), shared=True) for one in read(volume_ids))
+
+    world.volumes.read = read_shared  # type: ignore[method-assign]
+    world.fault_until_resolved()
+    assert (place_of(world, volume), outcomes(world)) == (successor(world), MOVED)
 
 
 def test_the_repair_waits_until_the_storage_driver_has_detached_its_volumes() -> None:
