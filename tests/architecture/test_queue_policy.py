@@ -151,9 +151,9 @@ def fed_queue_denies(policy: str, context: dict[str, str], *, redriver: str = ""
 
 def redrivers(chosen: dict[str, Any], redriver: str) -> list[str]:
     """Return the ARNs that the function of the template gives; without a parameter, the ARN belongs to no role."""
-    condition, given, nobody = chosen["Fn::If"]
+    condition, given, default = chosen["Fn::If"]
     assert (condition, given) == ("HasRedriver", {"Ref": "RedriveRole"})
-    return [redriver or nobody["Fn::Sub"].replace("${AWS::Partition}", "aws")]
+    return [redriver or default["Fn::Sub"].replace("${AWS::Partition}", "aws")]
 
 
 @pytest.mark.parametrize("policy", ["CloudEventsQueuePolicy", "PagesQueuePolicy"])
