@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from faultbridge.domain.records import RawRecord
+from faultbridge.domain.times import to_text
 from faultbridge.ingest import node_batch
 from faultbridge.pipeline.normalize import timestamp
 from faultbridge.simulation.environment.action_plan import ExternalAction
+from faultbridge.simulation.fakes import START
 from faultbridge.simulation.history import History, draw_wrong_clocks, play
-from faultbridge.simulation.node_clocks import NodeClocks
+from faultbridge.simulation.invariants import node_clocks
+from faultbridge.simulation.invariants.view import SystemView
+from faultbridge.simulation.node_clocks import NodeClocks, TrueTime
 from faultbridge.simulation.shrink import violated_invariants
 
 SEEDS = range(300)
@@ -55,3 +61,23 @@ def test_faults_without_the_correction_of_the_clock_are_noticed(monkeypatch: pyt
     else:
         monkeypatch.setattr(timestamp, "_corrected", uncorrected)
     assert TRUE_TIME in violated_invariants(played())
+
+
+@pytest.mark.parametrize(("sender", "broken"), [("i-5", True), ("i-1", False)], ids=["own", "of a former instance"])
+def test_a_wrong_time_violates_the_law_only_if_the_instance_of_the_entry_sent_the_record(
+    sender: str, broken: bool
+) -> None:
+    def entry(event_type: str, code: str, instance: str, **attributes: str) -> dict[str, Any]:
+        metadata = {"event_type": event_type, "causation_id": "record-41", "stream": "train-a/node-1", "sequence": 46}
+        at, incarnation = to_text(START - timedelta(minutes=5)), {"instance_id": instance}
+        return {
+            "metadata": metadata,
+            "data": {"code": code, "observed_at": at, "incarnation": incarnation, "attributes": attributes},
+        }
+
+    clock = entry("Node Fault Detected", "host.clock", "i-1", seconds_off="-300")
+    fault = entry("Node Fault Detected", "xid.79", "i-5")
+    clocks = SimpleNamespace(observed={"record-41": TrueTime(START, -300.0, sender)})
+    view = SimpleNamespace(system=SimpleNamespace(clocks=clocks), nodes=["node-1"], entries_of=lambda _: [clock, fault])
+    (law,) = node_clocks.INVARIANTS
+    assert bool(list(law.violations(cast("SystemView", view)))) is broken

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from datetime import datetime
 from random import Random
+from typing import NamedTuple
 
 _HOUR, _DAY = 3600.0, 86400.0
 _OFFSETS = (0.0, 0.0, -100.0, -300.0, -2700.0, -3 * _HOUR, -26 * _HOUR, -5 * _DAY, 600.0, 2 * _HOUR, 3 * _DAY)
 """Possible clock errors in seconds, negative if the clock is behind. All are less than 14 days."""
+
+
+class TrueTime(NamedTuple):
+    """When a record's observations were made, how far ahead its sender's clock was, and the instance that sent it.
+
+    `ahead` is in seconds, and negative if the clock was behind.
+    """
+
+    at: datetime
+    ahead: float
+    instance_id: str
 
 
 class NodeClocks:
@@ -16,13 +28,13 @@ class NodeClocks:
     If `wrong` is True, each instance has a constant error, drawn from the seed, which may be zero. If `wrong` is False,
     no instance has a constant error.
 
-    `observed` maps the id of a record to the true time of its observations and the number of seconds by which the
-    sender's clock is ahead. The value None means that the times of the record are not checked.
+    `observed` maps the id of a record to its true time. The value None means that the times of the record are not
+    checked.
     """
 
     def __init__(self, seed: int) -> None:
         self.wrong = False
-        self.observed: dict[str, tuple[datetime, float] | None] = {}
+        self.observed: dict[str, TrueTime | None] = {}
         self._seed = seed
 
     def offset(self, instance: str) -> float | None:

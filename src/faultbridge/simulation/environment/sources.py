@@ -13,6 +13,7 @@ from faultbridge.simulation.environment.cloud_actions import CloudActions, pick
 from faultbridge.simulation.environment.samples import HARDWARE_FAULTS, SAMPLES, heartbeat, impaired_instance_status
 from faultbridge.simulation.fakes.fleet import FakeInstance, host_name
 from faultbridge.simulation.fault_injection import Crash
+from faultbridge.simulation.node_clocks import TrueTime
 from faultbridge.simulation.simulated_system import FOLLOWED, GROUPS, REPAIRED, WATCHED, SimulatedSystem
 from faultbridge.storage.wire.decode_message import decode_message
 from faultbridge.storage.wire.message import encode_message
@@ -105,7 +106,7 @@ class SourceActions(CloudActions):
             return
         # The agent of an instance with a clock of its own sends heartbeats, too, so that its clock is known.
         self._send_until_accepted(self._heartbeat_of(instance, 0, skew), skew, 0)
-        self._send_until_accepted(raw_input, skew, 3, observed_at=now)
+        self._send_until_accepted(raw_input, skew, 3, TrueTime(now, skew, instance.instance_id))
 
     def _heartbeat_of(self, instance: FakeInstance, number: int, skew: float) -> RawInput:
         name, boot = instance.instance_id, self.system.health.boot_id(instance.instance_id)
@@ -113,12 +114,12 @@ class SourceActions(CloudActions):
         return RawInput("heartbeat", REPAIRED, body, self._node_name(instance), name, boot)
 
     def _send_until_accepted(
-        self, raw_input: RawInput, skew: float, tries: int, *, observed_at: datetime | None = None
+        self, raw_input: RawInput, skew: float, tries: int, true_time: TrueTime | None = None
     ) -> None:
         """Send a record; while it is not accepted, send it again every 20 seconds, at most `tries` times.
 
-        `skew` is the error of the sender's clock, in seconds. `observed_at` is the true time of the observations, which
-        an invariant compares with the recorded times. If it is None, the invariant does not check this record.
+        `skew` is the error of the sender's clock, in seconds. An invariant compares the recorded times with
+        `true_time`. If it is None, the invariant does not check this record.
         """
         before = len(self.system.ports.queue.messages)
         try:
@@ -130,14 +131,13 @@ class SourceActions(CloudActions):
         for message in messages[before:] if self.system.clocks.wrong else ():
             # Actions that ran during a slow call have noted the times of their records, and may have queued anything.
             with suppress(Rejected):
-                checked = None if observed_at is None else (observed_at, skew)
-                self.system.clocks.observed.setdefault(decode_message(message.body).record_id, checked)
+                self.system.clocks.observed.setdefault(decode_message(message.body).record_id, true_time)
         self.system.queue.poll_soon()
         if not accepted and tries:
             self.system.schedule.after(
                 20,
                 "agent",
-                lambda: self._send_until_accepted(raw_input, skew, tries - 1, observed_at=observed_at),
+                lambda: self._send_until_accepted(raw_input, skew, tries - 1, true_time),
             )
 
     def _unregistered_report(self, action: ExternalAction) -> None:
