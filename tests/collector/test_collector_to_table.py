@@ -118,7 +118,7 @@ def test_a_job_of_pods_runs_and_fails_in_the_table_also_if_it_is_listed_again(si
     for _ in range(2):
         site.collect()
         ended = jobs.show(KEY.cluster, "ml/llm")
-        assert (ended.state, ended.outcome) == ("ended", "failed")
+        assert (ended.state_at(site.world.now), ended.outcome) == ("ended", "failed")
 
 
 def test_a_job_that_failed_and_started_again_while_the_collector_was_down_runs_with_its_new_pods(site: Site) -> None:

@@ -66,6 +66,13 @@ def test_start_and_end_are_two_valid_events_of_the_clusters_stream(world: Ledger
     )
 
 
+def test_a_start_with_microseconds_that_is_reported_again_is_recorded_once(world: LedgerFixture) -> None:
+    at = world.clock.now() + timedelta(microseconds=123_456)
+    first, again = (jobs(world).start("train-a", "1", ["n-1"], at=at) for _ in range(2))
+    assert first == again
+    assert [event["data"]["change"] for event in job_events(world)] == ["started"]
+
+
 def test_a_repeated_start_or_end_is_recorded_once(world: LedgerFixture) -> None:
     for _ in range(2):
         jobs(world).start("train-a", "1", ["n-1"])

@@ -68,8 +68,9 @@ def test_a_note_about_an_isolation_names_the_failure_of_the_call_if_one_failed(
 
 @pytest.mark.parametrize("isolation", Isolation)
 def test_only_a_confirmed_isolation_is_requested_again(isolation: Isolation) -> None:
-    again = Isolation.REQUESTED if isolation is Isolation.CONFIRMED else isolation
-    assert request_again(node(isolation=isolation), NOON).state.isolation is again
+    again = (Isolation.REQUESTED, NOON) if isolation is Isolation.CONFIRMED else (isolation, None)
+    found = request_again(node(isolation=isolation), NOON).state
+    assert (found.isolation, found.isolation_since) == again
 
 
 @pytest.mark.parametrize(("reason", "text"), [("not allowed", "not allowed"), ("", "PERMISSION_DENIED")])

@@ -85,6 +85,7 @@ class Jobs:
         nodes and `again` is True, that run is ended first. Otherwise, a job that already runs raises Rejected
         `job_runs`. Raises `bad_job` for an invalid id, and the errors of `end`, `resolved_nodes` and `ranks_by_node`.
         """
+        at = None if at is None else truncate(at)
         names = resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
         _check_id(job_id)
@@ -93,7 +94,7 @@ class Jobs:
         described = partial(_described, name=name, ranks=placed_ranks, stall_after=stall_after)
 
         def update(before: Job | None, now: datetime) -> Job | None:
-            started_at = truncate(at or now)
+            started_at = at or truncate(now)
             if before is not None and before.ended_at is None:
                 if before.nodes == placed and at in {None, before.started_at}:
                     return None

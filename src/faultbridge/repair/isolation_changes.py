@@ -39,10 +39,12 @@ def confirm_cordon(state: NodeState, at: datetime) -> Transition:
     return Transition(*end_backoff(replace(state, isolation=Isolation.CONFIRMED), at))
 
 
-def request_again(state: NodeState, _at: datetime) -> Transition:
+def request_again(state: NodeState, at: datetime) -> Transition:
     """Return the transition from a confirmed to a requested isolation, because the cordon may be gone."""
-    confirmed_before = state.isolation is Isolation.CONFIRMED
-    return Transition(replace(state, isolation=Isolation.REQUESTED) if confirmed_before else state)
+    if state.isolation is not Isolation.CONFIRMED:
+        return Transition(state)
+    # Without the time of the request, a missing cordon would never count as overdue.
+    return Transition(replace(state, isolation=Isolation.REQUESTED, isolation_since=at))
 
 
 def quarantine(state: NodeState, at: datetime, reason: str, *drafts: Draft) -> Transition:
