@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,13 +14,14 @@ from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.faults import Component, ComponentType, Severity
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
+from faultbridge.jobs.changes import Impact
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import Jobs
 from faultbridge.jobs.placement import MAX_NODES
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.ops import react
 from faultbridge.registry.registration import NewNode
-from tests.builders import fault
+from tests.builders import arrival, fault, folded, node
 from tests.events.validate import assert_valid_event
 from tests.ingest.world import LedgerFixture
 from tests.world import World as Installation
@@ -64,6 +66,22 @@ def test_start_and_end_are_two_valid_events_of_the_clusters_stream(world: Ledger
         "failed",
         "exit code 1",
     )
+
+
+def test_of_more_than_64_conditions_of_a_job_only_the_first_of_each_further_node_is_recorded(
+    world: LedgerFixture,
+) -> None:
+    (condition,) = folded(node(), arrival(fault())).state.active()
+    later = [replace(condition, since=condition.since + timedelta(minutes=minute)) for minute in range(66)]
+    job = jobs(world).start("train-a", "1", ["n-1", "n-2"], at=condition.since)
+    of_first = [Impact("n-1", one, instance_id="i-1") for one in later]
+    for _ in range(2):
+        for impact in (*of_first, Impact("n-2", condition, instance_id="i-2"), Impact("n-2", later[1])):
+            jobs(world).record_impact("train-a", [job.id], impact)
+    hits = [event["data"]["hit"]["about"] for event in job_events(world) if event["data"]["change"] == "hit"]
+    assert len(hits) == 65
+    found = jobs(world).show("train-a", "1")
+    assert (len(found.hits), found.affected) == (64, {"n-1": "i-1", "n-2": "i-2"})
 
 
 def test_a_start_with_microseconds_that_is_reported_again_is_recorded_once(world: LedgerFixture) -> None:

@@ -142,7 +142,8 @@ class Jobs:
     def record_impact(self, cluster: str, job_ids: Iterable[str], impact: Impact) -> None:
         """Record that a node's condition affects these jobs, once on each job.
 
-        A job keeps its last 64 conditions. A job is not changed in these cases:
+        A job keeps its first 64 conditions. After these, only the first condition of each further node is recorded. A job
+        is not changed in these cases:
 
         - The condition was last observed before the job started.
         - The job has ended, and it can no longer be reported as resumable (`Job.may_resume`).
@@ -157,8 +158,10 @@ class Jobs:
             if not before.takes_hit(condition.since, ordered=condition.code.startswith(ORDERED)):
                 return None
             own = {impact.node: impact.instance_id} if impact.is_of_node else {}
-            nodes = {**own, **before.affected}
-            return replace(before, hits=(*before.hits, impact.key)[-MAX_HITS:], affected=nodes)
+            if len(before.hits) >= MAX_HITS and own.keys() <= before.affected.keys():
+                return None  # without its key, it would be recorded again by each sweep
+            hits = (*before.hits, impact.key)[:MAX_HITS]
+            return replace(before, hits=hits, affected={**own, **before.affected})
 
         reason = f"{impact.node}: {condition.code}, {condition.message}"
         for job_id in job_ids:
