@@ -56,6 +56,14 @@ def test_a_rule_covers_a_condition_if_each_of_its_fields_does(match: Match, cove
     assert match.covers(condition(), "c", "p5.48xlarge") is covered
 
 
+@pytest.mark.parametrize(("cluster", "rule"), [("train-a", "training"), ("infer-a", "others")])
+def test_a_rule_for_some_clusters_covers_no_node_of_another(cluster: str, rule: str) -> None:
+    training = Match(clusters=("train-*",))
+    assert training.covers(condition(), cluster) is (rule == "training")
+    policy = Policy("p", (Rule("training", training), Rule("others")))
+    assert policy.rule_for(condition(), cluster).name == rule
+
+
 def test_a_rule_for_some_types_covers_no_node_of_an_unknown_type() -> None:
     assert not Match(instance_types=("p5.*",)).covers(condition(), "c", None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
 
 import pytest
 
@@ -102,6 +103,18 @@ def test_a_large_record_is_not_stored_twice() -> None:
     rejects(delivery(rejects, sent), None, GARBLED)
     (reject,) = rejects.list("train-a")
     assert (reject.raw, rejects.raw(reject)) == (key, b"large")
+
+
+def test_a_large_record_is_retried_by_its_pointer() -> None:
+    rejects = new_rejects()
+    body = Random(7).randbytes(400_000)
+    key = raw_key("train-a", rejects.clock.now(), body)
+    rejects.objects.put(key, body)
+    sent = Message("r-1", "nvidia-smi-xml", "train-a", rejects.clock.now(), pointer=key)
+    rejects(delivery(rejects, sent), None, UNKNOWN)
+    rejects.retry(next(rejects.list("train-a")))
+    (again,) = map(decode_message, queued(rejects))
+    assert (again.record_id, again.pointer, again.body) == ("r-1", key, None)
 
 
 def test_a_retry_sends_the_record_with_its_id_and_times_and_deletes_the_reject() -> None:
@@ -260,6 +273,16 @@ def test_a_faulty_agent_does_not_hide_the_rejects_of_another_node() -> None:
         rejects(delivery(rejects, message(rejects, f"r-{number}")), None, GARBLED)
     rejects(delivery(rejects, message(rejects, "other", node="n-2")), None, GARBLED)
     assert rejects.find("other", "train-a") is not None
+
+
+@pytest.mark.parametrize("reason", ["untrusted", "unknown_cluster", "unknown_source"])
+def test_an_untrusted_user_fills_no_table_whatever_nodes_and_sources_it_names(reason: str) -> None:
+    rejects = new_rejects()
+    for number in range(130):
+        sent = replace(message(rejects, f"r-{number}", node=f"n-{number}"), source=f"source-{number}")
+        rejects(replace(delivery(rejects, sent), sender="AIDAUSER"), None, Rejected(reason, "train-a"))
+    assert len([*rejects.list("train-a"), *rejects.list("-")]) == 100
+    assert rejects.dropped("train-a") + rejects.dropped("-") == 30
 
 
 def test_a_conflict_that_stored_nothing_raises_and_a_retry_succeeds() -> None:

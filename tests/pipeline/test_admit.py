@@ -211,3 +211,10 @@ def test_a_rule_with_windows_permits_repairs_only_in_a_window_but_verifications_
     admission = admit(control(), policy, waiting, after(minutes=121))
     assert picked(admission) == ["c-2"]
     assert [one.waiting_for for one in admission.refusals] == [WaitingFor.WINDOW]
+
+
+@pytest.mark.parametrize(("hour", "expected"), [(12, ["c-1"]), (15, []), (20, ["c-1"])])
+def test_a_repair_starts_while_any_of_its_windows_is_open(hour, expected):
+    windows = tuple(Window(cron=f"0 {start} * * *", duration=timedelta(hours=2)) for start in (12, 20))
+    policy = replace(ROOM, rules=(Rule("twice", windows=windows),))
+    assert picked(admit(control(), policy, [queued(rule="twice")], NOON.replace(hour=hour))) == expected

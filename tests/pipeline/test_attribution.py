@@ -48,6 +48,20 @@ def meant(
     return found == key
 
 
+@pytest.mark.parametrize(("device", "other"), [(GPU, OTHER_GPU), (OTHER_GPU, GPU)])
+def test_of_several_conditions_a_report_means_the_worst_and_then_the_one_observed_last(
+    device: Component, other: Component
+) -> None:
+    general = fault("agent.replace_required", NODE_COMPONENT, source="hyperpod-event")
+    for expected, second in [
+        (condition(component=device), condition(component=other, severity=Severity.ERROR, at=after(minutes=1))),
+        (condition(component=device, at=after(minutes=1)), condition(component=other)),
+    ]:
+        conditions = {condition_key(one.code, one.component): one for one in (expected, second)}
+        found = specific_condition(REPLACE, general, after(minutes=2), conditions, CATALOG)
+        assert found == condition_key(expected.code, expected.component)
+
+
 COVERED = [
     ("agent.replace_required", NODE_COMPONENT, "xid.79", GPU, True),
     ("agent.replace_required", NODE_COMPONENT, "host.unreachable", NODE_COMPONENT, True),

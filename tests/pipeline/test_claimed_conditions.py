@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.domain.cases import Approval, RepairAction
-from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.faults import Action, Clear, Severity
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.decide.repair_actions import believed, choose_repair_action, unconfirmed, without_claims
-from tests.builders import NOON, OTHER_GPU, POLICY, after, arrival, case, fault, folded, node
+from tests.builders import GPU, NOON, OTHER_GPU, POLICY, after, arrival, case, fault, folded, node
 
 
 def only(state: NodeState):
@@ -21,6 +21,14 @@ def test_a_condition_is_claimed_until_another_reporter_asserts_it():
     assert only(claimed).claimed
     confirmed = folded(claimed, arrival(fault(), after(seconds=1))).state
     assert not only(confirmed).claimed
+
+
+def test_a_claim_that_was_withdrawn_counts_when_it_is_made_again():
+    both = folded(node(), arrival(fault()), arrival(fault(source="dcgm"), claimed=True)).state
+    withdrawn = folded(both, arrival(Clear("dcgm", "xid.79", GPU, "over"), after(seconds=1))).state
+    assert only(withdrawn).sources == {"kernel-log"}
+    again = folded(withdrawn, arrival(fault(source="dcgm"), after(seconds=2), claimed=True)).state
+    assert only(again).sources == {"kernel-log", "dcgm"}
 
 
 @pytest.mark.parametrize("seconds", [0, -30])

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from faultbridge.data import load_catalog
 from faultbridge.domain.conditions import Condition, Reporter
-from faultbridge.domain.faults import Action, Clear, Severity
+from faultbridge.domain.faults import NODE_COMPONENT, Action, Clear, Severity
 from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.changes import ChangeKind
 from faultbridge.pipeline.fold.condition_updates import digest, merge_conditions, new_condition, repeat_condition
+from faultbridge.pipeline.fold.fold import fold
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 from faultbridge.pipeline.normalize.timestamp import CLOCK, SECONDS_OFF
 from tests.builders import CATALOG, GPU, NOON, after, arrival, fault, folded, node
@@ -112,6 +115,24 @@ def test_merged_conditions_have_the_observations_of_both_in_each_hour() -> None:
     merged = merge_conditions(first, second)
     assert merged.hours == {"2026-02-03T10": 2, "2026-02-03T11": 4, "2026-02-03T12": 4}
     assert merged.count == 10
+
+
+def test_merged_conditions_have_the_worst_severity_the_strongest_action_and_the_times_of_both() -> None:
+    mild = new(severity=Severity.ERROR, action=Action.RESET_GPU)
+    worse = new(severity=Severity.FATAL, action=Action.REPLACE_NODE)
+    later = replace(worse, since=after(minutes=1), last_at=after(minutes=2))
+    for merged in (merge_conditions(mild, later), merge_conditions(later, mild)):
+        assert (merged.severity, merged.reported_severity) == (Severity.FATAL, Severity.FATAL)
+        assert (merged.action, merged.reported_action) == (Action.REPLACE_NODE, Action.REPLACE_NODE)
+        assert (merged.since, merged.last_at) == (NOON, after(minutes=2))
+
+
+@pytest.mark.parametrize("code", ["xid.48", "xid.61"])
+def test_an_explained_report_keeps_its_stronger_action_and_severity(code: str) -> None:
+    general = fault("agent.replace_required", NODE_COMPONENT, source="hyperpod-event")
+    arrivals = [arrival(general), arrival(fault(code), after(seconds=1))]
+    reported = only(fold(node(), arrivals, now=NOON, catalog=load_catalog(), limits=Limits()).state).as_reported
+    assert (reported.code, reported.severity, reported.action) == (code, Severity.FATAL, Action.REPLACE_NODE)
 
 
 def test_merged_conditions_keep_the_newer_report_of_each_source_and_are_known_if_one_is() -> None:

@@ -108,6 +108,13 @@ def test_a_fault_older_than_an_hour_is_recorded_but_opens_no_case(minutes: int, 
     assert transition.state.status is NodeStatus.DEGRADED
 
 
+def test_the_own_report_of_a_node_about_an_old_claim_opens_a_case() -> None:
+    claimed = observed(arrival(fault(), at=after(hours=-2), claimed=True))
+    assert claimed.state.case is None
+    proven = observed(arrival(fault()), state=claimed.state)
+    assert recorded(proven)[:2] == ["Node Fault Updated", "None>open"]
+
+
 def test_a_fault_of_unknown_incarnation_degrades_and_never_opens_a_case() -> None:
     transition = observed(arrival(fault(), incarnation=IncarnationMatch.UNKNOWN))
     assert recorded(transition) == ["Node Fault Detected", "healthy>degraded"]

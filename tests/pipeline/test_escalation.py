@@ -34,6 +34,14 @@ def test_a_worse_fault_raises_the_repair_action_and_ends_the_approval_of_the_for
     assert (over.data["kind"], over.data["stage"]) == ("approval", "over")
 
 
+def test_a_milder_fault_that_needs_a_stronger_repair_leaves_the_severity() -> None:
+    milder = replace(joined(Action.REPLACE_NODE), severity=Severity.WARNING)
+    raised, _ = raise_repair_action(node(case=WAITING), [milder], POLICY, NOON)
+    case = raised.case
+    assert case is not None
+    assert (case.repair_action, case.severity) == (RepairAction.REPLACE_NODE, Severity.FATAL)
+
+
 @pytest.mark.parametrize("status", [CaseStatus.QUEUED, CaseStatus.IN_PROGRESS, CaseStatus.ESCALATED])
 def test_a_live_case_isolates_its_node_from_the_first_error_on_that_joins_it(status: CaseStatus) -> None:
     state = node(case=replace(WAITING, status=status, isolate=False))

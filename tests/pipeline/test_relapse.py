@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
 from faultbridge.domain.conditions import Condition
-from faultbridge.domain.faults import Action, Family
+from faultbridge.domain.faults import NODE_COMPONENT, Action, Family
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits, Rule
 from faultbridge.domain.probation import Probation
@@ -65,6 +65,12 @@ def test_a_relapse_has_the_code_the_family_or_the_device_of_the_repaired_fault()
     assert not replaced.is_relapse(condition("xid.79"))
     family = replace(replaced, family=Family.NETWORK)
     assert family.is_relapse(condition("xid.79", family=Family.NETWORK))
+
+
+def test_a_different_fault_of_the_node_itself_is_no_relapse() -> None:
+    rebooted = probation(RepairAction.REBOOT_NODE, "host.unreachable", component=NODE_COMPONENT)
+    assert rebooted.is_relapse(condition("host.unreachable", component=NODE_COMPONENT))
+    assert not rebooted.is_relapse(condition("host.silent", component=NODE_COMPONENT))
 
 
 def test_a_fault_that_comes_back_after_diagnostics_alone_keeps_its_own_repair_action() -> None:

@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from faultbridge.domain.faults import Clear, Component, ComponentType, CounterSample, Fault, Snapshot
+from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import to_text
 from faultbridge.pipeline.normalize.timestamp import EARLIEST, MAX_DELAY, assign_times, bounded_sent_at
 
@@ -75,6 +76,16 @@ def test_times_of_a_clock_that_was_not_set_are_shifted_forward(behind: timedelta
     assert found.attributes["time_source"] == "shifted"
     assert found.attributes["time_claimed"] == to_text(NOON - behind - MINUTE)
     assert with_time(NOON - behind, sent_at=NOON - behind).observed_at == NOON
+
+
+def test_a_record_may_wait_for_fourteen_days() -> None:
+    waited, unset = NOON - timedelta(days=13, hours=23), NOON - timedelta(days=14, minutes=1)
+    assert with_time(waited - MINUTE, sent_at=waited) == fault(waited - MINUTE)
+    assert with_time(unset - MINUTE, sent_at=unset).observed_at == NOON - MINUTE
+
+
+def test_a_record_that_waited_is_not_too_old_to_count() -> None:
+    assert Limits().remember_for > MAX_DELAY
 
 
 def test_a_time_from_a_right_clock_is_kept_although_the_sender_clock_was_not_set() -> None:

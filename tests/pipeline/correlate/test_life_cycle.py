@@ -321,3 +321,13 @@ def test_an_incident_of_a_failed_intake_changes_only_when_it_is_known_whether_re
     assert run([], [change.after], after(minutes=30)) == []
     (recovering,) = correlate(replace(snapshot([]), knows_intake=True), [change.after], (), LIMITS, after(minutes=30))
     assert recovering.after.status is IncidentStatus.RECOVERING
+
+
+def test_an_incident_names_at_most_2000_nodes_and_counts_all() -> None:
+    rack = FailureDomain(DomainKind.RACK, "r-0")
+    names = [f"n-{number:04}" for number in range(2_001)]
+    nodes = tuple(AffectedNode(name, Family.NETWORK, NOON, "net.link_down", (rack,)) for name in names)
+    failed = ClusterSnapshot("stack", "train-a", nodes, {rack: 2_001})
+    (change,) = correlate(failed, (), (), LIMITS, NOON)
+    assert (change.after.nodes, change.after.affected) == (tuple(names[:2_000]), 2_001)
+    assert correlate(failed, [change.after], (), LIMITS, NOON) == ()
