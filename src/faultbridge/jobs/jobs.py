@@ -142,8 +142,8 @@ class Jobs:
     def record_impact(self, cluster: str, job_ids: Iterable[str], impact: Impact) -> None:
         """Record that a node's condition affects these jobs, once on each job.
 
-        A job keeps its first 64 conditions. After these, only the first condition of each further node is recorded. A job
-        is not changed in these cases:
+        A job keeps its first 64 conditions. After these, only the first condition of each further node is recorded.
+        A job is not changed in these cases:
 
         - The condition was last observed before the job started.
         - The job has ended, and it can no longer be reported as resumable (`Job.may_resume`).
