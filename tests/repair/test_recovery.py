@@ -152,6 +152,15 @@ def test_a_case_that_lost_three_executions_beyond_its_attempts_is_escalated(
     assert between_steps.case().reason == reason
 
 
+def test_attempts_that_do_not_count_are_no_lost_executions(
+    between_steps: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_case(between_steps, attempts=9, uncounted=6)
+    monkeypatch.setattr(between_steps.workflow, "status", lambda _: ExecutionStatus.FAILED)
+    assert RecoverAttempts(between_steps.step_runner)(between_steps.key()) is RecoveryResult.RECOVERED
+    assert (between_steps.case().status, between_steps.case().attempts) == (CaseStatus.IN_PROGRESS, 10)
+
+
 def test_an_attempt_that_another_recovery_has_continued_is_not_continued_again(between_steps: World) -> None:
     recover = RecoverAttempts(between_steps.step_runner)
     between_steps.workflow.abort(f"{between_steps.case().id}-1")

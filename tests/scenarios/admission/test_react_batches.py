@@ -103,6 +103,14 @@ def test_nodes_without_orchestrator_are_isolated_in_groups_until_a_breaker_opens
     assert in_service == list(range(GROUP + 1, 2 * GROUP + 1))
 
 
+def test_at_most_fifteen_nodes_are_isolated_between_two_reads_of_the_breakers():
+    world = World(nodes=31)
+    for node in range(1, 32):
+        world.fault(node)
+    steps = world.isolate_many(CLUSTER, node_names(31)).values()
+    assert [list(isolate().values()) for isolate in steps] == [[IsolationResult.DONE] * size for size in (15, 15, 1)]
+
+
 def test_a_node_that_cannot_be_isolated_keeps_no_other_of_its_group_in_service(monkeypatch):
     world = World(nodes=5)
     for node in range(1, 6):

@@ -1,4 +1,4 @@
-"""An incident or a pause that begins between the last check of a repair and its intent still holds the repair."""
+"""An incident, a pause or a fault between the last check of a repair and its intent still holds the repair."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import pytest
 
 from faultbridge.domain.cases import Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.faults import Action
 from faultbridge.errors import Misconfigured
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage.writes import Put
 from tests.scenarios.incidents.test_incidents import RACK, restore_links, world_of
 from tests.scenarios.repair.test_concurrent_changes import record_outcomes
+from tests.scenarios.repair.test_rules_of_joined_faults import CAREFUL, MILD
 from tests.scenarios.world import CLUSTER, World
 
 
@@ -136,6 +138,15 @@ def test_a_repair_that_is_canceled_after_the_last_check_is_not_begun() -> None:
     world.fault_and_react()
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert (world.released_instances(), world.case().resolution) == ([], Resolution.CANCELLED)
+    assert "intent committed" not in world.record_history()
+
+
+def test_a_fault_that_joins_after_the_last_check_brings_the_approval_of_its_rule() -> None:
+    world = World(rules=(CAREFUL, replace(MILD, action=Action.REPLACE_NODE)))
+    before_the_intent_of(world, lambda: world.fault(code="xid.79"))
+    world.fault_and_react(code="xid.48")
+    world.advance_minutes(30)
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
     assert "intent committed" not in world.record_history()
 
 

@@ -15,7 +15,7 @@ from faultbridge.domain.policy import Match, Rule, Window
 from faultbridge.errors import Rejected
 from faultbridge.pager.rules import rules_for
 from faultbridge.pipeline.decide.admit import Refused
-from faultbridge.ports import Capacity, CapacityEvidence, PageUrgency, ProviderFailure
+from faultbridge.ports import Capacity, CapacityEvidence, PageUrgency, ProviderFailure, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.queued_cases import QueuedCases
 from faultbridge.rules.rulebook import rules_of
@@ -192,6 +192,18 @@ def test_a_working_node_without_capacity_evidence_is_released_only_after_approva
     world.orders.approve(world.case().id, ADA)
     world.until(world.case_is(RESOLVED))
     assert facts(world, "intent")["capacity_evidence"] == "none"
+
+
+def test_the_approval_of_a_reboot_is_no_approval_of_a_release_without_evidence():
+    reboot = RepairAction.REBOOT_NODE
+    world = World(rules=(Rule("asks", Match(codes=("xid.48",)), action=Action.REBOOT_NODE, approval=(reboot,)),))
+    world.verifier.result = Verification(Verdict.FAILED, ("memory: fail",))
+    world.fault_and_react(code="xid.48")
+    world.orders.approve(world.case().id, ADA, action=reboot)
+    world.advance_minutes(120)
+    assert len(world.restarter.restarted) == 1
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+    assert world.case().pending_approval.repair_action is RepairAction.REPLACE_NODE
 
 
 def test_an_unusable_node_without_capacity_evidence_is_kept_unless_a_rule_allows_its_release():

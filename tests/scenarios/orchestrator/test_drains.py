@@ -22,6 +22,7 @@ from tests.scenarios.orchestrator.test_unreachable_orchestrator import (
     unreachable_before_drain,
     unreachable_world,
 )
+from tests.scenarios.repair.test_exclusion_before_the_intent import ignore, maintain
 from tests.scenarios.repair.test_stopped_attempts import begin_update
 from tests.scenarios.world import World, limits
 
@@ -118,7 +119,7 @@ def cancel(world: World) -> None:
     world.orders.cancel(world.case().id, OperatorOrder("arn:aws:iam::123456789012:user/ada", "a false alarm"))
 
 
-@pytest.mark.parametrize("stop", [cancel, begin_update])
+@pytest.mark.parametrize("stop", [cancel, begin_update, ignore, maintain])
 def test_an_attempt_that_must_stop_does_not_wait_until_its_node_is_drained(stop: Callable[[World], None]) -> None:
     world = World(orchestrated=True)
     world.orchestrator.busy_until["node-1"] = world.clock.now() + LONG

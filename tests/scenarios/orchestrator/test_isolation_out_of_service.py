@@ -11,7 +11,7 @@ from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.ports import ProviderFailure
 from tests.races import run_before_call
-from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED, unreachable_world
+from tests.scenarios.orchestrator.test_unreachable_orchestrator import DEAD, PROCEED, pages, unreachable_world
 from tests.scenarios.provider.test_growth import Growth
 from tests.scenarios.world import World, limits
 
@@ -130,6 +130,7 @@ def test_a_node_that_fails_just_after_its_uncordon_is_cordoned_once_the_orchestr
     world.advance_minutes(5 * 60)
     assert "node-1" in world.orchestrator.cordoned
     assert world.node().isolation is Isolation.CONFIRMED
+    assert pages(world) == ["note isolation overdue", "note isolation over"]
 
 
 def test_the_next_cordon_of_a_node_out_of_service_is_scheduled_while_the_orchestrator_is_unreachable() -> None:

@@ -119,10 +119,23 @@ def test_an_uncertain_launch_for_a_lost_instance_launches_once(failure: Provider
     world = faulty()
     world.fleet.terminate(OLD)
     world.launcher.fail_next(failure, effect=True)
+    world.launcher.fail_next(ProviderFailure.THROTTLED)
     world.launcher.hidden_until = world.clock.now() + timedelta(minutes=10)
     world.process_entries()
     world.until(world.case_is(RESOLVED))
     assert list(world.fleet.instances) == [OLD, NEW]
+
+
+def test_a_launch_whose_execution_is_lost_is_repeated_with_the_same_token() -> None:
+    world = faulty()
+    world.launcher.fail_next(ProviderFailure.AMBIGUOUS, effect=True)
+    world.launcher.hidden_until = world.clock.now() + timedelta(minutes=20)
+    world.process_entries()
+    world.workflow.abort(f"{world.case().id}-1")
+    world.until(world.case_is(RESOLVED))
+    assert list(world.fleet.instances) == [OLD, NEW]
+    assert len({token for _, token in world.launcher.launch_calls}) == 1
+    assert world.case().attempts == 2
 
 
 def test_a_missing_launch_template_is_not_taken_for_an_old_instance_that_is_gone() -> None:

@@ -545,6 +545,7 @@ def test_a_failed_call_delays_the_pool_and_loses_no_instance(call: str, side: st
 def test_an_uncertain_launch_launches_once(failure: ProviderFailure) -> None:
     world = world_with(1)
     world.launcher.fail_next(failure, effect=True)
+    world.launcher.fail_next(ProviderFailure.THROTTLED)
     world.launcher.hidden_until = world.clock.now() + timedelta(minutes=10)
     world.until(lambda: len(ready(world)) == 1, minutes=60)
     assert sorted(world.live_instances()) == sorted([OLD, *ready(world)])

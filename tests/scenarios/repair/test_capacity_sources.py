@@ -172,13 +172,30 @@ def test_two_repairs_that_ask_at_once_do_not_both_use_the_only_free_instance() -
     assert world.released_instances() == [second]
 
 
-def test_a_replacement_in_another_group_uses_no_free_instance_of_this_group() -> None:
-    world = nodes_with_one_free_instance()
+def move_to_another_group(world: World) -> None:
+    """Move the second node to the group `others`."""
 
-    def move_to_another_group(state: NodeState, _now: datetime) -> Transition:
+    def revise(state: NodeState, _now: datetime) -> Transition:
         return Transition(replace(state, placement=replace(state.placement, group="others")))
 
-    world.append(world.key(2), move_to_another_group, actor=Actor.INVENTORY)
+    world.append(world.key(2), revise, actor=Actor.INVENTORY)
+
+
+def test_what_one_group_finds_leaves_the_wait_of_another_group_as_it_is() -> None:
+    world = nodes_with_one_free_instance()
+    world.provider.capacities = {OPEN: FULL}
+    move_to_another_group(world)
+    world.fault_and_react(1)
+    first = world.control().no_capacity_until
+    world.clock.advance(timedelta(minutes=1))
+    world.fault_and_react(2)
+    assert list(first) == [GROUP]
+    assert world.control().no_capacity_until == {**first, "others": first[GROUP] + timedelta(minutes=1)}
+
+
+def test_a_replacement_in_another_group_uses_no_free_instance_of_this_group() -> None:
+    world = nodes_with_one_free_instance()
+    move_to_another_group(world)
     for node in (1, 2):
         world.fault_and_react(node)
     assert world.released_instances() == ["i-00000000000000001", "i-00000000000000002"]
@@ -314,11 +331,12 @@ def test_the_default_order_asks_no_reservation_that_other_workloads_may_use() ->
     assert World().policy.capacity == DEFAULT_SOURCES
 
 
-def test_the_type_of_the_reservation_that_permitted_the_release_is_launched_first() -> None:
-    world = launching(OWN, FALLBACK)
-    world.provider.capacities[OWN] = FREE
+@pytest.mark.parametrize("source", [OWN, OPEN, BLOCK])
+def test_the_type_of_the_reservation_that_permitted_the_release_is_launched_first(source: CapacitySource) -> None:
+    world = launching(source, FALLBACK)
+    world.provider.capacities[source] = FREE
     world.fault_until_resolved()
-    assert facts(world, "intent")["capacity_source"] == "own_reservation"
+    assert facts(world, "intent")["capacity_source"] == source.value
     assert launched_type(world) == "p5.48xlarge"
 
 

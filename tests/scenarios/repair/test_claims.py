@@ -14,6 +14,7 @@ from faultbridge.ports import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import Call
 from tests.builders import DEFAULT_RULE
+from tests.scenarios.threads.test_relapses import RESET
 from tests.scenarios.world import World, limits
 
 FAILED = Verification(Verdict.FAILED, ("memory: 3 errors",))
@@ -81,6 +82,20 @@ def test_a_claim_that_diagnostics_confirm_is_queued_for_the_repair_action_that_i
     world.pause_repairs(paused=True)
     world.until(world.case_is(CaseStatus.QUEUED), minutes=60)
     assert world.case().repair_action is RepairAction.REPLACE_NODE
+
+
+def test_a_claim_beside_a_confirmed_one_never_releases_an_instance_that_passed() -> None:
+    world = World(rules=(RESET,))
+    world.verifier.results[instance(world)] = FAILED
+    world.claim(code="xid.48")
+    world.process_entries()
+    world.until(lambda: bool(world.restarter.restarted))
+    del world.verifier.results[instance(world)]
+    world.claim(code="net.link_absent", action=Action.REPLACE_NODE)
+    world.until(world.case_is(CaseStatus.ESCALATED))
+
+    assert world.released_instances() == []
+    assert "net.link_absent is still reported" in world.case().reason
 
 
 def test_claims_that_go_on_while_diagnostics_run_confirm_nothing() -> None:

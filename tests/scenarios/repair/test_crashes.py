@@ -13,8 +13,9 @@ import pytest
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.domain.policy import Limits
 from faultbridge.errors import Transient
-from faultbridge.ports import CallResult, ClusterNode, ExecutionStatus, ProviderFailure
+from faultbridge.ports import CallResult, Capacity, CapacityEvidence, ClusterNode, ExecutionStatus, ProviderFailure
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.repair.attempt.failed_attempts import escalate_case
 from faultbridge.simulation.fakes import Call, raise_once
@@ -167,6 +168,18 @@ def test_repeated_refusals_escalate_the_case_after_the_last_attempt() -> None:
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert (world.status(), world.case().attempts) == (NodeStatus.FAILED, 3)
     assert world.control().holders == {}
+
+
+def test_attempts_without_capacity_do_not_count_when_a_release_is_refused() -> None:
+    world = world_with_a_fault()
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False)
+    world.process_entries()
+    world.until(lambda: world.case().attempts == Limits().attempts)
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION)
+    world.provider.fail_next(ProviderFailure.THROTTLED)
+    world.until(lambda: bool(world.released_instances()))
+    assert (world.case().status, world.case().counted_attempts) == (CaseStatus.QUEUED, 1)
+    world.until(world.case_is(RESOLVED))
 
 
 def test_a_permanent_refusal_escalates_the_case_at_once() -> None:

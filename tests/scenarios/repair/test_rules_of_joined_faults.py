@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import RepairAction, WaitingFor
+from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.policy import Match, Rule, Window
@@ -180,6 +180,16 @@ def test_a_milder_fault_beside_it_does_not_make_a_repair_ask() -> None:
     world.pause_repairs(paused=False)
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert "note approval begun" not in world.record_history()
+
+
+def test_a_rule_that_only_reports_does_not_stop_the_repair_of_another_fault() -> None:
+    world = with_rules(Rule("trial", Match(codes=("xid.48",)), dry_run=True), replace(CAREFUL, approval=()))
+    world.pause_repairs(paused=True)
+    world.fault_and_react(code="xid.79")
+    world.fault_and_react(code="xid.48")
+    world.pause_repairs(paused=False)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert (len(world.released_instances()), world.case().resolution) == (1, Resolution.REPLACED)
 
 
 def test_a_repair_waits_for_the_window_of_each_fault_that_requires_it() -> None:
