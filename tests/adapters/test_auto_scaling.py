@@ -77,6 +77,13 @@ def test_a_live_instance_outside_every_group_is_not_found() -> None:
     assert failed_replacement("ValidationError", NOT_FOUND).failure is ProviderFailure.NOT_FOUND
 
 
+def test_an_instance_that_is_not_found_and_cannot_be_read_does_not_count_as_replaced() -> None:
+    with stubbed("autoscaling_no_retry") as (clients, stub), Stubber(clients.ec2) as ec2:
+        stub.add_client_error(OPERATION, "ValidationError", NOT_FOUND)
+        ec2.add_client_error("describe_instances", "InternalError", http_status_code=500)
+        assert AutoScalingProvider(clients).replace(INSTANCE, "token").failure is ProviderFailure.NOT_FOUND
+
+
 @pytest.mark.parametrize(
     ("error", "failure"),
     [

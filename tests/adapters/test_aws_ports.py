@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from botocore.response import StreamingBody
@@ -11,6 +13,7 @@ from botocore.stub import Stubber
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.ports import AwsPorts
 from faultbridge.adapters.compute import log_bundle
+from faultbridge.adapters.slurm import access
 from faultbridge.domain.cluster.config import HYPERPOD, ClusterConfig, ProviderRole
 from faultbridge.errors import Rejected
 from faultbridge.ports import BundleState
@@ -32,6 +35,19 @@ def test_calls_on_instances_of_another_account_use_its_role(monkeypatch: pytest.
     assert other.clients is clients
 
 
+def test_each_adapter_of_instances_uses_the_role_of_its_cluster() -> None:
+    clients = Clients()
+    ports = AwsPorts(Settings({"FAULTBRIDGE_TABLE": "t", "FAULTBRIDGE_BUCKET": "b"}), clients)
+    other = ports.for_cluster(ClusterConfig("train-a", provider_role=ROLE, hyperpod_cluster="train-a"))
+    kinds: tuple[Any, ...] = (other.providers, other.restarters, other.launchers, other.volumes, other.verifiers)
+    adapters = [one for kind in kinds for one in kind.values()]
+    used = [(one, getattr(one, name)) for one in adapters for name in ("_clients", "_cluster") if hasattr(one, name)]
+    assert {id(one) for one, _ in used} == {id(one) for one in adapters}
+    role = clients.for_role(ROLE)
+    assert [type(one).__name__ for one, given in used if getattr(given, "_clients", given) is not role] == []
+    assert kinds[-1]["ssm-pair"]._peers.clients is role
+
+
 def test_two_hyperpod_clusters_of_one_account_have_ports_of_their_own() -> None:
     ports = AwsPorts(Settings({"FAULTBRIDGE_TABLE": "t"}), Clients())
     first, second = (
@@ -49,6 +65,29 @@ def test_raw_records_above_16_mb_are_not_read(monkeypatch: pytest.MonkeyPatch) -
         stub.add_response("get_object", answer, {"Bucket": "b", "Key": "raw/r-1"})
         with pytest.raises(Rejected, match="too_large"):
             ports.objects.get("raw/r-1")
+
+
+@pytest.mark.parametrize(
+    ("setting", "reader"),
+    [
+        ("WEBHOOK_SENDERS", lambda ports: ports.webhook_senders),
+        ("CHAT_WEBHOOKS", lambda ports: ports.chat_webhooks),
+        ("JOB_CALLBACKS", lambda ports: ports.job_callbacks["webhook"]._read_document),
+        ("SLURM_TOKENS", lambda ports: ports.orchestrators["slurm"]._connect),
+    ],
+)
+def test_a_secret_is_read_again_each_time(
+    monkeypatch: pytest.MonkeyPatch, setting: str, reader: Callable[[Any], Callable[[], bytes]]
+) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(access, "connections", lambda _clients, read_tokens: read_tokens)
+    ports = AwsPorts(Settings({"FAULTBRIDGE_TABLE": "t", f"FAULTBRIDGE_{setting}": "s"}), Clients())
+    read = reader(ports)
+    with Stubber(ports.clients.secrets) as stub:
+        for text in ("old", "new"):
+            stub.add_response("get_secret_value", {"SecretString": text}, {"SecretId": "s"})
+        assert [read(), read()] == [b"old", b"new"]
 
 
 def test_log_bundles_are_ordered_in_the_account_of_the_instance_and_stored_in_ours(

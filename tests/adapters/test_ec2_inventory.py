@@ -94,6 +94,9 @@ def test_the_instances_of_another_account_are_read_with_its_role(clients: Client
     group, instances = group_of(there)
     assert {one.instance_id for one in Ec2Inventory(clients).serving_instances(other_account, group)} == set(instances)
     assert Ec2Inventory(clients).list_members(CLUSTER, [group]) == {}
+    assert Ec2Inventory(clients).gone(other_account, instances) == frozenset()
+    there.ec2.create_tags(Resources=instances[:1], Tags=[{"Key": OPT_OUT_TAG, "Value": "true"}])
+    assert Ec2Inventory(clients).opted_out(other_account) == set(instances[:1])
 
 
 INSTANCE = "i-0123456789abcdef0"

@@ -18,12 +18,12 @@ from faultbridge.adapters.kubernetes import taints
 from faultbridge.adapters.kubernetes.client import Kubernetes, eks_access
 from faultbridge.adapters.kubernetes.eviction import MAX_EVICTING_SECONDS, evict_all
 from faultbridge.adapters.kubernetes.volume_attachments import EksVolumeAttachments
-from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Pod, RunningInstance, takes_work
 from faultbridge.ports import ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes import START
 from tests.contracts.aws import aws
-from tests.contracts.schedulers import OnEks, on_eks
+from tests.contracts.schedulers import OnEks, eks_cluster, on_eks
 
 DEADLINE = START + timedelta(minutes=10)
 BETWEEN_CALLS = timedelta(seconds=30)
@@ -147,6 +147,17 @@ def test_daemonset_static_and_finished_pods_are_not_evicted(eks: OnEks) -> None:
     eks.cluster.start(Pod("ml", "elsewhere", OTHER.name))
     assert eks.orchestrator.drain(eks.member, DEADLINE).ok
     assert len(eks.cluster.running()) == 4
+
+
+def test_two_eks_clusters_of_one_name_are_drained_each_through_its_own_api(eks: OnEks) -> None:
+    role = ProviderRole("arn:aws:iam::222233334444:role/faultbridge", "agreed")
+    member = replace(eks.member, cluster=replace(eks.member.cluster, provider_role=role))
+    with eks_cluster(eks.clients.for_role(role), eks.clock, eks.cluster.name, "222233334444") as other:
+        other.join(RunningInstance(OnEks.INSTANCE, OnEks.NODE))
+        eks.cluster.start(Pod("ml", "here", OnEks.NODE))
+        other.start(Pod("ml", "there", OnEks.NODE))
+        reasons = [eks.orchestrator.drain(one, DEADLINE).reason for one in (eks.member, member)]
+    assert reasons == [f"1 pods are still there: ml/{name} (eviction started)" for name in ("here", "there")]
 
 
 def test_no_eviction_starts_after_the_deadline(eks: OnEks) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from faultbridge.adapters.paging import http_post
 from faultbridge.adapters.paging.http_post import LIMITS, post_json
 from faultbridge.errors import Transient
+from tests.adapters.certificates import certificate
 from tests.adapters.listener import drip, listening, reply
 
 
@@ -28,3 +32,12 @@ def test_an_answer_that_never_ends_is_ended_by_the_time_limit(start: bytes, monk
 def test_only_the_start_of_a_long_answer_is_read() -> None:
     with listening(reply(b"HTTP/1.1 200 OK\r\n\r\n" + b"z" * 50_000_000)) as port:
         post(port)
+
+
+def test_a_service_with_an_unknown_certificate_receives_nothing(tmp_path: Path) -> None:
+    received: list[bytes] = []
+    keep: Callable[[socket.socket], None] = lambda one: received.append(one.recv(65536))  # noqa: E731 - read once
+    context, _ = certificate(tmp_path, "localhost")
+    with listening(keep, context) as port, pytest.raises(Transient, match="certificate verify failed"):
+        post_json("the webhook", f"https://localhost:{port}/x", b"{}", page="event-1")
+    assert received == []

@@ -134,6 +134,7 @@ class TestReplace:
     ) -> None:
         monkeypatch.setattr(desk.fake, "find", lambda _: None)
         assert desk.provider.probe(desk.instance) is Presence.UNKNOWN
+        assert desk.provider.replace(desk.instance, "t").failure is ProviderFailure.AMBIGUOUS
 
     def test_a_training_plan_counts_with_its_free_instances_and_its_end(self, desk: Desk) -> None:
         assert desk.provider.capacity(PLAN, desk.instance, GROUP).evidence is CapacityEvidence.ABSENT

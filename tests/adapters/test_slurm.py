@@ -15,11 +15,12 @@ from botocore.stub import ANY, Stubber
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.slurm.head_node import PAUSE, POLLS, SECONDS, SsmHeadNode, connect
 from faultbridge.adapters.slurm.operations import SlurmJob
 from faultbridge.adapters.slurm.orchestrator import SLURM_NAME, SlurmOrchestrator
 from faultbridge.adapters.slurm.scontrol import Output, Scontrol
-from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ports import ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes import START, ManualClock
@@ -315,6 +316,13 @@ def test_a_requeue_whose_response_is_lost_is_not_sent_again_by_the_client() -> N
     with failing("ssm_no_retry", lost, requests) as clients, pytest.raises(Transient):
         SsmHeadNode(clients, HEAD)(("scontrol", "requeue", "7"))
     assert len(requests) == 1
+
+
+def test_the_head_node_of_another_account_is_reached_with_its_role() -> None:
+    clients, role = Clients(), ProviderRole("arn:aws:iam::222233334444:role/faultbridge", "agreed")
+    head_node = connect(clients)(ClusterConfig("train-a", slurm_head_node=HEAD, provider_role=role))
+    assert isinstance(head_node, SsmHeadNode)
+    assert head_node._clients is clients.for_role(role)
 
 
 def test_a_cluster_without_a_head_node_cannot_be_registered_or_reached() -> None:

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
-import ssl
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from faultbridge.adapters.limited_connection import Limits
 from faultbridge.adapters.slurm.access import access_of, connections
@@ -30,6 +23,7 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ports import ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes import ManualClock
+from tests.adapters.certificates import certificate
 from tests.adapters.listener import drip, listening, reply
 from tests.adapters.stubs import stubbed
 
@@ -338,25 +332,7 @@ class TestLimits:
 def certified(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A certificate of `localhost` and one of another host, each its own authority, with the context that serves it."""
     folder = tmp_path_factory.mktemp("tls")
-    return {name: _certified(folder, name) for name in ("localhost", "other.example")}
-
-
-def _certified(folder: Path, host: str) -> tuple[ssl.SSLContext, str]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    now = datetime.now().astimezone()
-    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-    builder = builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
-    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    (folder / f"{host}.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        + pem
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / f"{host}.pem")
-    return context, pem.decode()
+    return {name: certificate(folder, name) for name in ("localhost", "other.example")}
 
 
 class TestTls:

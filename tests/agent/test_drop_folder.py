@@ -60,3 +60,22 @@ def test_a_file_that_is_not_valid_is_deleted_and_counted_each_time(tmp_path: Pat
         (tmp_path / "training-log.empty").touch()
         assert names(folder) == []
     assert (folder.refused, list(tmp_path.iterdir())) == (2, [])
+
+
+def test_a_link_is_deleted_and_counted_and_its_target_is_neither_read_nor_deleted(
+    tmp_path: Path, folder: DropFolder
+) -> None:
+    target = tmp_path / ".target"
+    target.write_text("secret")
+    (tmp_path / "training-log.job-1").symlink_to(target)
+    assert names(folder) == []
+    assert (folder.refused, list(tmp_path.iterdir())) == (1, [target])
+
+
+@pytest.mark.parametrize(("size", "sent"), [(2 * 1024 * 1024, ["training-log.job-1"]), (2 * 1024 * 1024 + 1, [])])
+def test_a_file_above_2_mib_is_deleted_and_counted(
+    tmp_path: Path, folder: DropFolder, size: int, sent: list[str]
+) -> None:
+    (tmp_path / "training-log.job-1").write_bytes(b"x" * size)
+    assert names(folder) == sent
+    assert ([file.name for file in tmp_path.iterdir()], folder.refused) == (sent, not sent)

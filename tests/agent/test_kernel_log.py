@@ -98,6 +98,11 @@ def test_after_a_reboot_the_ring_buffer_is_read_from_its_start(device):
     assert len(list(log_of(device, {"boot": "another", "seq": 99}).read(10_000))) == 1
 
 
+def test_without_a_boot_id_the_ring_buffer_is_read_from_its_start(device):
+    device.write(f"3,1,1000,-;{XID}\n".encode())
+    assert len(list(log_of(device, {"boot": None, "seq": 99}, boot=None).read(10_000))) == 1
+
+
 def test_an_old_line_has_its_own_time_not_the_time_of_counter_sample(device):
     hour_ago = int((UPTIME - 3600) * 1_000_000)
     device.write(f"3,1,{hour_ago},-;{XID}\n".encode())

@@ -1,4 +1,4 @@
-"""`agent --once` that cannot send says why in one line, and its exit code is not 0."""
+"""An agent that cannot send: `agent --once` says why in one line, and an error of the sender ends any agent."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from faultbridge.agent.__main__ import EXIT_NOT_SENT, main
 from faultbridge.agent.agent import Agent, build_agent
 from faultbridge.agent.delivery.records import OutgoingRecord
+from faultbridge.agent.resource_limits import MEMORY_BYTES
 from faultbridge.agent.settings import AgentSettings
 from tests.agent.fakes import FakeTransport, ManualClock
 
@@ -128,3 +129,16 @@ def test_a_record_in_quarantine_is_a_problem_although_later_calls_succeed(tmp_pa
     agent = agent_with_records(tmp_path, transport, ManualClock(), 30)
     assert agent.run_once(45) == "the queue refuses its content"
     assert (agent.outbox.waiting, agent.outbox.unsent) == (0, 1)
+
+
+def test_an_error_of_the_sender_ends_the_agent_with_that_error(tmp_path):
+    def fail(_records):
+        raise RuntimeError("a defect")
+
+    transport = FakeTransport()
+    transport.send_batch = fail
+    agent = agent_with_records(tmp_path, transport, ManualClock(), 1)
+    # An agent that is not stopped ends with MemoryExceeded.
+    agent.resident_bytes = lambda: 0 if agent.stopping.wait(20) else MEMORY_BYTES + 1
+    with pytest.raises(RuntimeError, match="a defect"):
+        agent.run()

@@ -167,8 +167,20 @@ def test_an_expensive_probe_runs_less_often():
     assert expensive.starts <= 7
 
 
+def test_the_most_expensive_probe_runs_once_in_ten_intervals():
+    expensive, used = ScriptedProbe(), iter(range(10**6))
+    records_of(expensive, minutes=21, cpu=lambda: next(used) * 1e6)
+    assert expensive.starts == 3
+
+
 def test_a_missing_program_is_no_fault():
     assert records_of(ScriptedProbe(*[ProbeResult(Outcome.ABSENT)] * 9), minutes=20) == []
+
+
+def test_a_program_that_was_missing_is_run_again_after_ten_minutes():
+    results = ProbeResult(Outcome.ABSENT), GOOD
+    assert records_of(ScriptedProbe(*results), minutes=9.9) == []
+    assert records_of(ScriptedProbe(*results), minutes=10.1) == [("nvidia-smi-xml", GOOD.output)]
 
 
 def test_two_probes_never_run_at_once():

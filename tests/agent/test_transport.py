@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import socket
 import threading
 from datetime import timedelta
 
@@ -24,9 +25,10 @@ from faultbridge.agent.delivery.signing import (
     region_of,
     signed_headers,
 )
-from faultbridge.agent.delivery.transport import AwsTransport, HttpResponse
+from faultbridge.agent.delivery.transport import TIMEOUT_SECONDS, AwsTransport, HttpResponse
 from faultbridge.agent.delivery.transport_contract import SendFailed
 from faultbridge.storage.wire.decode_message import split_records
+from tests.adapters.listener import listening
 from tests.agent.fakes import NOON, ManualClock
 
 KEYS = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI", "token+/=")
@@ -136,6 +138,17 @@ def test_a_missing_queue_raises_send_failed(server):
 def test_a_refused_connection_raises_send_failed():
     with pytest.raises(SendFailed):
         transport_to("http://127.0.0.1:9", "http://127.0.0.1:9/q").send_batch([ONE])
+
+
+def test_a_queue_that_does_not_answer_within_ten_seconds_raises_send_failed(monkeypatch):
+    def keep_silent(connected: socket.socket) -> None:
+        connected.settimeout(20)
+        connected.recv(1)
+
+    assert TIMEOUT_SECONDS == 10
+    monkeypatch.setattr("faultbridge.agent.delivery.transport.TIMEOUT_SECONDS", 0.2)
+    with listening(keep_silent) as port, pytest.raises(SendFailed, match="timed out"):
+        transport_to(f"http://127.0.0.1:{port}", f"http://127.0.0.1:{port}/q").send_batch([ONE])
 
 
 @pytest.mark.parametrize("response", [b"", b"<html>", b"[]", b'{"Failed": [{"Id": "7"}]}', b'{"Failed": 3}'])

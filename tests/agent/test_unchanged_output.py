@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.agent.child_processes import Outcome, ProbeResult
 from faultbridge.agent.delivery.records import Wait
+from faultbridge.agent.probes import Probe, ProbeScheduler
 from faultbridge.agent.unchanged_output import (
     COUNTER_SOURCES,
     RELEVANT,
@@ -23,7 +25,9 @@ from faultbridge.decoders.common.decoder import Hints
 from faultbridge.domain.faults import CounterSample, Observation, Snapshot
 from faultbridge.errors import Rejected
 from faultbridge.findings.peer_totals import STALE
-from tests.agent.fakes import NOON
+from tests.agent.fakes import NOON, FakeTransport, ManualClock
+from tests.agent.test_once import agent_with_records
+from tests.agent.test_probes import ScriptedProbe
 from tests.bench import node_minutes
 
 SAMPLES = Path(__file__).resolve().parents[2].parent / "shared" / "samples"
@@ -164,6 +168,23 @@ def test_output_that_could_not_be_stored_is_sent_again():
     sent(selection, "dcgm-health", [OWN["dcgm-health"]])
     selection.forget("dcgm-health")
     assert len(sent(selection, "dcgm-health", [OWN["dcgm-health"]])) == 1
+
+
+def test_output_that_found_no_room_on_disk_is_stored_after_the_next_run_of_its_probe(tmp_path):
+    clock = ManualClock()
+    agent = agent_with_records(tmp_path, FakeTransport(), clock, 0)
+    scripted = ScriptedProbe(*[ProbeResult(Outcome.DONE, OWN["dcgm-health"])] * 2)
+    agent.probes = ProbeScheduler([Probe("dcgmi", "dcgm-health", scripted.start, 60)], clock, lambda: 0.0)
+    spool, unmounted = tmp_path / "spool", tmp_path / "unmounted"
+    spool.rename(unmounted)
+    for _ in range(2):  # start the probe, and read its output
+        agent.poll()
+    unmounted.rename(spool)
+    assert (agent.outbox.dropped, agent.outbox.waiting) == (1, 0)
+    clock.advance(60)
+    for _ in range(2):
+        agent.poll()
+    assert agent.outbox.waiting == 1
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=60))

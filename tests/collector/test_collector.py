@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,16 @@ def test_changes_during_a_restart_are_sent_after_it(world: Collected) -> None:
     assert len(world.events()) == 1
 
 
+def test_a_new_instance_under_the_name_of_a_deleted_node_is_sent_at_once(world: Collected) -> None:
+    with world.running():
+        world.until(1)
+        world.cluster.sync([])
+        world.cluster.join(RunningInstance(OTHER.instance_id, NODE))
+        world.cluster.join(OTHER)  # a later change: the ones before it were handled
+        found = world.until(2)
+    assert [(one.node, one.instance_id) for one in found[:2]] == [(NODE, INSTANCE), (NODE, OTHER.instance_id)]
+
+
 def test_an_event_that_is_listed_again_keeps_its_record_id(world: Collected) -> None:
     world.cluster.record_event(agent_event("one"))
     for _ in range(2):
@@ -184,7 +195,7 @@ def test_an_unreachable_api_is_logged_and_read_again(world: Collected, caplog: p
 
     follower.wait, world.cluster.reachable = wait, False
     caplog.set_level(logging.INFO, "faultbridge")
-    follower.handler = Failing(follower.handler)
+    follower.handler = Failing(follower.handler, Transient("the handler fails"))
     follower.run()
     # The followers of an earlier test may end only now, and say so.
     own = [record for record in caplog.records if record.thread == threading.get_ident()]
@@ -195,16 +206,29 @@ def test_an_unreachable_api_is_logged_and_read_again(world: Collected, caplog: p
 
 
 class Failing:
-    """A handler that wants each object again."""
+    """A handler that fails for each object; after the error Transient, it receives the object again."""
 
-    def __init__(self, handler: object) -> None:
-        self._handler = handler
+    def __init__(self, handler: object, error: Exception) -> None:
+        self._handler, self._error = handler, error
 
     def handle(self, _found: object) -> None:
-        raise Transient("the handler fails")
+        raise self._error
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._handler, name)
+
+
+def test_an_error_of_a_follower_ends_the_collector_with_that_error(world: Collected) -> None:
+    collector = world.collector()
+    follower = collector.followers[0]
+    follower.handler = Failing(follower.handler, RuntimeError("a defect"))
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(collector.run)
+        stopped = collector.stopping.wait(20)
+        collector.stop()
+        with pytest.raises(RuntimeError, match="a defect"):
+            running.result()
+    assert stopped
 
 
 def test_an_outage_of_the_queue_loses_no_change_and_stays_within_the_disk_limit(world: Collected) -> None:

@@ -24,8 +24,8 @@ def world(tmp_path: Path) -> Iterator[Collected]:
         yield made
 
 
-def pod(name: str, node: str | None = None, phase: str = "Running", **labels: Any) -> dict[str, Any]:
-    """Return a pod of Job `llm` with 8 GPUs; underscores and double underscores in labels stand for - . and /."""
+def pod(name: str, node: str | None = None, phase: str = "Running", gpus: int = 8, **labels: Any) -> dict[str, Any]:
+    """Return a pod of Job `llm`; underscores and double underscores in labels stand for - . and /."""
     index = int(name.rpartition("-")[2])
     status: dict[str, Any] = {"phase": phase, **({"startTime": STARTED} if node else {})}
     if phase in {"Succeeded", "Failed"}:
@@ -33,7 +33,7 @@ def pod(name: str, node: str | None = None, phase: str = "Running", **labels: An
         end = {"exitCode": code, "reason": "OOMKilled" if code else "Completed", "finishedAt": ENDED, "message": "x"}
         status["containerStatuses"] = [{"name": "train", "state": {"terminated": end}}]
     named = {"batch.kubernetes.io/job-name": "llm", "batch.kubernetes.io/job-completion-index": str(index)}
-    limits = {"nvidia.com/gpu": "8", "cpu": "96"}
+    limits = {"nvidia.com/gpu": str(gpus), "cpu": "96"}
     return {
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}", "labels": labels or named},
@@ -51,10 +51,10 @@ def kubeflow(name: str, node: str, kind: str, index: int, phase: str = "Running"
     return pod(name, node, phase, **{prefix + key: value for key, value in labels.items()})
 
 
-def jobset(name: str, node: str, job: int, index: int) -> dict[str, Any]:
+def jobset(name: str, node: str, job: int, index: int, group: str = "workers") -> dict[str, Any]:
     labels = {
         "jobset.sigs.k8s.io/jobset-name": "llm",
-        "jobset.sigs.k8s.io/replicatedjob-name": "workers",
+        "jobset.sigs.k8s.io/replicatedjob-name": group,
         "jobset.sigs.k8s.io/job-index": str(job),
         "batch.kubernetes.io/job-name": f"llm-workers-{job}",
         "batch.kubernetes.io/job-completion-index": str(index),
@@ -154,6 +154,23 @@ def test_the_pods_that_kubeflow_deletes_after_its_master_succeeded_do_not_fail_t
         assert until(world, 2)[1]["outcome"] == "succeeded"
 
 
+@pytest.mark.parametrize("worker", ["Running", "Failed"])
+def test_a_kubeflow_job_succeeds_once_with_its_master_whatever_its_worker_does(world: Collected, worker: str) -> None:
+    world.cluster.apply_pod(kubeflow("llm-master-0", "gpu-a", "master", 0))
+    world.cluster.apply_pod(kubeflow("llm-worker-0", "gpu-b", "worker", 0))
+    with world.running(jobs=True):
+        world.cluster.apply_pod(kubeflow("llm-master-0", "gpu-a", "master", 0, "Succeeded"))
+        world.cluster.apply_pod(kubeflow("llm-worker-0", "gpu-b", "worker", 0, worker))
+        world.cluster.delete_pod("uid-llm-worker-0")
+        world.cluster.apply_pod(pod("other-0", "gpu-c", **{"job-name": "other"}))  # the changes before it were handled
+        found = until(world, 3)
+    assert [(one["job_id"], one.get("outcome")) for one in found] == [
+        ("ml/llm", None),
+        ("ml/llm", "succeeded"),
+        ("ml/other", None),
+    ]
+
+
 def test_ranks_follow_the_labels_of_kubeflow_and_of_a_job_set(world: Collected) -> None:
     (start,) = once(
         world,
@@ -180,8 +197,10 @@ def test_ranks_follow_the_jobs_of_a_job_set(world: Collected) -> None:
         [pod("llm-1", "gpu-a")],
         [pod("llm-0", "gpu-a"), pod("llm-2", "gpu-b")],
         [pod("llm-0", "gpu-a"), pod("llm-1", "gpu-a")],
+        [pod("llm-0", "gpu-a"), pod("llm-1", "gpu-b", gpus=4)],
+        [jobset("l-0", "gpu-a", 0, 0, "leader"), jobset("w-0", "gpu-b", 1, 0)],
     ],
-    ids=["no index", "a pod is missing", "a gap", "two pods on one node"],
+    ids=["no index", "a pod is missing", "a gap", "two pods on one node", "different numbers of GPUs", "two groups"],
 )
 def test_ranks_that_the_labels_leave_open_are_not_reported(world: Collected, pods: list[dict[str, Any]]) -> None:
     (start,) = once(world, *pods)

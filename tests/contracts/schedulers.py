@@ -167,15 +167,17 @@ def on_eks(clients: Clients) -> Iterator[OnEks]:
 
 
 @contextmanager
-def eks_cluster(clients: Clients, clock: ManualClock) -> Iterator[Cluster]:
-    """An EKS cluster without nodes, whose Kubernetes API is a fake on this machine."""
-    name = fresh("eks")
+def eks_cluster(
+    clients: Clients, clock: ManualClock, name: str | None = None, account: str = "123456789012"
+) -> Iterator[Cluster]:
+    """An EKS cluster without nodes in the account of the clients, whose Kubernetes API is a fake on this machine."""
+    name = name or fresh("eks")
     cluster = Cluster(name, clock.now)
     with served(cluster) as url:
         clients.eks.create_cluster(
             name=name, roleArn="arn:aws:iam::123456789012:role/eks", resourcesVpcConfig={"subnetIds": []}
         )
-        made = get_backend("eks")["123456789012"][REGION].clusters[name]
+        made = get_backend("eks")[account][REGION].clusters[name]
         # Nothing listens at the endpoint that moto returns.
         made.endpoint, made.certificate_authority = url, {}
         yield cluster

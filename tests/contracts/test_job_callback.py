@@ -191,6 +191,12 @@ class TestWebhook:
         assert "s3cret-part" not in result.reason
         assert secret not in result.reason
 
+    def test_the_entry_of_the_cluster_is_used_before_the_entry_of_all_clusters(self, inbox: Inbox) -> None:
+        urls = {"*": "http://127.0.0.1:9/", CONFIG.cluster: inbox.url}
+        document = json.dumps({name: {"url": url, "secret": SECRET} for name, url in urls.items()}).encode()
+        result = JobWebhook(lambda: document, ManualClock(START)).deliver(JobNotice(CONFIG, "1", "e-1", "{}"))
+        assert (result.ok, inbox.received) == (True, ["e-1"])
+
     @pytest.mark.parametrize("document", [b"", b"[]", b'{"train-a": {"url": "https://x"}}', b'{"train-a": 3}'])
     def test_a_damaged_document_is_final_and_named(self, document: bytes) -> None:
         result = JobWebhook(lambda: document, ManualClock(START)).deliver(JobNotice(CONFIG, "1", "e-1", "{}"))

@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from botocore.stub import Stubber
 from botocore.validate import validate_parameters
 
 from faultbridge.adapters.aws.clients import Clients
@@ -19,7 +20,7 @@ from faultbridge.adapters.volumes.hyperpod_volumes import HyperPodVolumes
 from faultbridge.domain.cluster.volumes import VOLUME_TAG
 from faultbridge.ports import ClusterNode, ProviderFailure, VolumeAttachments, Volumes
 from faultbridge.simulation.fakes import FakeFleet, FakeVolumeAttachments, FakeVolumes, ManualClock
-from tests.adapters.stubs import client_error
+from tests.adapters.stubs import client_error, stubbed
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.schedulers import InMemory, on_eks
 from tests.contracts.test_provider import IMAGE
@@ -193,6 +194,13 @@ class TestEc2:
         monkeypatch.setattr(clients.ec2_no_retry, "detach_volume", mock.Mock(side_effect=refused))
         answer = Ec2Volumes(clients).detach(volume, instance)
         assert answer.failure is ProviderFailure.PERMISSION_DENIED
+
+    def test_a_detach_is_never_forced(self) -> None:
+        volume = {"VolumeId": "vol-1", "AvailabilityZone": ZONE, "Attachments": [{"InstanceId": "i-1"}]}
+        with stubbed("ec2_no_retry") as (clients, stub), Stubber(clients.ec2) as ec2:
+            ec2.add_response("describe_volumes", {"Volumes": [volume]})
+            stub.add_response("detach_volume", {}, {"VolumeId": "vol-1", "InstanceId": "i-1"})
+            assert Ec2Volumes(clients).detach("vol-1", "i-1").ok
 
     def test_the_zones_of_an_auto_scaling_group_are_known(self, clients: Clients) -> None:
         clients.ec2.create_launch_template(
