@@ -169,7 +169,7 @@ def test_a_late_clear_of_the_old_instance_does_not_end_the_condition_of_the_new_
     assert world.outcomes(world.message(record("fault"), source="faultbridge")) == [Outcome.RECORDED]
     world.ports.clock.advance(60)
     late = world.message(record("clear"), source="faultbridge", instance_id="i-0123456789abcdef0")
-    assert world.outcomes(late) == [Outcome.DUPLICATE]
+    assert world.outcomes(late) == [Outcome.STALE]
     assert [condition.code for condition in world.node().active()] == ["xid.79"]
     assert world.outcomes(world.message(record("clear"), source="faultbridge")) == [Outcome.RECORDED]
     assert list(world.node().active()) == []

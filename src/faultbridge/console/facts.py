@@ -110,7 +110,7 @@ class Facts:
             self._grid(view.config, rows),
             entries,
             older,
-            tuple(job_document(one, now) for one in jobs.listed),
+            jobs.documents(now),
             live=len(opened),
             followed=jobs.total,
             policy=self._limits(view.config),
@@ -140,11 +140,10 @@ class Facts:
         view, state = self.views.cluster(cluster), self.views.node(NodeKey(cluster, node))
         lines, older = self.timeline.window(cluster, node, state.head, window, MAX_ENTRIES)
         jobs = JobViews(self.views.table).first(cluster, MAX_JOBS, node)
-        now = self.clock.now()
-        entries, listed = _documents(lines), tuple(job_document(one, now) for one in jobs.listed)
+        entries, now = _documents(lines), self.clock.now()
         case = self._of_case(CaseView(state.case, state.key), view, state, entries) if state.case else None
         document = shown_node_document(state, view.config, now)
-        return StreamDocuments(document, entries, older, listed, jobs.total, case)
+        return StreamDocuments(document, entries, older, jobs.documents(now), jobs.total, case)
 
     def job(self, cluster: str, job_id: str) -> StreamDocuments:
         """Read a job and the newest timeline entries about it."""

@@ -117,6 +117,10 @@ class Rule:
     orchestrator_unreachable: OrchestratorUnreachable = OrchestratorUnreachable.HOLD
     dry_run: bool = False
 
+    def isolates(self, severity: Severity) -> bool:
+        """Return whether new work is kept off a node with a condition of this severity at once: from `error` on."""
+        return self.isolate and severity.rank >= Severity.ERROR.rank
+
     def repair_action(self, action: Action) -> RepairAction | None:
         """Return the least disruptive permitted repair action that is at least as strong as `action` requires.
 

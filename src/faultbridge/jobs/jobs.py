@@ -85,8 +85,7 @@ class Jobs:
         nodes and `again` is True, that run is ended first. Otherwise, a job that already runs raises Rejected
         `job_runs`. Raises `bad_job` for an invalid id, and the errors of `end`, `resolved_nodes` and `ranks_by_node`.
         """
-        at = None if at is None else truncate(at)
-        names = resolved_nodes(self.table, cluster, nodes)
+        at, names = at and truncate(at), resolved_nodes(self.table, cluster, nodes)
         placed, placed_ranks = tuple(sorted(set(names.values()))), ranks_by_node(names, ranks)
         _check_id(job_id)
         if again:

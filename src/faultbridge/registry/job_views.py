@@ -27,6 +27,10 @@ class FollowedJobs:
     listed: tuple[Job, ...]
     total: int
 
+    def documents(self, now: datetime) -> tuple[dict[str, Any], ...]:
+        """Return the listed jobs as JSON, with their states at `now`."""
+        return tuple(job_document(job, now) for job in self.listed)
+
 
 @dataclass(frozen=True, slots=True)
 class JobViews:

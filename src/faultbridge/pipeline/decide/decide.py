@@ -27,7 +27,7 @@ from faultbridge.pipeline.decide.case_moves import (
     move_case,
     resolve_case,
 )
-from faultbridge.pipeline.decide.escalation import isolates, raise_isolation, raise_repair_action
+from faultbridge.pipeline.decide.escalation import raise_isolation, raise_repair_action
 from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
 from faultbridge.pipeline.decide.opt_out import deferred_until, is_absence
 from faultbridge.pipeline.decide.relapse import Response, respond
@@ -115,7 +115,7 @@ def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, n
         rule=rule.name,
         repair_action=repair_action or next(reversed(rule.repair_actions), RepairAction.VERIFY),
         reason=f"{condition.code}: {response.text}" if response.probation else condition.code,
-        isolate=isolates(condition, rule),
+        isolate=rule.isolates(condition.severity),
         wait_seconds=int(MAX_WAIT.total_seconds()) if correlated else rule.wait_seconds,
         waiting_for=WaitingFor.CORRELATION if correlated else WaitingFor.WAIT,
         gpus=_gpu_count(state, rules),

@@ -10,7 +10,6 @@ from faultbridge.domain.conditions import Condition
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.entries import Draft
-from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline import entry_builder
@@ -21,18 +20,13 @@ from faultbridge.pipeline.decide.relapse import Response, respond
 WAITING = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.ABSORBED})
 
 
-def isolates(condition: Condition, rule: Rule) -> bool:
-    """Return whether new work is kept off a node with this condition at once: from severity `error` on."""
-    return rule.isolate and condition.severity.rank >= Severity.ERROR.rank
-
-
 def raise_isolation(state: NodeState, joined: Iterable[Condition], policy: Policy) -> NodeState:
     """Set `isolate` of the node's live case if a condition in `joined` requires it, whatever opened the case."""
     case = state.live_case
     if case is None or case.isolate or case.cancelled:
         return state
     rules = ((one, policy.rule_for(one, state.key.cluster, state.placement.instance_type)) for one in joined)
-    required = any(isolates(condition, rule) for condition, rule in rules)
+    required = any(rule.isolates(condition.severity) for condition, rule in rules)
     return replace(state, case=replace(case, isolate=True)) if required else state
 
 
