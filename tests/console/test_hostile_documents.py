@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from faultbridge.console import facts
+from faultbridge.registry import job_views
 from tests.console.all_views import EveryView
 from tests.console.sites import HOSTILE, Site
 
@@ -70,9 +71,9 @@ def test_a_hostile_text_in_every_field_of_every_view_stays_text(
     kind: str, kept: frozenset[str], site: EveryView, expected: dict[str, set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = HOSTILE[kind]
-    for name in DOCUMENTS:
-        original = getattr(facts, name)
-        monkeypatch.setattr(facts, name, lambda *given, _build=original: poisoned(_build(*given), text, kept))
+    for module, name in (*((facts, name) for name in DOCUMENTS), (job_views, "job_document")):
+        original = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, _build=original: poisoned(_build(*given), text, kept))
     for name, path in site.paths.items():
         answer = site.get(path)
         assert answer.status == 200, (name, answer.text[-2000:])
@@ -90,6 +91,7 @@ def test_every_text_of_every_document_reaches_the_test(site: EveryView) -> None:
     """Without this, a builder that facts.py calls under a new name would not be made hostile."""
     used = {name for name in vars(facts) if name.endswith("_document")}
     assert used == set(DOCUMENTS)
+    assert {name for name in vars(job_views) if name.endswith("_document")} == {"job_document"}
 
 
 @pytest.mark.parametrize("text", ["=1+1", "@SUM(A1)", "-2+3", "\t=1"])
