@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +35,10 @@ def test_only_the_start_of_a_long_answer_is_read() -> None:
 
 def test_a_service_with_an_unknown_certificate_receives_nothing(tmp_path: Path) -> None:
     received: list[bytes] = []
-    keep: Callable[[socket.socket], None] = lambda one: received.append(one.recv(65536))  # noqa: E731 - read once
+
+    def keep(connection: socket.socket) -> None:
+        received.append(connection.recv(65536))
+
     context, _ = certificate(tmp_path, "localhost")
     with listening(keep, context) as port, pytest.raises(Transient, match="certificate verify failed"):
         post_json("the webhook", f"https://localhost:{port}/x", b"{}", page="event-1")

@@ -112,10 +112,14 @@ class Host:
         self.boot = folder / "boot_id"
         self.boot.write_text("first\n")
         self.calls.touch()
-        for tool in ("systemctl", "nvidia-smi"):
-            path = folder / tool
-            path.write_text(f'#!/bin/sh\nulimit -S -f unlimited\necho "{tool} $*" >> {self.calls}\n')
-            path.chmod(0o755)
+        for name in ("systemctl", "nvidia-smi"):
+            self.tool(name, f'ulimit -S -f unlimited\necho "{name} $*" >> {self.calls}')
+
+    def tool(self, name: str, script: str) -> None:
+        """Put a tool into the path of the scripts, before the real one."""
+        path = self.folder / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
 
     def run(self, repair_action: RepairAction, *, disk: str = "") -> tuple[int, str]:
         done = self._run(repair_action, disk, "sh")
@@ -207,33 +211,23 @@ def test_without_a_folder_for_its_marker_a_script_does_nothing(
     assert host.calls.read_text() == ""
 
 
-def tool(host: Host, name: str, script: str) -> None:
-    """Put a tool into the path of a host before the real one."""
-    path = host.folder / name
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-
-
+@pytest.mark.parametrize(
+    ("tool", "script", "problem"),
+    [
+        ("flock", "exit 1", "locked"),
+        ("sync", 'case "$1" in *.new) exit 1;; esac', "written"),
+        ("sync", 'case "$1" in */state) exit 1;; esac', "written"),
+    ],
+    ids=["no lock", "marker not on disk", "folder not on disk"],
+)
 @pytest.mark.parametrize("repair_action", [RepairAction.RESET_GPU, RepairAction.REBOOT_NODE])
-def test_a_script_does_nothing_without_the_lock_that_a_second_run_waits_for(
-    repair_action: RepairAction, tmp_path: Path
+def test_a_script_does_nothing_before_it_has_its_lock_and_its_marker_is_on_disk(
+    repair_action: RepairAction, tool: str, script: str, problem: str, tmp_path: Path
 ) -> None:
     host = Host(tmp_path)
-    tool(host, "flock", "exit 1")
+    host.tool(tool, script)
     code, reason = host.refusal(repair_action)
-    assert (code, reason.endswith("cannot be locked; nothing was done")) == (ssm_restart.CANNOT_RECORD, True)
-    assert host.calls.read_text() == ""
-
-
-@pytest.mark.parametrize("unsynced", ["*.new", "*/state"])
-@pytest.mark.parametrize("repair_action", [RepairAction.RESET_GPU, RepairAction.REBOOT_NODE])
-def test_a_script_does_nothing_before_its_marker_and_the_folder_are_on_disk(
-    repair_action: RepairAction, unsynced: str, tmp_path: Path
-) -> None:
-    host = Host(tmp_path)
-    tool(host, "sync", f'case "$1" in {unsynced}) exit 1;; esac')
-    code, reason = host.refusal(repair_action)
-    assert (code, reason.endswith("cannot be written; nothing was done")) == (ssm_restart.CANNOT_RECORD, True)
+    assert (code, reason.endswith(f"cannot be {problem}; nothing was done")) == (ssm_restart.CANNOT_RECORD, True)
     assert host.calls.read_text() == ""
 
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.catalog import Scope
 from faultbridge.domain.faults import Clear, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
@@ -15,7 +14,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.capacity import MAX_CONDITIONS, MAX_TOMBSTONES
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.daily_notes import INFORMATION, MAX_PER_DAY
-from faultbridge.pipeline.fold.expire import end_scopes, ignore_observations
+from faultbridge.pipeline.fold.expire import end_all, ignore_observations
 from faultbridge.pipeline.fold.node_conditions import MAX_SNAPSHOTS
 from tests.builders import GPU, NOON, OTHER_GPU, after, arrival, fault, folded, node
 
@@ -31,7 +30,7 @@ def outcome(state: NodeState, *arrivals: Arrival, now=NOON) -> Outcome:
 def reopened() -> NodeState:
     """Return a node whose condition ended at noon and began again a minute later."""
     first = folded(node(), arrival(fault(), at=after(minutes=-1)))
-    ended = end_scopes(first.state, (Scope.INSTANCE,), at=NOON, reason="replaced")
+    ended = end_all(first.state, at=NOON, reason="replaced")
     return folded(ended.state, arrival(fault(evidence="again"), at=after(minutes=1)), now=after(minutes=1)).state
 
 
@@ -53,7 +52,7 @@ def test_an_observation_from_before_the_end_does_not_count_for_the_reopened_cond
 @pytest.mark.parametrize(("moved", "expected"), [(timedelta(0), Outcome.STALE), (MILLISECOND, Outcome.RECORDED)])
 def test_observations_from_before_a_passed_verification_are_stale_despite_a_tombstone(moved, expected) -> None:
     known = folded(node(), arrival(fault(), at=after(minutes=-60)))
-    ended = end_scopes(known.state, (Scope.INSTANCE,), at=after(minutes=-50), reason="replaced").state
+    ended = end_all(known.state, at=after(minutes=-50), reason="replaced").state
     verified = ignore_observations(ended, before=NOON)
     assert outcome(verified, arrival(fault(), at=NOON + moved), now=after(minutes=5)) is expected
 
@@ -61,7 +60,7 @@ def test_observations_from_before_a_passed_verification_are_stale_despite_a_tomb
 @pytest.mark.parametrize(("moved", "remembered"), [(timedelta(0), 0), (-MILLISECOND, 1)])
 def test_only_tombstones_from_after_the_verification_are_kept(moved, remembered) -> None:
     at = after(minutes=2)
-    ended = end_scopes(reopened(), (Scope.INSTANCE,), at=at, reason="replaced").state
+    ended = end_all(reopened(), at=at, reason="replaced").state
     assert len(ended.tombstones) == 1
     assert len(ignore_observations(ended, before=at + moved).tombstones) == remembered
 
@@ -75,7 +74,7 @@ def test_an_observation_one_millisecond_beyond_the_retention_is_stale(moved, exp
 @pytest.mark.parametrize(("moved", "expected"), [(timedelta(0), Outcome.STALE), (MILLISECOND, Outcome.RECORDED)])
 def test_an_observation_exactly_at_the_end_of_a_condition_is_stale(moved, expected) -> None:
     first = folded(node(), arrival(fault(), at=after(minutes=-1)))
-    ended = end_scopes(first.state, (Scope.INSTANCE,), at=NOON, reason="replaced")
+    ended = end_all(first.state, at=NOON, reason="replaced")
     assert outcome(ended.state, arrival(fault(evidence="new"), at=NOON + moved), now=after(minutes=1)) is expected
 
 
@@ -83,7 +82,7 @@ def test_tombstones_and_notes_are_kept_up_to_their_limits() -> None:
     state = node()
     for number in range(MAX_TOMBSTONES):
         begun = folded(state, arrival(fault(f"xid.{1000 + number}"), at=NOON))
-        state = end_scopes(begun.state, tuple(Scope), at=NOON, reason="gone").state
+        state = end_all(begun.state, at=NOON, reason="gone").state
     assert len(state.tombstones) == MAX_TOMBSTONES
     assert state.floor is None
     state = node()

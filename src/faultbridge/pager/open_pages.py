@@ -96,7 +96,7 @@ class OpenPages:
 
     def read(self, page: Page) -> OpenPage | None:
         """Return the open page with the key of `page`, or None if no such page is open."""
-        found = self.table.get(keys.live_page(page.location.cluster, page.urgency, page.key))
+        found = self.table.get(_key(page))
         return None if found is None else _read(found)
 
     def put(self, opened: OpenPage) -> Write:
@@ -105,12 +105,10 @@ class OpenPages:
 
     def forget(self, opened: OpenPage) -> None:
         """Remove a page whose resolve was sent; keep it if another event triggered it again."""
-        page = opened.page
-        key = keys.live_page(page.location.cluster, page.urgency, page.key)
         try:
-            self.table.write(Delete(key, when=AnyOf((Absent(), _same_event(page)))))
+            self.table.write(Delete(_key(opened.page), when=AnyOf((Absent(), _same_event(opened.page)))))
         except Conflict:
-            log_cause("open page not deleted", reason="triggered again", page_key=page.key)
+            log_cause("open page not deleted", reason="triggered again", page_key=opened.page.key)
 
     def delete(self, page: Page, *, if_unsent: bool = False) -> Write:
         """Return the write that removes a page from the open pages.
@@ -118,7 +116,7 @@ class OpenPages:
         With `if_unsent`, the write fails with Conflict if the page was, or may have been, sent as a message of its own.
         """
         unsent = AnyOf((Absent(), Equals("sent", 0)))
-        return Delete(keys.live_page(page.location.cluster, page.urgency, page.key), when=unsent if if_unsent else None)
+        return Delete(_key(page), when=unsent if if_unsent else None)
 
     def update(self, opened: OpenPage) -> bool:
         """Store an open page that changed.
@@ -143,9 +141,12 @@ class OpenPages:
 
     def _row(self, opened: OpenPage) -> Item:
         page = opened.page
-        key = keys.live_page(page.location.cluster, page.urgency, page.key)
         sent = int(opened.individual or opened.possibly_sent)
-        return items.item(key, self.clock.now(), {"live": dump(opened), "sent": sent, "event_id": page.event_id})
+        return items.item(_key(page), self.clock.now(), {"live": dump(opened), "sent": sent, "event_id": page.event_id})
+
+
+def _key(page: Page) -> Key:
+    return keys.live_page(page.location.cluster, page.urgency, page.key)
 
 
 def _same_event(page: Page) -> Equals:

@@ -15,7 +15,6 @@ from faultbridge.dataclass import dataclass
 from faultbridge.domain import names
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL
-from faultbridge.domain.catalog import Scope
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.volumes import left_behind
 from faultbridge.domain.edges import Actor, NodeStatus
@@ -30,7 +29,7 @@ from faultbridge.pipeline.decide.case_moves import due_at
 from faultbridge.pipeline.decide.instance_pairing import may_change_instance, waits_for_provider
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import LABEL, start_ignoring, stop_ignoring
-from faultbridge.pipeline.fold.expire import end_scopes
+from faultbridge.pipeline.fold.expire import end_all
 from faultbridge.ports import Table
 from faultbridge.registry.aliases import AliasChange, alias_writes, usable_names
 from faultbridge.registry.roster import row_update
@@ -161,7 +160,7 @@ def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: 
     transition requires a verification of the new instance.
     """
     reason = f"{EXTERNAL}: {former or 'no instance'} was replaced by another controller"
-    ended = end_scopes(replaced, Scope, at=now, reason=reason)
+    ended = end_all(replaced, at=now, reason=reason)
     faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
     volumes = left_behind(rules.policy.volumes, replaced.moving_volumes) if former else ""
     transition = Transition(ended.state, (*faults, _note(replaced, former, reason + volumes, now)))

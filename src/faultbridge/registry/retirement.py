@@ -13,7 +13,6 @@ from datetime import datetime
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, Resolution
-from faultbridge.domain.catalog import Scope
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.provider_status import ProviderStatus
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
@@ -27,7 +26,7 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import move_case
 from faultbridge.pipeline.decide.instance_pairing import VacantNode
 from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.pipeline.fold.expire import end_scopes
+from faultbridge.pipeline.fold.expire import end_all
 from faultbridge.ports import Table
 from faultbridge.registry.aliases import aliases_of
 from faultbridge.registry.groups import Group
@@ -108,7 +107,7 @@ def _retired(state: NodeState, rules: Rules, note: Draft, now: datetime) -> tupl
     if case is not None and case.attempt is not None and case.attempt.intent is not None:
         text = f"the repair of {case.id} has passed its intent and only continues forward; wait until the case closes"
         raise Rejected("past_intent", text)
-    ended = end_scopes(state, Scope, at=now, reason=REASON)
+    ended = end_all(state, at=now, reason=REASON)
     faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
     transition = Transition(ended.state, faults)
     if case is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
@@ -34,10 +34,9 @@ ORDERED_QUARANTINE = f"{ORDERED}quarantine"
 """The code of the condition that keeps a node out of service until a later order or a replacement ends it."""
 
 
-def end_scopes(state: NodeState, scopes: Iterable[Scope], *, at: datetime, reason: str) -> Folded:
-    """End every condition that has one of these scopes, such as all of them after a replacement."""
-    ending = frozenset(scopes)
-    return _end(state, at, reason, lambda condition: at if condition.scope in ending else None)
+def end_all(state: NodeState, *, at: datetime, reason: str) -> Folded:
+    """End every condition of a node, because its instance was replaced or the node was removed."""
+    return _end(state, at, reason, lambda _: at)
 
 
 def end_boot(state: NodeState, *, before: datetime, now: datetime) -> Folded:

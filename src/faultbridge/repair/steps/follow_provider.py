@@ -11,7 +11,6 @@ from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL, Phase
-from faultbridge.domain.catalog import Scope
 from faultbridge.domain.cluster.volumes import left_behind
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeState
@@ -19,7 +18,7 @@ from faultbridge.domain.times import latest
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.instance_pairing import FOLLOW_STEP
-from faultbridge.pipeline.fold.expire import end_scopes
+from faultbridge.pipeline.fold.expire import end_all
 from faultbridge.ports import Presence
 from faultbridge.repair.attempt.progress import live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
@@ -103,7 +102,7 @@ def finish_if_gone(context: StepContext, step: str) -> StepResult | None:
         case, _ = live_attempt(state)
         entry = entry_builder.step(case, step, "gone", now, reason=reason, old_instance=context.instance_id)
         state = replace(state, case=replace(case, marks={**case.marks, EXTERNAL: now}))
-        ended = end_scopes(state, Scope, at=now, reason=reason)
+        ended = end_all(state, at=now, reason=reason)
         decided = decide(ended.state, ended.changes, context.rules, now)
         state, draft = move_node(decided.state, NodeStatus.PROVISIONING, now, reason)
         return Transition(state, (entry, *decided.drafts, draft))
