@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from faultbridge.domain.edges import NODE_EDGES, Actor, NodeStatus, allowed
@@ -146,10 +146,29 @@ def _wrong_statuses(view: SystemView) -> Iterator[str]:
         cluster = str(item["cluster"])
         config = items.read_config(view.at(*keys.cluster_config(cluster)) or {})
         found = items.read_cluster(cluster, view.at(*keys.cluster_state(cluster)))
-        statuses = [state.status for state in view.nodes if state.key.cluster == cluster and state.status is not None]
+        nodes = [state for state in view.nodes if state.key.cluster == cluster and state.status is not None]
+        statuses = [state.status for state in nodes if state.status is not None]
+        # Only an inventory run notices that the group lacks nodes, so they may be counted or not.
+        lacking = [NodeStatus.PROVISIONING] * _lacking_nodes(view, nodes)
         wanted = status_of_cluster(statuses, config.expected)
-        if (found.status, dict(found.counts)) != wanted:
+        counted = status_of_cluster([*statuses, *lacking], config.expected + len(lacking))
+        if (found.status, dict(found.counts)) not in (wanted, counted):
             yield f"{cluster} has {found.status} {dict(found.counts)}, its nodes give {wanted[0]} {wanted[1]}"
+
+
+def _lacking_nodes(view: SystemView, nodes: Iterable[NodeState]) -> int:
+    """Return how many nodes the groups of these nodes lack: running or launching instances without a registered node.
+
+    Only groups that the inventory reads are counted.
+    """
+    fleet, standby = view.ports.fleet, view.ports.repaired_inventory.standby
+    registered = Counter(one.placement.group for one in nodes if one.status is not NodeStatus.RETIRED)
+    lacking = 0
+    for group in view.system.inventory_runs.groups:
+        if group in registered:
+            serving = sum(one.instance_id not in standby for one in fleet.running(group))
+            lacking += max(serving + fleet.launching(group) - registered[group], 0)
+    return lacking
 
 
 def _wrong_node_counts(view: SystemView) -> Iterator[str]:
