@@ -143,7 +143,9 @@ def test_a_refused_connection_raises_send_failed():
 def test_a_queue_that_does_not_answer_within_ten_seconds_raises_send_failed(monkeypatch):
     def keep_silent(connected: socket.socket) -> None:
         connected.settimeout(20)
-        connected.recv(1)
+        # A connection that is closed with unread bytes is reset, so everything is read until the client closes it.
+        while connected.recv(65_536):
+            pass
 
     assert TIMEOUT_SECONDS == 10
     monkeypatch.setattr("faultbridge.agent.delivery.transport.TIMEOUT_SECONDS", 0.2)
