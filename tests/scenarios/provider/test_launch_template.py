@@ -114,6 +114,18 @@ def test_an_uncertain_launch_is_retried_with_the_same_token_and_launches_once(
     assert len({token for _, token in world.launcher.launch_calls}) == 1
 
 
+def test_a_throttled_repetition_of_an_uncertain_launch_launches_once_and_costs_no_attempt() -> None:
+    world = faulty()
+    world.launcher.fail_next(ProviderFailure.AMBIGUOUS, effect=True)
+    world.launcher.fail_next(ProviderFailure.THROTTLED)
+    world.launcher.hidden_until = world.clock.now() + timedelta(minutes=10)
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert list(world.fleet.instances) == [OLD, NEW]
+    assert len({token for _, token in world.launcher.launch_calls}) == 1
+    assert world.case().attempts == 1
+
+
 @pytest.mark.parametrize("failure", [ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT])
 def test_an_uncertain_launch_for_a_lost_instance_launches_once(failure: ProviderFailure) -> None:
     world = faulty()
