@@ -154,6 +154,16 @@ def test_a_listed_instance_proves_only_what_it_reports_about_itself_in_a_node_ro
     assert STRICT.is_claim(record(NODE, about.instance_id), cluster, about, ()) is claim
 
 
+@pytest.mark.parametrize("source", ["ec2-event", "ec2-status", "health-event", "hyperpod-event"])
+def test_what_only_aws_reports_is_a_claim_unless_the_event_bus_or_the_installation_sent_it(source: str) -> None:
+    cluster = config(node_roles=("AROANODEROLE",))
+    claims = {
+        sender: STRICT.is_claim(replace(record(sender, OWN), source=source), cluster, ROW, ())
+        for sender in (NODE, EVENT_BUS, "AROASWEEP:faultbridge-sweep")
+    }
+    assert claims == {NODE: True, EVENT_BUS: False, "AROASWEEP:faultbridge-sweep": False}
+
+
 @pytest.mark.parametrize("sender", [NODE, COLLECTOR, "webhook:grafana"])
 def test_nothing_is_a_claim_without_required_checks_or_from_the_event_bus(sender: str) -> None:
     cluster = config(trusted_senders=(sender, EVENT_BUS))

@@ -29,6 +29,9 @@ from faultbridge.domain.records import WEBHOOK_SENDER, RawRecord
 EVENT_BUS = "events.amazonaws.com"
 """The sender of every message on the queue that only EventBridge can send to."""
 
+AWS_SOURCES = frozenset({"ec2-event", "ec2-status", "health-event", "hyperpod-event"})
+"""Sources that AWS itself reports. A record of such a source that another sender sends is a claim."""
+
 ANY_SESSION = "*"
 
 
@@ -90,12 +93,13 @@ class Trust:
         """Return whether a record is only a claim, which a verification of the node must confirm.
 
         Without sender checks, and for EventBridge and the functions of the installation, the result is False.
-        Otherwise, it is True for a webhook, and for a listed sender that does not prove to be the node. `row` is the
-        alias row of the node. `others` are the alias rows of the other names in the record.
+        Otherwise, it is True for a webhook, for a listed sender that does not prove to be the node, and for a record in
+        the name of AWS. `row` is the alias row of the node. `others` are the alias rows of the other names in the
+        record.
         """
         if not self.required or record.sender == EVENT_BUS or self._is_own(record.sender):
             return False
-        if _is_webhook(record.sender):
+        if _is_webhook(record.sender) or record.source in AWS_SOURCES:
             return True
         unlisted = replace(config, trusted_senders=())
         proven = role_of(record.sender) in config.node_roles and self.refusal(record, unlisted, row, others) is None
