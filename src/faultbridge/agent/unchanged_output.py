@@ -86,8 +86,8 @@ RELEVANT: Mapping[str, Callable[[bytes], bytes]] = {
 class Selected(NamedTuple):
     """One probe output to send, with its time and how long it may wait.
 
-    `values` identifies the sample in the output, and states when earlier samples were sent. It is None for a source
-    whose samples ingest does not store.
+    Ingest stores the samples of some sources. For their outputs, `values` has the digest of the sample and the times at
+    which earlier samples were sent; for other outputs, it is None.
     """
 
     at: datetime
@@ -149,5 +149,5 @@ class UnchangedOutput:
         return self.values.add(source, digest.hex(), at) if source in SAMPLED_SOURCES else None
 
     def forget(self, source: str) -> None:
-        """Forget the last output of a source, which was not stored, so that the next output is sent."""
+        """Forget the last output of a source, because it was not stored: the next one is sent even if it is equal."""
         self._last.pop(source, None)

@@ -64,7 +64,10 @@ class InStep:
         return decisions
 
     def _agreed(self, state: NodeState, commit: Commit) -> NodeState:
-        """Apply a recorded commit to a node; its case keeps the rule that the tested policy selected."""
+        """Apply a recorded commit, with whose decisions the tested policy agrees, to a node.
+
+        The case of the node keeps the rule that the tested policy selected, not the recorded rule.
+        """
         policy = self.cluster.rules.policy
         rule = state.live_case.rule if state.live_case else None
         state = follow_case(_with_recorded_id(state, commit), commit, policy.limits, self.reader.catalog)

@@ -95,7 +95,8 @@ class ClusterReads:
     def get_many(self, wanted: Iterable[Key], *, consistent: bool = True) -> dict[Key, Item]:
         """Return the wanted table items that exist, by key.
 
-        The shared reads are used only if all wanted items are shared.
+        Within the context `once`, the items that it shares are read only once. If one of the wanted items is not
+        shared, all of them are read from the table.
         """
         held, wanted = self._held, tuple(wanted)
         if held is None or not held.shared.issuperset(wanted):

@@ -123,7 +123,7 @@ class Remind:
 
         - After a Transient error, the next run sends the reminder again.
         - After Misconfigured, the reminder is sent again when `RETRY_INTERVAL` has passed. Until then, each run raises
-          Misconfigured, so that the dead-letter queue of the rules raises its alarm.
+          Misconfigured, so that the failed event raises the alarm of the dead-letter queue.
         """
         now, page = self.clock.now(), opened.page
         if opened.last_sent_at is None or now - opened.last_sent_at < self.settings.remind_after:

@@ -38,15 +38,14 @@ class IsolateMany:
     def __call__(
         self, cluster: str, nodes: Sequence[str], control: Control | None = None
     ) -> Mapping[str, Callable[[], Results]]:
-        """Read the nodes, and return functions that isolate them. A function returns results by node name.
+        """Read the nodes, and return functions that isolate them, by the names of their nodes joined by `, `.
 
-        If Faultbridge repairs the cluster, and the cluster has no orchestrator, a function isolates a group of up to 15
-        nodes. In other clusters, and for a node whose isolation is already requested, a function isolates one node. The
-        key of a function is the names of its nodes, joined by `, `.
+        A function returns results by node name. It isolates a group of up to 15 nodes if Faultbridge repairs the
+        cluster and the cluster has no orchestrator. Otherwise, or if the isolation of a node is already requested, it
+        isolates one node.
 
-        `control` has the cluster's controls, with its circuit breakers, if the caller has just read them. A node that
-        one of these breakers keeps in service is not isolated. For the other nodes in service, the breakers are read
-        and checked again before the nodes are isolated.
+        `control` has the cluster's circuit breakers, if the caller has just read them. A node that one of them keeps in
+        service is not isolated. The others are isolated after their breakers were read again.
         """
         if not nodes:
             return {}

@@ -38,7 +38,7 @@ class Progress(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One recorded request: when it was recorded, and its progress."""
+    """A request to HyperPod to reboot or check a node: when it was recorded, and its progress."""
 
     recorded_at: datetime
     progress: Progress

@@ -105,9 +105,8 @@ class Control:
         cover the node (`Hold.covers`). A family does not count if an expired incident of this family exempts the node.
 
         If the repair follows a failed attempt, `repeated_since` is when the case was opened; otherwise it is None. Such
-        a repair also waits for incidents of families that are not in `families`, because their cause may explain the
-        failed attempt. Of these families, those with an incident in `domains` that expired at `repeated_since` or later
-        do not count.
+        a repair also waits for incidents of other families, because their cause may explain the failed attempt. It does
+        not wait for another family if an incident of that family in `domains` has expired since the case was opened.
         """
         exempt = {hold.family for hold in self.holds.values() if node in hold.exempt}
         if repeated_since is not None:

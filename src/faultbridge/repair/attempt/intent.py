@@ -161,7 +161,7 @@ class IncidentsOfFailure:
 def incidents_of_failure(context: StepContext) -> IncidentsOfFailure:
     """Return the ids of the incidents that may explain why the attempt failed; no id for a canceled case.
 
-    If no attempt of the case has reached its intent or its verification, only `expired` can be set.
+    `open` and `closed` are set only if an attempt of the case has reached its intent or its verification.
 
     The incidents are updated first, because other nodes of the failure domain may have failed moments ago.
     """

@@ -89,7 +89,8 @@ class SourceAnswer:
     def is_shared(self) -> bool:
         """Return whether the source is a reservation with free instances whose number is known.
 
-        Other replacements may use free instances of such a source. For any other source, `pending` is ignored.
+        Other replacements may use free instances of such a source. For any other source, the number of replacements in
+        progress (`pending`) does not matter.
         """
         found = self.found
         return found.free and found.count is not None and found.evidence is CapacityEvidence.RESERVATION

@@ -125,7 +125,7 @@ class OwnerActions(GrowthActions):
         return state.key.cluster == REPAIRED and instance is not None and self.system.fleet.is_alive(instance)
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Run an action after some seconds, and within the next minute the sweep of the simulated system."""
+        """Run an action after some seconds, and then, within a minute, the sweep of the simulated system."""
 
         def run() -> None:
             act()
