@@ -220,8 +220,9 @@ def _proves(state: NodeState, case: Case, finding: Finding, detector: Detector) 
     """Return whether a case proves a finding right.
 
     The case must be about a fault of severity `error` or worse whose code the detector lists. It must open after the
-    finding, at most `RIGHT_WITHIN` later. The result is False if the finding has a mark, if the case ever waited for an
-    incident, if the two are about different components, or if a new instance or boot started between them.
+    finding, at most `RIGHT_WITHIN` later. The result is False if the finding is already marked as right or wrong, if
+    the case ever waited for an incident, if the two are about different components, or if a new instance or boot
+    started between them.
     """
     if CaseStatus.ABSORBED.value in case.marks or not detector.is_proved_by(case.code):
         return False

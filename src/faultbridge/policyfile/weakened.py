@@ -66,8 +66,8 @@ _UNSAFE = {
 def weakened_protection(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
     """Return lines of text about the changes of breakers, limits and rules that can weaken protection.
 
-    Rules are compared by name. A rule that only the new policy has is not compared, because the old policy applied
-    other rules to its conditions.
+    Rules are compared by name. A rule that only the new policy has is not compared, because in the old policy other
+    rules applied to the conditions that it matches.
     """
     lines = [_weaker(change) for change in changed_settings(before, after) if change.rule is None]
     old, new = complete_policy(before), complete_policy(after)

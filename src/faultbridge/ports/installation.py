@@ -26,7 +26,7 @@ class ComputeAccess(Protocol):
 
     @property
     def launchers(self) -> Mapping[str, Launcher]:
-        """Return the launchers, by provider name, for providers whose groups launch no successor."""
+        """Return the launchers by provider name: they launch the successors of providers whose groups launch none."""
         ...
 
     @property

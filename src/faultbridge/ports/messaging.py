@@ -86,4 +86,4 @@ class Receipts(Protocol):
         """Append one line to the log of receipts."""
 
     def read(self, since: datetime) -> Iterator[Mapping[str, Any]]:
-        """Yield the receipt lines of senders and of ingest that were written at or after a time."""
+        """Yield the lines that senders and ingest have written to the log of receipts at or after a time."""

@@ -244,5 +244,5 @@ def kind_of(key: Key) -> ItemKind | None:
 
 
 def proof_of(kind: str, attribute: str) -> Proof | None:
-    """Return whether and how `verify` proves an attribute of the named kind of item; None if not listed."""
+    """Return how `faultbridge verify` proves an attribute of a kind of item; None if the kind does not list it."""
     return _BY_NAME[kind].proof(attribute)

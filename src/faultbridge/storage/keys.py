@@ -165,7 +165,7 @@ def webhook(record: str) -> Key:
 
 
 def request(token: str) -> Key:
-    """Return the key of the record of a request to a service that accepts no idempotency token."""
+    """Return the key under which a request is recorded, for services that accept no idempotency token."""
     return Key(f"REQUEST#{token}", "REQUEST")
 
 

@@ -92,9 +92,9 @@ _WORDS = ("intrinfo", "errorstatus")
 def nvlink5_attributes(code: int, text: str) -> dict[str, str]:
     """Return the attributes of an Xid 144 to 150, or an empty mapping if the text has another form.
 
-    `driver_branch` is the driver branch that the number of the unit implies. `decoded_unit` is the unit with that
-    number, if the catalog does not contain the printed unit. `exception` is the reason why the rules of the catalog for
-    the unit do not apply.
+    The message names its unit, and encodes it as a number too. `driver_branch` is the driver branch that the number
+    implies. `decoded_unit` is the unit that the number stands for, given only if the catalog does not contain the name.
+    `exception` is the reason why the rules of the catalog for the unit do not apply.
     """
     found = _ERROR.match(text)
     if found is None:

@@ -23,7 +23,7 @@ PROBE_INTERVAL = timedelta(seconds=30)
 def skip_probes(
     state: NodeState, ready_at: Callable[[str], datetime | None], now: datetime, begin: datetime
 ) -> NodeState | None:
-    """Skip the probes of a node's restart or verification that would find it still running.
+    """Skip those probes of a restart or verification that would only find that the operation has not ended.
 
     A probe checks whether the operation has ended. Probes are made by sweeps, which run every minute from `begin` on.
     Returns the node as if the skipped probes had been made: they count as tries, and the next probe is the first that

@@ -68,7 +68,11 @@ class NodeConditions:
         return most >= capacity.MAX_CHANGES and self._changed + capacity.weight(self.changes) >= capacity.MAX_CHANGES
 
     def apply_fault(self, fault: Fault, arrival: Arrival) -> Outcome:
-        """Record a fault as a note, condition or report of a condition, unless it is stale or repeated."""
+        """Record a fault, unless it is stale or was already applied.
+
+        A fault of severity `info` is recorded as a note. Any other fault starts a condition, or counts as a report of
+        an active one.
+        """
         fault = self._catalog.classify(fault)
         component = identity(fault.component, self._devices)
         key = condition_key(self._catalog.canonical(fault.code), component)

@@ -50,9 +50,9 @@ T = TypeVar("T")
 
 
 def split_records(text: str) -> tuple[str, ...]:
-    """Return the encoded messages in a text of the queue.
+    """Return the encoded messages in the text of a queue message, one for each record.
 
-    For a valid shared message, the result has one message for each record. Any other text is returned unchanged, as the
+    A shared message contains several records. Any text that is no valid shared message is returned unchanged, as the
     only message. `decode_message` then rejects an invalid shared message, and a shared message inside another.
     """
     if '"records"' not in text:
