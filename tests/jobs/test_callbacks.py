@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -12,11 +12,12 @@ import pytest
 
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.errors import Transient
-from faultbridge.jobs.callbacks import RETRY_FOR
+from faultbridge.jobs.callbacks import LEASE, RETRY_FOR
+from faultbridge.jobs.changes import Resume
 from faultbridge.jobs.verdicts import RecordVerdict
 from faultbridge.ledger.queries import query_all
 from faultbridge.ports import ProviderFailure
-from faultbridge.simulation.fakes import raise_once
+from faultbridge.simulation.fakes import Call, FakeJobCallback, raise_once
 from faultbridge.storage import items, keys
 from faultbridge.storage import jobs as stored
 from faultbridge.storage.writes import Delete, Key, Put
@@ -34,11 +35,27 @@ def configure(world: World, *names: str) -> None:
     world.table.write(Put(items.config_item(replace(config, job_callbacks=names), world.clock.now())))
 
 
-def repaired(*names: str, jobs_of_node: tuple[str, ...] = ("1",), failures: Sequence[ProviderFailure] = ()) -> World:
-    """Return a world in which jobs failed by a fault, and their node is back; the first deliveries fail as given."""
+def callback(world: World, name: str) -> FakeJobCallback:
+    found = world.deliver_callbacks.callbacks[name]
+    assert isinstance(found, FakeJobCallback)
+    return found
+
+
+def repaired(
+    *names: str,
+    jobs_of_node: tuple[str, ...] = ("1",),
+    failures: Sequence[ProviderFailure] = (),
+    ran: timedelta = timedelta(),
+) -> World:
+    """Return a world in which jobs failed by a fault, and their node is back.
+
+    Job 1 ran for the time `ran` before the fault. The first deliveries to the first callback fail as given.
+    """
     world = started(1)
+    world.clock.advance(ran)
     configure(world, *names)
-    world.callback.fail_next(*failures)
+    for name in names[:1]:
+        callback(world, name).fail_next(*failures)
     for job in jobs_of_node[1:]:
         jobs(world).start(CLUSTER, job, [world.key(1).node])
     break_and_end(world)
@@ -84,6 +101,19 @@ def test_the_callbacks_of_a_cluster_are_delivered_in_order_while_the_first_one_f
     assert [notice.job_id for notice in world.callback.received] == ["1", "2"]
 
 
+def test_a_failed_callback_without_order_does_not_delay_the_callbacks_of_later_jobs() -> None:
+    world = repaired("slurm-requeue", jobs_of_node=("1", "2"), failures=[LOST])
+    world.advance_minutes(20)
+    assert [notice.job_id for notice in callback(world, "slurm-requeue").received] == ["2", "1"]
+
+
+def test_a_receiver_that_fails_does_not_delay_the_callbacks_to_another_receiver() -> None:
+    world = repaired("webhook", "slurm-requeue", jobs_of_node=("1", "2"), failures=[LOST] * 1000)
+    world.advance_minutes(20)
+    assert [notice.job_id for notice in callback(world, "slurm-requeue").received] == ["1", "2"]
+    assert world.callback.received == []
+
+
 def test_a_callback_that_an_operator_must_fix_is_not_tried_again() -> None:
     world = repaired("webhook", failures=[ProviderFailure.PERMISSION_DENIED])
     world.advance_minutes(20)
@@ -97,6 +127,12 @@ def test_a_callback_is_given_up_after_six_hours_and_this_is_recorded() -> None:
     world.clock.advance(RETRY_FOR)
     world.advance_minutes(2)
     assert notified(world) == [{"name": "webhook", "delivered": False}]
+
+
+def test_a_failed_callback_is_tried_again_although_its_job_ran_for_more_than_six_hours() -> None:
+    world = repaired("webhook", failures=[LOST], ran=RETRY_FOR + timedelta(hours=1))
+    world.advance_minutes(20)
+    assert (len(world.callback.received), notified(world)) == (1, [{"name": "webhook", "delivered": True}])
 
 
 def test_a_delivery_whose_record_was_lost_is_repeated_with_the_same_event_and_has_one_effect() -> None:
@@ -117,6 +153,45 @@ def test_two_sweeps_at_the_same_time_deliver_once() -> None:
     first = len(world.callback.received)
     world.deliver_callbacks(CLUSTER)
     assert (first, len(world.callback.received)) == (1, 1)
+
+
+def during_next_delivery(world: World, action: Callable[[], object]) -> None:
+    """Run an action while the next callback is delivered."""
+
+    def act(call: Call) -> None:
+        if call.name == "callback.deliver":
+            world.seam.before = lambda _: None
+            action()
+
+    world.seam.before = act
+
+
+def test_a_sweep_delivers_nothing_during_the_delivery_of_another_sweep() -> None:
+    world = repaired("webhook", failures=[LOST])
+    received: list[int] = []
+
+    def sweep_again() -> None:
+        world.clock.advance(LEASE - timedelta(seconds=1))
+        world.deliver_callbacks(CLUSTER)
+        received.append(len(world.callback.received))
+
+    during_next_delivery(world, sweep_again)
+    world.advance_minutes(20)
+    assert (received, len(world.callback.received)) == ([0], 1)
+
+
+def test_a_job_that_becomes_resumable_again_during_a_delivery_is_delivered_again() -> None:
+    world = repaired("webhook", failures=[LOST])
+
+    def resume_again() -> None:
+        world.clock.advance(timedelta(seconds=1))
+        jobs(world).start(CLUSTER, "1", [world.key(1).node])
+        ended = jobs(world).end(CLUSTER, "1", outcome="failed")
+        jobs(world).record_resumable(ended, Resume(), ("webhook",))
+
+    during_next_delivery(world, resume_again)
+    world.advance_minutes(20)
+    assert (len(world.callback.received), len(world.callback.resumed)) == (2, 2)
 
 
 def test_a_job_that_started_again_is_not_delivered() -> None:

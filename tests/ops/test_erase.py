@@ -7,11 +7,15 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.errors import Rejected
+from faultbridge.errors import Rejected, Transient
 from faultbridge.ledger.history.device_history import DeviceHistory
 from faultbridge.ops.erase import Erase
 from faultbridge.registry.registration import NewNode
+from faultbridge.registry.retirement import Retirement
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
+from faultbridge.storage.writes import Key
 from tests.archive.world import N1, ArchiveWorld
 from tests.builders import KEY
 from tests.cli.test_device import CARD, UUID
@@ -32,6 +36,40 @@ def test_nothing_of_an_erased_cluster_is_left_and_another_is_untouched() -> None
     others = [item for item in made.table.items() if "train-a" not in str(item)]
     assert Erase(made.table)("train-a") > 20
     assert list(made.table.items()) == others
+
+
+def test_an_erasure_that_is_interrupted_after_each_deletion_is_completed_when_it_is_repeated() -> None:
+    made = world()
+    made.observe_faults(N1)
+    Retirement(made.table, made.append, made.rulebook)(N1, OperatorOrder("ada"))
+    made.note(N1, "of a job", data={"kind": "operator", "text": "x", "job_id": "4711"})
+    others = [item for item in made.table.items() if "train-a" not in str(item)]
+
+    deleted: set[Key] = set()
+
+    def interrupt(call: Call) -> None:
+        if call.name == "table.write" and call.argument.key not in deleted:
+            deleted.add(call.argument.key)
+            raise Transient("lost")
+
+    made.table.seam.after = interrupt
+    while made.table.get(keys.cluster_config("train-a")) is not None:
+        with pytest.raises(Transient):
+            Erase(made.table)("train-a")
+    assert list(made.table.items()) == others
+
+
+def test_an_instance_that_now_backs_a_node_of_another_cluster_still_leads_to_that_node() -> None:
+    made = world()
+    incarnation = made.append.read(N1).incarnation
+    assert incarnation is not None
+    Retirement(made.table, made.append, made.rulebook)(N1, OperatorOrder("ada"))
+    made.registration.add_node("other", NewNode("n-2", incarnation.instance_id))
+    alias = keys.alias("instance", str(incarnation.instance_id))
+    before = made.table.get(alias)
+    Erase(made.table)("train-a")
+    assert before is not None
+    assert made.table.get(alias) == before
 
 
 def test_a_cluster_with_a_live_case_is_not_erased() -> None:

@@ -12,6 +12,7 @@ from faultbridge.ledger.queries import cluster_config
 from faultbridge.ops.sweep import Sweep
 from faultbridge.ops.sweep_plan import list_clusters, narrowed
 from faultbridge.ports import ProviderFailure
+from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
 from faultbridge.storage.items import config_item, item
 from faultbridge.storage.writes import Key, Put, Work
@@ -165,6 +166,25 @@ def test_under_overload_every_partition_of_retries_is_processed_eventually():
         assert sweep().rejects <= 3
         world.clock.advance(timedelta(minutes=1))
     assert len(retried) == len(used)
+
+
+def test_after_the_time_of_its_part_a_sweep_isolates_no_further_node_and_runs_the_other_steps():
+    world = World(nodes=3, orchestrated=True)
+    world.pause_repairs(paused=True)
+    for node in (1, 2, 3):
+        world.fault(node)
+
+    def take_half_a_minute(call: Call) -> None:
+        if call.name == "orchestrator.cordon":
+            world.clock.advance(30)
+
+    world.seam.before = take_half_a_minute
+    swept = world.sweep()
+    assert (world.orchestrator.cordoned, swept.unfinished) == ({"node-1"}, True)
+    assert swept.node_counts[CLUSTER] == {"quarantined": 1, "degraded": 2}
+    for _ in range(2):
+        world.sweep()
+    assert world.orchestrator.cordoned == {"node-1", "node-2", "node-3"}
 
 
 def test_rejects_are_retried_after_all_nodes_and_clusters_and_leave_them_their_time():

@@ -17,6 +17,7 @@ from faultbridge.ops.erase import Erase
 from faultbridge.ports import ClusterNode
 from faultbridge.registry.registration import NewNode
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.simulation.fakes import raise_once
 from faultbridge.storage import keys
 from tests.builders import KEY
 from tests.registry.world import instance, node_of, replace_externally, terminate
@@ -181,6 +182,13 @@ def test_an_unreadable_source_is_reported_and_logged_and_changes_nothing(world, 
     assert (result.source_errors, result.replaced_externally) == (["EC2 does not answer"], [])
     (line,) = [line for line in caplog.records if line.message == "inventory_not_read"]
     assert (line.reason, line.cluster, line.levelname) == ("EC2 does not answer", KEY.cluster, "WARNING")
+
+
+def test_a_status_report_that_cannot_be_read_is_reported_and_the_nodes_are_updated(world, sync, inventory):
+    inventory.seam.before = raise_once(("inventory.provider_status", Transient("no status")))
+    replace_externally(world)
+    result = sync()
+    assert (result.source_errors, result.replaced_externally) == (["no status"], ["a"])
 
 
 @pytest.mark.parametrize(

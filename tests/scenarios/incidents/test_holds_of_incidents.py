@@ -12,7 +12,7 @@ from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.cluster.incidents import CorrelationLimits, Incident, IncidentChangeKind, IncidentStatus
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
-from faultbridge.incidents.changes import VERIFICATION_MARGIN, IncidentChanges
+from faultbridge.incidents.changes import MAX_CHANGES, VERIFICATION_MARGIN, IncidentChanges
 from faultbridge.pipeline.correlate.life_cycle import IncidentChange
 from faultbridge.pipeline.correlate.openings import close_incident
 from faultbridge.pipeline.correlate.snapshot import AffectedNode
@@ -114,3 +114,11 @@ def test_a_closed_incident_is_kept_by_a_run_that_changes_nothing_and_by_orders(
     assert changes.controls.read(CLUSTER) == before
     commit(changes, IncidentChange(IncidentChangeKind.OPENED, None, SECOND))
     assert changes.controls.read(CLUSTER).holds.keys() == {"inc-1", "inc-2"}
+
+
+def test_one_run_commits_a_limited_number_of_changes(changes: IncidentChanges) -> None:
+    names = [f"inc-{number:02}" for number in range(10, 10 + MAX_CHANGES + 1)]
+    opened = [IncidentChange(IncidentChangeKind.OPENED, None, replace(SECOND, id=name)) for name in names]
+    committed = changes(CLUSTER, lambda *_: opened, CorrelationLimits())
+    assert [one.after.id for one in committed] == names[:MAX_CHANGES]
+    assert changes.controls.read(CLUSTER).holds.keys() == {"inc-1", *names[:MAX_CHANGES]}

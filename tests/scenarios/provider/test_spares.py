@@ -114,6 +114,13 @@ def test_one_of_two_concurrent_cases_gets_the_spare() -> None:
     assert places.taken_by(CLUSTER, "c-1", (place.instance_id,)) is None
 
 
+def test_a_spare_is_not_taken_for_a_node_of_another_group() -> None:
+    world = world_with_ready(1)
+    spares = SparePool(world.table, world.clock)
+    assert spares.take(CLUSTER, "others", "c-1", None, lambda _: True) is None
+    assert spares.take(CLUSTER, GROUP, "c-1", None, lambda _: True) == NEW
+
+
 def test_a_spare_that_is_given_back_leaves_the_spare_of_another_case_taken() -> None:
     world = world_with_ready(2)
     places = SparePool(world.table, world.clock)
@@ -510,6 +517,15 @@ def test_a_smaller_pool_terminates_its_surplus_spares() -> None:
     configure(world, spares=0)
     world.advance_minutes(5)
     assert (pool(world), world.live_instances()) == ((), [OLD])
+
+
+def test_a_spare_of_a_former_group_is_replaced_by_one_of_the_new_group() -> None:
+    world = world_with_ready(1)
+    world.fleet.templates.add("others")
+    configure(world, spare_group="others")
+    world.until(lambda: ready(world) not in ([], [NEW]), minutes=60)
+    assert [one.group for one in pool(world)] == ["others"]
+    assert world.live_instances() == [OLD, *ready(world)]
 
 
 def test_a_cluster_without_repair_permission_has_no_pool() -> None:
