@@ -15,7 +15,7 @@ from faultbridge.registry.retirement import Retirement
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
-from faultbridge.storage.writes import Key
+from faultbridge.storage.writes import Key, Put
 from tests.archive.world import N1, ArchiveWorld
 from tests.builders import KEY
 from tests.cli.test_device import CARD, UUID
@@ -41,6 +41,9 @@ def test_nothing_of_an_erased_cluster_is_left_and_another_is_untouched() -> None
 def test_an_erasure_that_is_interrupted_after_each_deletion_is_completed_when_it_is_repeated() -> None:
     made = world()
     made.observe_faults(N1)
+    case = made.append.read(N1).live_case
+    assert case is not None
+    made.table.write(Put({**keys.page_notification(case.id, "opened")._asdict(), "cluster": "train-a"}))
     Retirement(made.table, made.append, made.rulebook)(N1, OperatorOrder("ada"))
     made.note(N1, "of a job", data={"kind": "operator", "text": "x", "job_id": "4711"})
     others = [item for item in made.table.items() if "train-a" not in str(item)]

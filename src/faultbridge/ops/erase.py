@@ -59,7 +59,10 @@ class Erase:
             yield from self._keys_of_node(state)
         for shard in range(config.shards):
             for row in list(query_all(self.table, keys.cases_of(cluster, shard), index=CASES)):
-                yield from self._partition(f"CASE#{row['case_id']}")
+                case = keys.case(str(row["case_id"]))
+                # Last, because a repeated erasure finds the partition by it.
+                yield from (key for key in self._partition(case.pk) if key != case)
+                yield case
             yield from self._partition(keys.shard_partition(cluster, shard))
         for shard in range(devices.FAULTY_SHARDS):
             yield from self._partition(devices.faulty_partition(cluster, shard))
