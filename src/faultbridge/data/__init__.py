@@ -124,6 +124,10 @@ class _LazyRows(Mapping[str, Row]):
             row = self._built[code] = _row(self._raw[code])
         return row
 
+    def get(self, code: str, default: Any = None) -> Any:  # noqa: ANN401 - as `Mapping.get`, which is slow
+        row = self._built.get(code)
+        return row if row is not None else self[code] if code in self._raw else default
+
     def __contains__(self, code: object) -> bool:
         return code in self._raw
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from faultbridge.decoders.common.decoder import LINE_SOURCES, Decoded, Decoder, Hints
-from faultbridge.decoders.common.journal import text_fields
-from faultbridge.decoders.common.partial_lines import PART_MARKS, is_of_container, joined_parts, joined_text
+from faultbridge.decoders.common.journal import text_fields, text_of_fields
+from faultbridge.decoders.common.partial_lines import is_of_container, joined_parts, joined_text
 from faultbridge.decoders.common.spread_documents import LogEvent
 from faultbridge.decoders.common.wrapped_lines import log_events, wrapped_events
 from faultbridge.decoders.events import of_events
@@ -114,7 +114,7 @@ def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
     - If the result is empty, although healthy input of this format always gives observations, `unparsed` is 1.
     - Otherwise `unparsed` is 0.
     """
-    if decoded.unparsed or any(isinstance(one, Fault) or _holds_fault(one) for one in decoded.observations):
+    if decoded.unparsed or any(map(_holds_fault, decoded.observations)):
         return decoded
     # The records of the kernel in other sources are counted when the whole body has been read.
     records = len(_RECORD.findall(body)) if decoder.name in _READ_ENVELOPES and b"Xid" in body else 0
@@ -123,7 +123,7 @@ def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
 
 
 def _holds_fault(observation: Observation) -> bool:
-    return isinstance(observation, Snapshot) and bool(observation.present)
+    return isinstance(observation, Fault) or (isinstance(observation, Snapshot) and bool(observation.present))
 
 
 def _decoded(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
@@ -161,8 +161,7 @@ class TextCleaner:
 
         Raises `Rejected` for a body with NUL bytes that is not text.
         """
-        text = b"".join(text_fields([body]))
-        return self._without_nuls(joined_text(text) if any(mark in text for mark in PART_MARKS) else text)
+        return self._without_nuls(joined_text(text_of_fields(body)))
 
     def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield each piece of a body as text without NUL bytes.

@@ -94,12 +94,15 @@ class Condition:
     @property
     def claimed(self) -> bool:
         """Return whether each reporter that asserts the condition is claimed: no sender proved to be the node."""
-        return all(reporter.claimed for reporter in self.reporters.values() if reporter.active)
+        for reporter in self.reporters.values():  # noqa: SIM110 - as `active`
+            if reporter.active and not reporter.claimed:
+                return False
+        return True
 
     @property
     def sources(self) -> frozenset[str]:
         """Return the sources that assert the condition."""
-        return frozenset(source for source, reporter in self.reporters.items() if reporter.active)
+        return frozenset([source for source, reporter in self.reporters.items() if reporter.active])
 
     @property
     def quiet_for(self) -> timedelta | None:

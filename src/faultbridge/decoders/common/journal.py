@@ -70,6 +70,11 @@ def text_fields(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield from rest.pieces
 
 
+def text_of_fields(body: bytes) -> bytes:
+    """Return a whole journal with its binary fields as `text_fields` yields them. Other input is unchanged."""
+    return body if _EXPORT.match(body) is None else b"".join(text_fields([body]))
+
+
 def _value(rest: _Buffer, name: re.Match[bytes]) -> bytes | None:
     start = name.end() + _LENGTH
     rest.fill(start)
@@ -110,6 +115,11 @@ class _Buffer:
         return self.data[start : self.at]
 
 
+def is_journal(body: bytes) -> bool:
+    """Return whether a body starts as a systemd journal with one field per line."""
+    return _FIRST.match(body) is not None
+
+
 def journal_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Convert each entry of a systemd journal that has a `MESSAGE` to one line with a JSON object.
 
@@ -119,7 +129,7 @@ def journal_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """
     pieces = iter(pieces)
     first = next(pieces, b"")
-    if _FIRST.match(first) is None:
+    if not is_journal(first):
         yield from chain([first], pieces)
         return
     entry: dict[str, str] = {}

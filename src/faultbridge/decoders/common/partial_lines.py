@@ -19,9 +19,8 @@ _HEAD = rb"\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) "
 _CRI = lazy_pattern(rb"(" + _HEAD + rb"(std(?:out|err)) )([FP])(?: ([^\n]*)|(?=\n|\Z))")
 _DOCKER = lazy_pattern(rb'(\{"log": ?")([^\n]*?)(", ?"stream": ?"(std(?:out|err))"[^\n]*)')
 _DOCKER_START = lazy_pattern(rb'\{"log": ?"')
-_CRI_PART = b" P "
-PART_MARKS = (_CRI_PART, b'"stream":')
-"""Every text that contains a part of a split line contains one of these marks."""
+# Every text that contains a part of a split line contains one of these.
+_CRI_PART, _DOCKER_STREAM = b" P ", b'"stream":'
 _LINE = lazy_pattern(rb"[^\n]*\n|[^\n]+")
 _DOCKER_ENDS = (b'","stream":"std', b'", "stream": "std')
 _LINE_END = b"\\n"
@@ -35,7 +34,7 @@ def is_of_container(body: bytes) -> bool:
 
 def joined_text(text: bytes) -> bytes:
     """Return the text of a container log with the parts of split lines joined. Other text is unchanged."""
-    return b"".join(joined_parts([text]))
+    return b"".join(joined_parts([text])) if _CRI_PART in text or _DOCKER_STREAM in text else text
 
 
 def joined_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:

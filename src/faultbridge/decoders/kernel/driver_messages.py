@@ -103,13 +103,13 @@ class DriverMessageReader:
         The driver also logs that it could not probe a device. Such a probe failure is added only if no GPU of the same
         boot is lost or uninitialized, because such a GPU explains the failure.
         """
+        if not self._unnumbered and not self.probe_failures:
+            return self.found
         found = self._without_repeated_losses()
         known = [one for one in found if self.probe_failures and one.code in {LOST_CODE, INIT_CODE}]
         return [*found, *(one for one in self.probe_failures if not any(_same_boot(one, other) for other in known))]
 
     def _without_repeated_losses(self) -> list[Fault | Clear]:
-        if not self._unnumbered:
-            return self.found
         numbered: dict[str | None, list[Fault | Clear]] = {}
         for position, observation in enumerate(self.found):
             is_numbered = observation.code == LOST_CODE and position not in self._unnumbered

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
-from faultbridge.decoders.common.journal import journal_lines
+from faultbridge.decoders.common.journal import is_journal, journal_lines
 from faultbridge.decoders.common.lazy_pattern import lazy_pattern
 from faultbridge.decoders.common.prefix import USER, KernelMessage, unprefixed
 from faultbridge.decoders.common.wrapped_lines import joined_pieces, log_events, spread_events, wrapped_lines
@@ -67,8 +67,11 @@ def decode(body: bytes, hints: Hints) -> Decoded:
     if events is not None and spread is None:
         return _decoded(((event.message.encode("utf-8", "replace"), event.at) for event in events), hints)
     # What is joined is decoded as lines; the events of an envelope keep their own times.
-    body = spread or wrapped_lines(body) or body
-    return decode_pieces([body] if len(body) <= PIECE else pieces_of(body), hints)
+    joined = spread or wrapped_lines(body)
+    if joined is None and len(body) <= PIECE:  # most records: one piece in which nothing is wrapped
+        texts = journal_lines([body]) if is_journal(body) else (body,)
+        return _decoded([(text, None) for text in texts], hints)
+    return decode_pieces(pieces_of(joined or body), hints)
 
 
 def decode_pieces(pieces: Iterable[bytes], hints: Hints) -> Decoded:

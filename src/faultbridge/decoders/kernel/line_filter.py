@@ -48,6 +48,8 @@ def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def matching_lines(text: str) -> list[str]:
     """Return the lines of a text that contain an Xid or one of the phrases in `phrases`, in order."""
+    if _XID in text and text.find("\n", 0, -1) < 0:  # one line, as in most records of an agent
+        return [text.removesuffix("\n")]
     lines: list[str] = []
     positions: set[int] = set()
     if _XID in text:

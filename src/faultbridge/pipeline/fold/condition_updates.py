@@ -182,12 +182,14 @@ def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
     A count changed enough if it reached a new power of ten.
     """
     old, new = before.as_reported, after.as_reported
-    parts = (
-        ("count", len(str(after.count)) > len(str(before.count))),
-        ("severity", (new.severity, new.action) != (old.severity, old.action)),
-        ("reporters", after.sources != before.sources or after.claimed != before.claimed),
-    )
-    return tuple(name for name, changed in parts if changed)
+    parts: tuple[str, ...] = ()
+    if len(str(after.count)) > len(str(before.count)):
+        parts += ("count",)
+    if new.severity is not old.severity or new.action is not old.action:
+        parts += ("severity",)
+    if after.sources != before.sources or after.claimed != before.claimed:
+        parts += ("reporters",)
+    return parts
 
 
 def digest(fault: Fault) -> str:
@@ -207,8 +209,8 @@ def _first_report(fault: Fault, arrival: Arrival) -> Reporter:
 
 
 def _worst(first: Severity, second: Severity) -> Severity:
-    return max(first, second, key=lambda severity: severity.rank)
+    return second if second.rank > first.rank else first
 
 
 def _strongest(first: Action, second: Action) -> Action:
-    return max(first, second, key=lambda action: action.rank)
+    return second if second.rank > first.rank else first

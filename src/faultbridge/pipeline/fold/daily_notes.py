@@ -36,9 +36,10 @@ def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
     A fault is recorded once a day for each key. If the group of the key has reached its daily limit, one summary is
     recorded instead, and nothing after that. `at` is the time of the fault; its date is the day.
     """
-    day, group = at.date().isoformat(), _group(key)
+    day = at.date().isoformat()
     if noted.get(key, "") >= day:
         return Note.NOTHING
+    group = _group(key)
     summary = f"{group}{_SUMMARY}"
     limit = MAX_PER_DAY.get(group, MAX_NOTED)
     is_full = sum(last >= day and _group(other) == group and other != summary for other, last in noted.items()) >= limit
@@ -50,16 +51,16 @@ def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
     return Note.SUMMARY if is_full else Note.FAULT
 
 
-def note_change(note: Note, kind: ChangeKind, group: str, arrival: Arrival, reason: str) -> Change:
+def note_change(note: Note, kind: ChangeKind, group: str, fault: Fault, arrival: Arrival, reason: str) -> Change:
     """Return the timeline change for a fault without a condition, or for the summary of a daily limit.
 
     A late fault, which is about an earlier instance or boot, also names its sender.
     """
     reported = {"instance_id": arrival.instance_id, "sender": arrival.sender}
     facts = {name: value for name, value in reported.items() if value and kind is ChangeKind.LATE}
-    fault = arrival.observation if note is Note.FAULT and isinstance(arrival.observation, Fault) else None
+    noted = fault if note is Note.FAULT else None
     return Change(
-        kind, arrival.at, None, fault, arrival.record_id, reason if fault else summary_text(group), facts=facts
+        kind, arrival.at, None, noted, arrival.record_id, reason if noted else summary_text(group), facts=facts
     )
 
 

@@ -45,8 +45,9 @@ def fold(
         if conditions.is_full:
             return Folded(conditions.state(), tuple(conditions.changes), outcomes, tuple(ordered[position:]))
         outcome = _apply(conditions, arrival, oldest=now - limits.remember_for)
-        strongest = outcomes.get(arrival.record_id, outcome)
-        outcomes[arrival.record_id] = max(strongest, outcome, key=lambda candidate: candidate.rank)
+        strongest = outcomes.get(arrival.record_id)
+        if strongest is None or outcome.rank > strongest.rank:
+            outcomes[arrival.record_id] = outcome
         if conditions.interrupted:
             return Folded(conditions.state(), tuple(conditions.changes), outcomes, tuple(ordered[position:]))
     return Folded(conditions.state(), tuple(conditions.changes), outcomes)
@@ -77,5 +78,5 @@ def _record_late_fault(conditions: NodeConditions, arrival: Arrival) -> Outcome:
         return Outcome.STALE
     group = LATE if conditions.is_own_instance(arrival.instance_id) else UNREGISTERED
     reason = "about an earlier incarnation" if group == LATE else "reported by an instance that never backed this node"
-    recorded = conditions.note(ChangeKind.LATE, group, fault.code, arrival, reason)
+    recorded = conditions.note(ChangeKind.LATE, group, fault.code, fault, arrival, reason)
     return Outcome.RECORDED if recorded else Outcome.STALE

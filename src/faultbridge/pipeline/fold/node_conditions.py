@@ -149,11 +149,11 @@ class NodeConditions:
         own = (None, current.instance_id if current else None, *self._state.former_instances)
         return instance_id in own
 
-    def note(self, kind: ChangeKind, group: str, key: str, arrival: Arrival, reason: str = "") -> bool:
+    def note(self, kind: ChangeKind, group: str, key: str, fault: Fault, arrival: Arrival, reason: str = "") -> bool:
         """Record a fault as a note, once a day; return False if only a summary or nothing was recorded."""
         note = daily_notes.take_note(self._noted, group + key, arrival.at)
         if note is not daily_notes.Note.NOTHING:
-            self.changes.append(daily_notes.note_change(note, kind, group, arrival, reason))
+            self.changes.append(daily_notes.note_change(note, kind, group, fault, arrival, reason))
         return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
@@ -223,7 +223,7 @@ class NodeConditions:
         return self.interrupted
 
     def _note(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
-        noted = self.note(ChangeKind.NOTED, daily_notes.INFORMATION, key, replace(arrival, observation=fault))
+        noted = self.note(ChangeKind.NOTED, daily_notes.INFORMATION, key, fault, arrival)
         return Outcome.RECORDED if noted else Outcome.FOLDED
 
     def _withdraw(self, key: str, source: str, at: datetime, reason: str, record_id: str) -> Outcome:

@@ -89,7 +89,7 @@ def assign_times(
     - `time_claimed` is the original time. For a missing time, it is the sending time, if that was implausible.
     """
     clock = _Clock(received_at, sent_at)
-    return tuple(clock.with_time(observation) for observation in observations)
+    return tuple(map(clock.with_time, observations))
 
 
 class _Clock:
@@ -157,9 +157,11 @@ def clock_has_moved(known: Mapping[str, str], reported: Mapping[str, str]) -> bo
     - An earlier fault that states no seconds, such as the fault of a health agent, counts as 0 seconds.
     - If the new fault states no seconds, the result is False.
     """
+    if SECONDS_OFF not in reported:
+        return False
     try:
         return abs(int(known.get(SECONDS_OFF, "0")) - int(reported[SECONDS_OFF])) > TOLERANCE.total_seconds()
-    except (KeyError, ValueError):
+    except ValueError:
         return False
 
 
