@@ -24,6 +24,7 @@ from faultbridge.pipeline.fold.capacity import (
     DROPPED,
     MAX_ATTRIBUTE_BYTES,
     MAX_REPORTERS,
+    ConditionSizes,
     condition_bytes,
     limit_attributes,
     limit_reporters,
@@ -289,6 +290,15 @@ def test_the_largest_of_the_mildest_conditions_are_evicted_until_the_others_fit(
     assert oversized_conditions(worst | mild) == ["mild-11000"]
     larger = {key: replace(one, message="x" * 16_000) for key, one in worst.items()}
     assert oversized_conditions(larger | mild)[:3] == ["mild-11000", "mild-10000", "mild-9000"]
+
+
+def test_the_size_of_a_changed_condition_is_computed_again() -> None:
+    sizes_of = ConditionSizes()
+    first = {"a": condition(1, Severity.WARNING, 100), "b": condition(2, Severity.WARNING, 200)}
+    before = sizes_of(first)
+    changed = {"b": replace(first["b"], message="x" * 300), "c": first["a"]}
+    assert sizes_of(first) == before
+    assert sizes_of(changed) == {key: condition_bytes(key, one) for key, one in changed.items()}
 
 
 def test_attributes_that_fill_the_limit_exactly_are_kept() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
 
 from faultbridge.dataclass import dataclass
@@ -11,6 +10,7 @@ from faultbridge.decoders import registry
 from faultbridge.decoders.command_outputs import CommandOutput, has_headings, outputs_of
 from faultbridge.decoders.common.decoder import LINE_SOURCES, NO_HINTS, Decoded, Hints
 from faultbridge.decoders.common.documents import text_of
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Component, CounterSample, Observation
 from faultbridge.errors import Rejected
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from faultbridge.dataclass import dataclass
+from faultbridge.domain.copies import replace
 
 _TOOLS = (
     "nvidia-smi|dcgmi|dmesg|journalctl|ibstat|ibstatus|ibv_devinfo|rdma|perfquery|mlxlink|ip|ethtool|lspci|ipmitool|ipmi-sel|nvme"

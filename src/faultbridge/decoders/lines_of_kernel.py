@@ -22,6 +22,9 @@ _READ = frozenset({"fabric-manager-log"})
 # The records that no log may lose; a text that contains one and yields no fault was not understood.
 RECORD = re.compile(r"Xid {0,16}\((?:PCI:)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}")
 _UPTIME = re.compile(r"\[ {0,6}\d{1,10}\.\d{1,9}\]")
+_UPTIME_BYTES, _RECORD_BYTES = re.compile(_UPTIME.pattern.encode()), re.compile(RECORD.pattern.encode())
+_LINE_MARKS = ("kernel: ", "kernel[", "_TRANSPORT", ",-;")
+_LINE_MARK_BYTES = tuple(map(str.encode, _LINE_MARKS))
 
 
 def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequence[LogEvent], hints: Hints) -> Decoded:
@@ -31,10 +34,12 @@ def with_kernel_lines(source: str, decoded: Decoded, body: bytes, events: Sequen
     in these lines are only counted as not understood (`unparsed`), because a job may have forged them. Xid records that
     were not understood are counted too. The input is `events`, or `body` if there are no events.
     """
+    if not events and source not in _READ and not _may_matter(body):
+        return decoded
     texts = [event.message for event in events] or [text_of(body)]
     if source in _READ and not events and (unwrapped := wrapped_lines(body)):
         texts = [text_of(unwrapped)]
-    has_records = any("Xid" in text for text in texts)
+    has_records = any(RECORD.search(text) for text in texts)
     if not has_records and not any(map(_may_hold_lines, texts)):
         return decoded
     lines = [
@@ -70,9 +75,14 @@ def from_first_line(body: bytes, size: int) -> bytes:
     return b""
 
 
+def _may_matter(body: bytes) -> bool:
+    """Return whether a body may have Xid records or kernel lines; it is much faster than a search in the text."""
+    has_lines = any(map(body.__contains__, _LINE_MARK_BYTES)) or _UPTIME_BYTES.search(body) is not None
+    return has_lines or _RECORD_BYTES.search(body) is not None
+
+
 def _may_hold_lines(text: str) -> bool:
-    marks = ("kernel: ", "kernel[", "_TRANSPORT", ",-;")
-    return any(mark in text for mark in marks) or _UPTIME.search(text) is not None
+    return any(mark in text for mark in _LINE_MARKS) or _UPTIME.search(text) is not None
 
 
 def _kernel_lines(text: str) -> Iterator[str]:

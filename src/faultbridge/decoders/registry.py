@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from itertools import chain
@@ -15,6 +14,7 @@ from faultbridge.decoders.common.documents import embedded, text_of
 from faultbridge.decoders.common.log_answers import is_table
 from faultbridge.decoders.common.wrapped_lines import unpacked
 from faultbridge.decoders.records import TextCleaner
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Observation
 from faultbridge.errors import Rejected
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from faultbridge.data.mapping import mapping
@@ -30,6 +29,7 @@ from faultbridge.decoders.common.fields import (
     truncate,
 )
 from faultbridge.decoders.common.named_gpu import gpu_named_in, identifiers
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import (
     NODE_COMPONENT,
     Component,

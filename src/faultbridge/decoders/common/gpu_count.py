@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from faultbridge.data import gpus_by_instance_type
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import NODE_COMPONENT, ComponentType, Fault, Observation, Snapshot
 
 CODE = "host.gpu_count_mismatch"

@@ -8,9 +8,9 @@ nothing about a faster device, and is not checked. Units: Gb/s.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from faultbridge.decoders.common.gpu_count import add_gpu_count_check
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Component, EfaRates, Fault, Observation, Snapshot
 
 BELOW = "net.rate_below_expected"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +20,7 @@ from faultbridge.decoders.common.decoder import Decoder, Hints, to_clear
 from faultbridge.decoders.common.documents import objects, text_of
 from faultbridge.decoders.common.fields import evidence, members, objects_in, text, truncate
 from faultbridge.decoders.host import freeipmi
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import (
     NODE_COMPONENT,
     Action,

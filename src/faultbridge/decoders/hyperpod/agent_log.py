@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +27,7 @@ from faultbridge.decoders.common.wrapped_lines import log_events
 from faultbridge.decoders.hyperpod.recommendations import CODES_BY_CONDITION, recommendation_of
 from faultbridge.decoders.kernel.sxid import SxidReader
 from faultbridge.decoders.kernel.xid import read_xid
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import (
     NODE_COMPONENT,
     Action,

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +25,7 @@ from faultbridge.decoders.common.fields import attributes_of, evidence, members,
 from faultbridge.decoders.hyperpod.agent_log import COMPONENTS, HealthDetails, fault_of
 from faultbridge.decoders.hyperpod.recommendations import CODES_BY_ACTION, CODES_BY_CONDITION, recommendation_of
 from faultbridge.decoders.hyperpod.repair_events import repair_fault
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import timedelta
 
 from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.lazy_pattern import lazy_pattern
 from faultbridge.decoders.common.prefix import USER, KernelMessage
 from faultbridge.decoders.kernel.xid import device_fault, gpu_at
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import NODE_COMPONENT, Clear, ComponentType, Fault, normalize_pci
 
 LOST_CODE = "xid.79"

@@ -7,9 +7,9 @@ Source: Linux 4 to 6, drivers/firmware/efi/cper.c; UEFI 2.10, appendix N.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from faultbridge.decoders.common.fields import truncate
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Clear, Component, ComponentType, Fault, normalize_pci
 
 # For each section, the fault of a corrected, a recoverable and a fatal event.

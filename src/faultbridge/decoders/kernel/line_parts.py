@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.decoders.common.lazy_pattern import lazy_pattern
 from faultbridge.decoders.common.prefix import ANSI, DAEMON, USER, KernelMessage, unprefixed
 from faultbridge.decoders.common.wrappers import unwrap
 from faultbridge.decoders.kernel.line_filter import matching_lines
+from faultbridge.domain.copies import replace
 
 MAX_PARTS = 16 * 1024
 _MANY_LINES = 64

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.lazy_pattern import lazy_pattern
 from faultbridge.decoders.common.prefix import USER, KernelMessage
 from faultbridge.decoders.kernel.xid import device_fault
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Clear, Component, ComponentType, Fault, Severity, normalize_pci
 
 CORRECTED, NONFATAL, FATAL = "host.pcie_corrected", "host.pcie_nonfatal", "host.pcie_fatal"

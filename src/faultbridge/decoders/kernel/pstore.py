@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TypeVar
 
 from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.lazy_pattern import lazy_pattern
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Action, Clear, Fault, Severity
 
 _Observation = TypeVar("_Observation", Fault, Clear, Fault | Clear)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field, replace
+from dataclasses import field
 
 from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.fields import truncate
 from faultbridge.decoders.common.lazy_pattern import lazy_pattern
 from faultbridge.decoders.common.prefix import KernelMessage
 from faultbridge.decoders.kernel.xid import device_fault
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Action, Clear, Component, ComponentType, Fault, Severity, normalize_pci
 
 _SXID = lazy_pattern(

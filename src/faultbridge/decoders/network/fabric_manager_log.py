@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.fields import attributes_of, evidence, truncate
 from faultbridge.decoders.network.fabric_manager_records import UNIT, LogRecord, is_head, records_of
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import (
     NODE_COMPONENT,
     Action,

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.clock import calendar_time, iso_instant
 from faultbridge.decoders.common.prefix import unprefixed
 from faultbridge.decoders.common.wrappers import unwrap
+from faultbridge.domain.copies import replace
 
 _HEAD = re.compile(
     r"\[(?:(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(\d{1,2}) (\d{4}) (\d\d:\d\d:\d\d)"
@@ -50,6 +50,7 @@ _BARE = (
 _FAILURE = re.compile(r"\b(?:fail(?:ed|ure|s)?|error|abort(?:ed|ing)?|don't match|mismatch)\b", re.IGNORECASE)
 _MAY_HOLD_RECORD = re.compile(r"fabric|NVSwitch|persistence|\] {0,4}\[", re.IGNORECASE)
 _MAX_LINES = 64
+_MAX_HEAD = 256
 UNIT = "unit"
 
 
@@ -106,9 +107,9 @@ def is_head(line: str) -> bool:
 def _record(line: str, received_at: datetime | None) -> LogRecord | None:
     if line.lstrip()[:1] == "{":
         return _journal_record(line, received_at)
-    found = _HEAD.search(line[:256])
+    found = _HEAD.search(line[:_MAX_HEAD])
     if found is not None:
-        return _headed(_HEAD.search(line) or found)
+        return _headed(found if len(line) <= _MAX_HEAD else _HEAD.search(line) or found)
     text = _LEVEL.sub("", line, count=1) if line.startswith("[") else line
     if text.startswith(_BARE):
         return LogRecord(None, "ERROR", text.strip())

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -41,12 +40,13 @@ from faultbridge.decoders.nvsentinel.node_conditions import (
     node_condition_events,
     without_doubtful,
 )
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Observation, Severity, Snapshot
 from faultbridge.errors import Rejected
 
 SOURCE = "nvsentinel"
 _PREFLIGHT = "preflight-dcgm-diag"
-_Recoveries = defaultdict[tuple[str | None, datetime | None, str], dict[str, dict[Component, None]]]
+_Recoveries = defaultdict[tuple[str | None, datetime | None, str], dict[Component, None]]
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
@@ -149,12 +149,11 @@ def _snapshots(events: Iterator[HealthEvent], mapped: Mapping[str, Any]) -> Iter
     """
     recovered: _Recoveries = defaultdict(dict)
     for event in events:
-        row = next((row for row in mapped["checks"] if re.fullmatch(row["pattern"], event.check)), None)
-        for code in expand_families(row["clears"] if row else ()):
-            recovered[event.node, event.at, event.check].setdefault(code, {})[event.component] = None
-        recovered[event.node, event.at, event.check].setdefault("agent.condition", {})[event.component] = None
-    for (node, at, check), covers in recovered.items():
-        yield Snapshot(SOURCE, {code: tuple(found) for code, found in covers.items()}, (), at, node=node, part=check)
+        recovered[event.node, event.at, event.check][event.component] = None
+    for (node, at, check), components in recovered.items():
+        row = next((row for row in mapped["checks"] if re.fullmatch(row["pattern"], check)), None)
+        codes = (*expand_families(row["clears"] if row else ()), "agent.condition")
+        yield Snapshot(SOURCE, dict.fromkeys(codes, tuple(components)), (), at, node=node, part=check)
 
 
 def _diagnostic(document: Mapping[str, Any]) -> Iterator[Fault]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +17,7 @@ from faultbridge.decoders.common.clock import instant
 from faultbridge.decoders.common.fields import members, objects_in, text
 from faultbridge.decoders.kubernetes.node_objects import NodeConditions, node_name
 from faultbridge.decoders.nvsentinel.event import HealthEvent, condition_events
+from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType, Fault, Observation, Snapshot
 
 # The reason of a condition that NVSentinel wrote, in a document.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +11,7 @@ from faultbridge.dataclass import dataclass
 from faultbridge.decoders.common.clock import iso_time
 from faultbridge.decoders.common.documents import objects
 from faultbridge.decoders.common.fields import elements, objects_in, text
+from faultbridge.domain.copies import replace
 from faultbridge.domain.names import expand_host_list
 
 _NODE = re.compile(r"^\s{0,64}NodeName=(\S{1,253})", re.MULTILINE)

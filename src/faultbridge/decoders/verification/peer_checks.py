@@ -6,12 +6,12 @@ An instance is faulty if the tests failed with at least two peers and passed wit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from faultbridge.data.deep_tests import DeepTest, peer_tests
 from faultbridge.dataclass import dataclass
 from faultbridge.decoders.verification.deep_checks import DeepResult, instance_of, judge, unverified
 from faultbridge.decoders.verification.sections import NOT_STARTED, Section, script_of, split
+from faultbridge.domain.copies import replace
 
 FAILURES = 2
 """Number of peers with which the tests must fail before the instance counts as faulty."""

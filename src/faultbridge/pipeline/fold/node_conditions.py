@@ -48,6 +48,7 @@ class NodeConditions:
         self._noted = dict(state.noted)
         self._floor = state.floor
         self._devices = state.devices
+        self._sizes = capacity.ConditionSizes()
 
     def state(self) -> NodeState:
         """Return the node's state with all changes applied."""
@@ -68,11 +69,7 @@ class NodeConditions:
         return most >= capacity.MAX_CHANGES and self._changed + capacity.weight(self.changes) >= capacity.MAX_CHANGES
 
     def apply_fault(self, fault: Fault, arrival: Arrival) -> Outcome:
-        """Record a fault, unless it is stale or was already applied.
-
-        A fault of severity `info` is recorded as a note. Any other fault starts a condition, or counts as a report of
-        an active one.
-        """
+        """Record a fault as a note or condition, or as a report of an active condition, unless it is stale or known."""
         fault = self._catalog.classify(fault)
         component = identity(fault.component, self._devices)
         key = condition_key(self._catalog.canonical(fault.code), component)
@@ -211,7 +208,7 @@ class NodeConditions:
         return self.apply_fault(replace(full, evidence=fault.evidence), arrival)
 
     def _limit_bytes(self, fault: Fault, arrival: Arrival) -> None:
-        evicted = capacity.oversized_conditions(self.active)
+        evicted = capacity.oversized_conditions(self.active, self._sizes)
         for key in evicted:
             self.end(key, self.active[key], arrival.at, f"evicted for {fault.code}", arrival.record_id)
         if evicted:
