@@ -185,7 +185,7 @@ def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
     parts: tuple[str, ...] = ()
     if len(str(after.count)) > len(str(before.count)):
         parts += ("count",)
-    if new.severity is not old.severity or new.action is not old.action:
+    if new.severity != old.severity or new.action != old.action:
         parts += ("severity",)
     if after.sources != before.sources or after.claimed != before.claimed:
         parts += ("reporters",)
