@@ -24,8 +24,9 @@ from faultbridge.pipeline.fold.capacity import (
     DROPPED,
     MAX_ATTRIBUTE_BYTES,
     MAX_REPORTERS,
-    ConditionSizes,
+    KnownSizes,
     condition_bytes,
+    condition_sizes,
     limit_attributes,
     limit_reporters,
     oversized_conditions,
@@ -293,12 +294,12 @@ def test_the_largest_of_the_mildest_conditions_are_evicted_until_the_others_fit(
 
 
 def test_the_size_of_a_changed_condition_is_computed_again() -> None:
-    sizes_of = ConditionSizes()
+    known: KnownSizes = {}
     first = {"a": condition(1, Severity.WARNING, 100), "b": condition(2, Severity.WARNING, 200)}
-    before = sizes_of(first)
+    before = condition_sizes(first, known)
     changed = {"b": replace(first["b"], message="x" * 300), "c": first["a"]}
-    assert sizes_of(first) == before
-    assert sizes_of(changed) == {key: condition_bytes(key, one) for key, one in changed.items()}
+    assert condition_sizes(first, known) == before
+    assert condition_sizes(changed, known) == {key: condition_bytes(key, one) for key, one in changed.items()}
 
 
 def test_attributes_that_fill_the_limit_exactly_are_kept() -> None:

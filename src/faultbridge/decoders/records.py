@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from faultbridge.decoders.common.decoder import LINE_SOURCES, Decoded, Decoder, Hints
 from faultbridge.decoders.common.journal import text_fields, text_of_fields
-from faultbridge.decoders.common.partial_lines import is_of_container, joined_parts, joined_text
+from faultbridge.decoders.common.partial_lines import PART_MARKS, is_of_container, joined_parts, joined_text
 from faultbridge.decoders.common.spread_documents import LogEvent
 from faultbridge.decoders.common.wrapped_lines import log_events, wrapped_events
 from faultbridge.decoders.events import of_events
@@ -161,7 +161,8 @@ class TextCleaner:
 
         Raises `Rejected` for a body with NUL bytes that is not text.
         """
-        return self._without_nuls(joined_text(text_of_fields(body)))
+        text = text_of_fields(body)
+        return self._without_nuls(joined_text(text) if any(map(text.__contains__, PART_MARKS)) else text)
 
     def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield each piece of a body as text without NUL bytes.

@@ -94,10 +94,7 @@ class Condition:
     @property
     def claimed(self) -> bool:
         """Return whether each reporter that asserts the condition is claimed: no sender proved to be the node."""
-        for reporter in self.reporters.values():  # noqa: SIM110 - as `active`
-            if reporter.active and not reporter.claimed:
-                return False
-        return True
+        return all([one.claimed for one in self.reporters.values() if one.active])  # noqa: C419 - as `active`
 
     @property
     def sources(self) -> frozenset[str]:

@@ -19,8 +19,9 @@ _HEAD = rb"\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) "
 _CRI = lazy_pattern(rb"(" + _HEAD + rb"(std(?:out|err)) )([FP])(?: ([^\n]*)|(?=\n|\Z))")
 _DOCKER = lazy_pattern(rb'(\{"log": ?")([^\n]*?)(", ?"stream": ?"(std(?:out|err))"[^\n]*)')
 _DOCKER_START = lazy_pattern(rb'\{"log": ?"')
-# Every text that contains a part of a split line contains one of these.
-_CRI_PART, _DOCKER_STREAM = b" P ", b'"stream":'
+_CRI_PART = b" P "
+PART_MARKS = (_CRI_PART, b'"stream":')
+"""Every text that contains a part of a split line contains one of these marks."""
 _LINE = lazy_pattern(rb"[^\n]*\n|[^\n]+")
 _DOCKER_ENDS = (b'","stream":"std', b'", "stream": "std')
 _LINE_END = b"\\n"
@@ -34,7 +35,7 @@ def is_of_container(body: bytes) -> bool:
 
 def joined_text(text: bytes) -> bytes:
     """Return the text of a container log with the parts of split lines joined. Other text is unchanged."""
-    return b"".join(joined_parts([text])) if _CRI_PART in text or _DOCKER_STREAM in text else text
+    return b"".join(joined_parts([text]))
 
 
 def joined_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -68,30 +68,30 @@ def mildest_condition(conditions: Mapping[str, Condition]) -> str:
     return min(others, key=lambda key: (conditions[key].severity.rank, conditions[key].last_at))
 
 
-class ConditionSizes:
-    """The sizes of a node's conditions, each computed again only when the condition has changed."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[Condition, int]] = {}
-
-    def __call__(self, conditions: Mapping[str, Condition]) -> dict[str, int]:
-        """Return an upper bound of the bytes of each condition, by its key."""
-        for key, condition in conditions.items():
-            known = self._known.get(key)
-            if known is None or known[0] is not condition:
-                self._known[key] = condition, condition_bytes(key, condition)
-        return {key: self._known[key][1] for key in conditions}
+KnownSizes = dict[str, tuple[Condition, int]]
+"""The sizes of conditions that were computed before, by the keys of the conditions."""
 
 
-def oversized_conditions(conditions: Mapping[str, Condition], sizes_of: ConditionSizes | None = None) -> list[str]:
+def condition_sizes(conditions: Mapping[str, Condition], known: KnownSizes) -> dict[str, int]:
+    """Return an upper bound of the bytes of each condition, by its key.
+
+    Only the sizes of conditions that changed are computed. `known` has the other ones, and is updated.
+    """
+    for key, condition in conditions.items():
+        if key not in known or known[key][0] is not condition:
+            known[key] = condition, condition_bytes(key, condition)
+    return {key: known[key][1] for key in conditions}
+
+
+def oversized_conditions(conditions: Mapping[str, Condition], known: KnownSizes | None = None) -> list[str]:
     """Return the keys of the conditions to evict so that the rest fits into the node's table item.
 
-    The mildest conditions are evicted first, and of equally severe conditions the largest first. `sizes_of` keeps the
+    The mildest conditions are evicted first, and of equally severe conditions the largest first. `known` keeps the
     sizes of unchanged conditions for the next call.
     """
     if len(conditions) <= ALWAYS_FITTING:
         return []
-    sizes = (sizes_of or ConditionSizes())(conditions)
+    sizes = condition_sizes(conditions, {} if known is None else known)
     stored = sum(sizes.values())
     if stored <= MAX_CONDITION_BYTES:
         return []

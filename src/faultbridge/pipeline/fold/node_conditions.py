@@ -48,7 +48,7 @@ class NodeConditions:
         self._noted = dict(state.noted)
         self._floor = state.floor
         self._devices = state.devices
-        self._sizes = capacity.ConditionSizes()
+        self._sizes: capacity.KnownSizes = {}
 
     def state(self) -> NodeState:
         """Return the node's state with all changes applied."""
