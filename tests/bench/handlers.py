@@ -116,10 +116,11 @@ def _stream(entries: list[Item]) -> list[Event]:
 
 
 def _pager(entries: list[Item]) -> list[Event]:
-    return [
+    events = (
         {"detail-type": entry["type"], "detail": json.loads(detail_of(str(entry["body"]), ""))}
         for entry in entries[:WARM]
-    ]
+    )
+    return [{"Records": [{"body": json.dumps(event)}]} for event in events]
 
 
 def _replacement(_: list[Item]) -> list[Event]:
