@@ -126,7 +126,9 @@ class _LazyRows(Mapping[str, Row]):
 
     def get(self, code: str, default: Any = None) -> Any:  # noqa: ANN401 - as `Mapping.get`, which is slow
         row = self._built.get(code)
-        return row if row is not None else self[code] if code in self._raw else default
+        if row is None and code in self._raw:
+            row = self[code]
+        return default if row is None else row
 
     def __contains__(self, code: object) -> bool:
         return code in self._raw

@@ -47,7 +47,7 @@ def ensure_successor(context: StepContext) -> CallResult | None:
     if answer.ok:
         return CallResult(ProviderFailure.TIMEOUT, f"the successor is not running yet ({answer.operation})")
     context.log("successor_launch_failed", answer.reason, failure=answer.failure)
-    if answer.failure in SAME_TOKEN:
+    if answer.failure is ProviderFailure.THROTTLED:
         # A refusal would end the attempt, and the next attempt has another token.
         return replace(answer, failure=ProviderFailure.TIMEOUT)
     # NOT_FOUND means the launch template here; it must not be read as an old instance that is already gone.
