@@ -88,6 +88,15 @@ def believed(state: NodeState, case: Case) -> NodeState:
     return state if is_confirmed(state, case) else without_claims(state)
 
 
+def rests_on_claims(state: NodeState, case: Case) -> bool:
+    """Return whether the node has active faults that need a case, and all of them are claims that nothing confirmed.
+
+    Such a case never evicts running work.
+    """
+    needing = [one for one in state.active() if one.action.opens_case]
+    return bool(needing) and not any(one.action.opens_case for one in believed(state, case).active())
+
+
 def without_claims(state: NodeState) -> NodeState:
     """Return the node without its claimed conditions, whose senders did not prove to be the node."""
     if not any(one.claimed for one in state.active()):
