@@ -55,6 +55,7 @@ from faultbridge.repair.controls import Controls
 from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.isolate_many import IsolateMany
+from faultbridge.repair.isolation_permits import IsolationPermits
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import ReconcileSpares
@@ -130,8 +131,8 @@ class World:
         self.guard = Breakers(self.reads, self.rulebook, self.controls)
         self.orders = CaseOrders(self.reads, self.append, self.rulebook)
         self.node_orders = NodeOrders(self.append, self.rulebook)
-        fresh = Controls(self.table, self.clock, stack)
-        self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator}, fresh)
+        permits = IsolationPermits(self.table)
+        self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator}, permits)
         self.isolate_many = IsolateMany(self.isolate)
         self.rollup = ClusterRollup(self.reads, self.clock, stack, self.rulebook)
         used = self.append, self.isolate, self.workflow, self.rulebook

@@ -50,12 +50,12 @@ class Repair:
     @cached_property
     def isolate(self) -> Isolate:
         """Return the service that keeps new work off a node."""
-        from faultbridge.repair.controls import Controls
         from faultbridge.repair.isolate import Isolate
+        from faultbridge.repair.isolation_permits import IsolationPermits
 
         of = self.installation
-        fresh = Controls(of.ports.table, of.ports.clock, of.stack)  # a breaker is read right before a node is isolated
-        return Isolate(of.ledger.append, of.rules.rulebook, of.ports.orchestrators, fresh)
+        permits = IsolationPermits(of.ports.table)  # a permit is given from what the table has now
+        return Isolate(of.ledger.append, of.rules.rulebook, of.ports.orchestrators, permits)
 
     @cached_property
     def isolate_many(self) -> IsolateMany:

@@ -52,6 +52,7 @@ class WaitingFor(StrEnum):
     PAUSE = "pause"
     UPDATE = "update"
     CORRELATION = "correlation"
+    ISOLATION_BUDGET = "isolation_budget"
 
 
 class Resolution(StrEnum):

@@ -146,12 +146,15 @@ class Limits:
     - While the owner of a group updates it, repairs of its nodes wait, for at most `update_deadline` from the start of
       the update. After the update, they wait for `update_grace`. During `update_deadline` after this grace period,
       nodes that the update replaced are retired.
+    - At most `isolation_percent` percent of the nodes of a cluster, and of each failure domain, may take no new work
+      because of suspected faults; at least one node may.
     - The findings of a detector count as faults if its recorded precision is at least `finding_precision` percent. With
       None, findings never count as faults.
     """
 
     concurrent: int = 2
     per_hour: int = 20
+    isolation_percent: int = 10
     attempts: int = 3
     act_within: timedelta = timedelta(hours=1)
     remember_for: timedelta = timedelta(days=16)

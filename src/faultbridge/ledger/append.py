@@ -20,6 +20,7 @@ from faultbridge.domain.causation import name_causes
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Entry, Stream, seal
+from faultbridge.domain.isolation import without_spent_permit
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import truncate
 from faultbridge.errors import Conflict
@@ -138,7 +139,8 @@ class Append:
         """
         check_moves(before, transition.state, transition.drafts, actor)
         stream, head = self.stack.stream(*before.key), replace(before.head, version=before.head.version + 1)
-        after, drafts = name_causes(before, transition.state, transition.drafts, stream, actor)
+        decided = without_spent_permit(transition.state)
+        after, drafts = name_causes(before, decided, transition.drafts, stream, actor)
         drafts = tuple(replace(draft, job_ids=after.jobs) for draft in drafts)
         entries, head = seal(stream, head, drafts, actor=actor, severity=after.severity, recorded_at=now)
         after = replace(after, head=head)

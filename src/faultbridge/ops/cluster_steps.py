@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from faultbridge.dataclass import dataclass
-from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.failures import Failures
 from faultbridge.incidents.correlate import Correlate
@@ -56,12 +55,12 @@ class ClusterSteps:
         time of `limit`, no further node is isolated; the other steps still run. Counts are added to `result`, errors to
         `failures`.
         """
-        control, correlated = None, False
+        correlated = False
         with failures.collect(f"updating the incidents of {cluster}"):
             self.correlate(cluster, intake=result.intake)
             correlated = True
         with failures.collect(f"updating the breakers of {cluster}"):
-            control = self.breakers(cluster)
+            self.breakers(cluster)
         with failures.collect(f"releasing leaked slots of {cluster}"):
             result.released_slots += len(self.release_leaked_slots(cluster))
         with failures.collect(f"reconciling the spares of {cluster}"):
@@ -71,7 +70,7 @@ class ClusterSteps:
         with failures.collect(f"opening postponed cases of {cluster}"):
             self._open_postponed(cluster, result)
         with failures.collect(f"isolating nodes of {cluster}"):
-            self._isolate(cluster, control, failures, limit)
+            self._isolate(cluster, failures, limit)
         with failures.collect(f"recording job impact in {cluster}"):
             self._record_job_impact(cluster, failures)
         with failures.collect(f"resuming jobs of {cluster}"):
@@ -93,18 +92,17 @@ class ClusterSteps:
         for key in postponed_too_long(rows, self.tick_node.append, config, self.table.clock.now()):
             self.tick_node(key, result)
 
-    def _isolate(self, cluster: str, control: Control | None, failures: Failures, limit: TimeLimit) -> None:
+    def _isolate(self, cluster: str, failures: Failures, limit: TimeLimit) -> None:
         """Isolate nodes that are still in service although their case requires isolation.
 
-        Also withdraw requested isolations that are not needed any more. `control` contains the cluster's breakers,
-        which may keep a node in service; it is None if the breakers could not be updated.
+        Also withdraw isolations that are not needed any more.
         """
         config = rules_of(self.tick_node.rulebook, cluster).config
         rows = shard_rows(self.table, config, UNHEALTHY)
         serving = [row for row in rows if row["status"] == NodeStatus.DEGRADED and row.get("case")]
         requested = shard_rows(self.table, config, REQUESTED_ISOLATIONS)
         nodes = list(dict.fromkeys(str(row["node"]) for row in (*serving, *requested)))
-        for names, isolate in self.isolate(cluster, nodes, control).items():
+        for names, isolate in self.isolate(cluster, nodes).items():
             # An orchestrator that does not respond costs seconds for each node.
             if limit.is_over():
                 return

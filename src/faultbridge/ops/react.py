@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any
 
 from faultbridge.dataclass import dataclass
-from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.entries import EntryType
 from faultbridge.errors import Transient
 from faultbridge.failures import Failures
@@ -84,14 +83,14 @@ class React:
         self, cluster: str, nodes: Sequence[str], cause: str | None, failures: Failures, clusters: int
     ) -> None:
         """Run the steps for one cluster; `clusters`, the size of the batch, divides the time limits."""
-        control, correlated = None, False
+        correlated = False
         with failures.collect(f"updating the incidents of {cluster}"):
             self.correlate(cluster, cause)
             correlated = True
         with failures.collect(f"updating the breakers of {cluster}"):
-            control = self.breakers(cluster, cause)
+            self.breakers(cluster, cause)
         with failures.collect(f"isolating nodes of {cluster}"):
-            self._isolate(cluster, nodes, control, failures, MAX_ISOLATING / clusters)
+            self._isolate(cluster, nodes, failures, MAX_ISOLATING / clusters)
         with failures.collect(f"recording job impact in {cluster}"):
             self._record_job_impact(cluster, nodes, failures, MAX_RECORDING_IMPACT / clusters)
         with failures.collect(f"updating the status of {cluster}"):
@@ -100,9 +99,7 @@ class React:
             with failures.collect(f"dispatching repairs of {cluster}"):
                 self.dispatch(cluster, MAX_ADMITTING / clusters)
 
-    def _isolate(
-        self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures, limit: timedelta
-    ) -> None:
+    def _isolate(self, cluster: str, nodes: Sequence[str], failures: Failures, limit: timedelta) -> None:
         """Isolate those of the nodes whose case requires it; start no isolation after `limit` has passed.
 
         Raises Transient if `limit` has passed and some nodes were isolated, so that the next delivery isolates the
@@ -110,7 +107,7 @@ class React:
         delay other entries, so the rest is left to the sweep.
         """
         until, isolated = self.reads.clock.now() + limit, 0
-        for names, isolate in self.isolate(cluster, nodes, control).items():
+        for names, isolate in self.isolate(cluster, nodes).items():
             if self.reads.clock.now() >= until:
                 reason = f"isolating nodes took more than {_seconds(limit)} seconds; nodes isolated: {isolated}"
                 log_cause("isolation_interrupted", reason=reason, level=logging.WARNING, cluster=cluster)

@@ -12,18 +12,20 @@ from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Approval, Attempt, Case, Phase, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.cluster.config import Mode
-from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.cluster.state import Control, Eviction
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Rule
 from faultbridge.domain.times import to_text
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.admit import WITH_SEVERAL_REASONS, Refused, recent_starts
+from faultbridge.pipeline.decide.admit import HOUR, WITH_SEVERAL_REASONS, Refused, recent_starts
 from faultbridge.pipeline.decide.case_moves import due_at, move_case
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.repair_actions import choose_repair_action
 from faultbridge.storage import keys
+from faultbridge.storage.codec import dump
+from faultbridge.storage.projections import first_loss
 from faultbridge.storage.writes import Equals, Path, Update, Value
 
 START_GRACE = timedelta(minutes=2)
@@ -92,6 +94,11 @@ def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> U
     if holding:
         starts = [*recent_starts(control, now), *(now for _ in holding)]
         taken["starts",] = [to_text(start) for start in starts]
+    draining = {one.case.id: code for one in ready if (code := first_loss(one.state, one.case)) is not None}
+    if draining:
+        recent = {case: one for case, one in control.evictions.items() if one.at > now - HOUR}
+        recent |= {case: Eviction(code, now) for case, code in draining.items()}
+        taken["evictions",] = dump(recent)
     dry = _updated_dry_groups(control, holding, now)
     if dry != control.no_capacity_until:
         taken["no_capacity_until",] = {group: to_text(until) for group, until in dry.items()}

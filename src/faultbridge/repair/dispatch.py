@@ -9,16 +9,18 @@ from datetime import datetime, timedelta
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import Case, RepairAction, WaitingFor
 from faultbridge.domain.cluster.config import Mode
+from faultbridge.domain.cluster.failure_domains import is_placed
 from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus
-from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.times import truncate
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ledger.append import Append, transaction_token
 from faultbridge.ledger.queries import shard_rows
 from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.admit import Refused, admit, closed_window
+from faultbridge.pipeline.decide.isolation_budget import IsolationUse
 from faultbridge.pipeline.decide.governing_rules import governing_rules, rule_to_ask
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import exclusion_reason
@@ -27,6 +29,7 @@ from faultbridge.ports import Clock, Table, Workflow
 from faultbridge.repair.admission import AdmittedBatch, ReadyCase, admit_case, take_slots
 from faultbridge.repair.attempt.step_contract import execution_input
 from faultbridge.repair.isolate import Isolate
+from faultbridge.repair.isolation_permits import IsolationPermits
 from faultbridge.repair.queued_cases import QueuedCases, log_admission
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
@@ -72,7 +75,8 @@ class Dispatch:
         if not rules.config.opens_cases or not (queued := self._queued(rules)):
             return DispatchResult()
         now = truncate(self.clock.now())
-        if self._queued_cases.record_if_all_wait(queued, self._control(cluster), rules, now):
+        control, use = self._limits(rules, queued, now)
+        if self._queued_cases.record_if_all_wait(queued, control, rules, now, use):
             return DispatchResult()
         self.forget()  # no condition of a write protects what the registration and the policy decide
         rules = rules_of(self.rulebook, cluster)
@@ -85,8 +89,9 @@ class Dispatch:
         excluded = self._queued_cases.resolve_dry_runs(rules, dry_runs)
         queued = [case for case in queued if case.case not in excluded]
         while queued:
-            control, now = self._control(cluster), truncate(self.clock.now())
-            admission = admit(control, rules.policy, queued, now, rules.config.update_holds)
+            now = truncate(self.clock.now())
+            control, use = self._limits(rules, queued, now)
+            admission = admit(control, rules.policy, queued, now, rules.config.update_holds, use)
             self._queued_cases.record(admission, rules)
             if not admission.picks:
                 break
@@ -108,11 +113,19 @@ class Dispatch:
         rows = (read_queued(rules.config, row) for row in shard_rows(self.table, rules.config, QUEUE))
         return [queued for queued in rows if queued.case not in excluded]
 
-    def _control(self, cluster: str) -> Control:
+    def _limits(
+        self, rules: Rules, queued: Iterable[QueuedCase], now: datetime
+    ) -> tuple[Control, IsolationUse | None]:
+        """Read the controls of a cluster, and the use of its isolation budget as far as the queued cases need it."""
+        cluster = rules.config.cluster
         found = self.table.get(keys.cluster_control(cluster))
         if found is None:
             raise Misconfigured(f"no repair slots: cluster {cluster!r}; run 'faultbridge cluster add {cluster}'")
-        return items.read_control(cluster, found)
+        budgeted = [one for one in queued if one.needs_permit or one.lost]
+        if not rules.config.repairs or not budgeted:
+            return items.read_control(cluster, found), None
+        placed = any(one.needs_permit and is_placed(one.domains) for one in budgeted)
+        return IsolationPermits(self.table).use(rules, now, placed=placed)
 
     def _admit(
         self, control: Control, picks: Sequence[QueuedCase], rules: Rules, now: datetime, until: datetime
@@ -139,8 +152,9 @@ class Dispatch:
 
     def _admit_one(self, pick: QueuedCase, rules: Rules) -> AdmittedBatch:
         for _ in range(MAX_CONFLICTS):
-            control, now = self._control(rules.config.cluster), truncate(self.clock.now())
-            if not admit(control, rules.policy, (pick,), now, rules.config.update_holds).picks:
+            now = truncate(self.clock.now())
+            control, use = self._limits(rules, (pick,), now)
+            if not admit(control, rules.policy, (pick,), now, rules.config.update_holds, use).picks:
                 return AdmittedBatch(full=True)
             ready = self._make_ready(pick, rules)
             if ready is None or not self._still_admitted([ready], control, rules, now):
@@ -161,7 +175,12 @@ class Dispatch:
         if reason is not None:
             self._queued_cases.record_refusals((Refused(pick, WaitingFor.PAUSE, reason),), rules)
             return None
-        if state.status is None or state.status.in_service:
+        if state.status is not None and state.status.in_service and state.isolation is Isolation.CONFIRMED:
+            state, busy = self.isolate.take_out(state, rules)
+            if busy is not None:
+                self._queued_cases.record_refusals((Refused(pick, WaitingFor.IDLE, busy),), rules)
+                return None
+        if state.status is None or state.status.in_service or state.live_case != case:
             return None
         return self._permitted(pick, state, case, rules)
 
@@ -199,11 +218,13 @@ class Dispatch:
         """Apply the limits of admission to the current state of the nodes, and return the cases that pass.
 
         The nodes may have changed since the queue was read. For example, an operator may have ordered a replacement.
+        They are out of service now, with a permit if they needed one.
         """
         rows = [(one.repair_action, row) for one in ready if (row := queue_row(one.state, now)) is not None]
         # The approval of this very repair action was checked when the case was made ready.
         fresh = [replace(read_queued(rules.config, row), repair_action=action, approved=True) for action, row in rows]
-        picks = admit(control, rules.policy, fresh, now, rules.config.update_holds).picks
+        _, use = self._limits(rules, fresh, now)
+        picks = admit(control, rules.policy, fresh, now, rules.config.update_holds, use).picks
         admitted = {pick.case for pick in picks}
         return [one for one in ready if one.case.id in admitted]
 

@@ -2,7 +2,10 @@
 
 The isolation is stored as `requested` before the orchestrator is called, so that the sweep repeats the call after a
 crash. A node becomes `quarantined` when its isolation is confirmed. A node that recovers before that is uncordoned. A
-node whose instance is proven dead can become `quarantined` without a confirmation.
+node whose instance is proven dead can become `quarantined` without a confirmation. A node with claims only is cordoned
+and stays in service until no work runs there.
+
+A node that is not lost needs a permit of the isolation budget, which is committed with the request.
 """
 
 from __future__ import annotations
@@ -15,25 +18,25 @@ from enum import StrEnum
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, NodeStatus
+from faultbridge.domain.isolation import in_service, needs_isolation, needs_permit, takes_work
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.errors import Misconfigured
-from faultbridge.ledger.append import Append
+from faultbridge.ledger.append import Append, Revise
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import opted_out_until
 from faultbridge.pipeline.decide.orchestrator_unreachable import proof_of_failure, reason_to_proceed
+from faultbridge.pipeline.decide.repair_actions import rests_on_claims
 from faultbridge.ports import CallResult, ClusterNode, Orchestrator, ProviderFailure
-from faultbridge.repair.controls import Controls
 from faultbridge.repair.isolation_backoff import end_backoff, isolation_note, record_failed_call
 from faultbridge.repair.isolation_changes import confirm, confirm_cordon, log_isolation, quarantine, request_again
-from faultbridge.repair.isolation_rules import breaker_holds, in_service, needs_isolation, waits_out_of_service
+from faultbridge.repair.isolation_permits import IsolationPermits
+from faultbridge.repair.isolation_rules import waits_out_of_service
 from faultbridge.rules.rulebook import Rulebook, rules_of
 
 CONFIRMED = "isolation confirmed"
 NO_ORCHESTRATOR = "isolation not applicable: the cluster has no orchestrator"
-HELD_BY_BREAKER = "the breaker is not closed"
 WITHDRAWN = "isolation withdrawn: the node has no fault that needs a repair"
 PROVIDER_ISOLATES = "isolation not applicable: the provider repairs the node and keeps work off it"
 
@@ -45,7 +48,7 @@ class IsolationResult(StrEnum):
     - `done`: the node is now isolated or, with a dead instance, quarantined without a confirmed isolation.
     - `withdrawn`: the node recovered and was uncordoned.
     - `failed`: the orchestrator did not confirm the call; the sweep repeats the call.
-    - `held`: a circuit breaker keeps the node in service.
+    - `held`: the isolation budget keeps the node in service.
     - `postponed`: the delay after a failed call has not ended.
     """
 
@@ -64,47 +67,71 @@ class Isolate:
     append: Append
     rulebook: Rulebook
     orchestrators: Mapping[str, Orchestrator]
-    controls: Controls
+    permits: IsolationPermits
 
     def __call__(self, key: NodeKey, *, ordered: bool = False) -> IsolationResult:
         """Isolate one node, or uncordon it if it no longer needs isolation. The sweep repeats a failed call.
 
         With `ordered`, the node is isolated because its repair starts, even if the policy kept it in service until
-        then. In a cluster that Faultbridge repairs, an open circuit breaker keeps the node in service. A half-open
-        breaker does so only without `ordered`.
+        then. In a cluster that Faultbridge repairs, the isolation budget may keep the node in service.
         """
         state = self.append.read(key)
         return self.as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)
 
-    def as_read(
-        self, state: NodeState, rules: Rules, control: Control | None = None, *, ordered: bool = False
-    ) -> IsolationResult:
+    def as_read(self, state: NodeState, rules: Rules, *, ordered: bool = False) -> IsolationResult:
         """Isolate one node whose state the caller has just read; uncordon it if it no longer needs isolation.
 
-        - `ordered` is True if the node is isolated because its repair starts.
-        - `control` has the cluster's controls, with its circuit breakers, if the caller has just read them, else None.
-
-        Breakers are checked only in a cluster that Faultbridge repairs, and only for a node in service. If a breaker in
-        `control` keeps the node in service, the result is `held`. Otherwise the breakers are read from the table and
-        checked again before the node is isolated, because a breaker may have opened since `control` was read.
+        `ordered` is True if the node is isolated because its repair starts.
         """
         config = rules.config
         permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None
         if permitted and config.follows_provider:
-            return self._confirm_for_provider(state, ordered=ordered)
+            return self._confirm_for_provider(state, rules, ordered=ordered)
         if not permitted or not config.repairs:
             return IsolationResult.NOTHING
         orchestrator = self.orchestrator(config)
+        # The start of a repair may have ordered the cordon of a node in service.
+        ordered = ordered or (in_service(state) and state.isolation is Isolation.CONFIRMED)
         if needs_isolation(state, ordered=ordered):
-            if self._held_by_breaker(state, control, ordered=ordered):
-                # Each sweep repeats this for each node; the breaker itself is logged when it changes.
-                log_isolation(state, "isolation_held", HELD_BY_BREAKER, level=logging.DEBUG)
-                return IsolationResult.HELD
             return self._isolate(state, rules, orchestrator, ordered=ordered)
-        if state.isolation is Isolation.REQUESTED and in_service(state):
+        if in_service(state) and state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED}:
             return self._withdraw(state, rules, orchestrator)
         waits = orchestrator.applicable and waits_out_of_service(state)
         return self._isolate_waiting(state, rules, orchestrator) if waits else IsolationResult.NOTHING
+
+    def take_out(self, state: NodeState, rules: Rules) -> tuple[NodeState, str | None]:
+        """Take a cordoned node whose case rests on claims out of service, if no work runs there.
+
+        Returns the node, and None or the reason why it stays in service.
+        """
+        answer = self.orchestrator(rules.config).idle(ClusterNode.of(state, rules.config))
+        if not answer.ok:
+            return state, f"running work is not evicted for a claim: {answer.reason}"
+
+        def revise(now: NodeState, at: datetime) -> Transition:
+            cordoned = now.isolation is Isolation.CONFIRMED and needs_isolation(now, ordered=True)
+            return quarantine(now, at, "cordoned, and no work runs there") if cordoned else Transition(now)
+
+        return self.append(state.key, revise, actor=Actor.ISOLATE).state, None
+
+    def permitted(self, revise: Revise, rules: Rules) -> Revise:
+        """Return a change that also takes a permit of the isolation budget, if it isolates a node that needs one.
+
+        If the budget gives no permit, the change leaves the node as it is.
+        """
+
+        def with_permit(now: NodeState, at: datetime) -> Transition:
+            changed = revise(now, at)
+            if takes_work(changed.state) or not rules.config.repairs or not needs_permit(now, at):
+                return changed
+            permit = self.permits.permit(now, rules, at)
+            if isinstance(permit, str):
+                # Each sweep repeats this for each node; the wait itself is recorded with the case.
+                log_isolation(now, "isolation_held", permit, level=logging.DEBUG)
+                return Transition(now)
+            return replace(changed, state=replace(changed.state, permitted_at=at), writes=(*changed.writes, permit))
+
+        return with_permit
 
     def _isolate_waiting(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> IsolationResult:
         if self._is_postponed(state):
@@ -126,34 +153,33 @@ class Isolate:
     def _is_postponed(self, state: NodeState) -> bool:
         return state.isolation_again_at is not None and self.append.clock.now() < state.isolation_again_at
 
-    def _confirm_for_provider(self, state: NodeState, *, ordered: bool) -> IsolationResult:
+    def _confirm_for_provider(self, state: NodeState, rules: Rules, *, ordered: bool) -> IsolationResult:
         if not needs_isolation(state, ordered=ordered):
             return IsolationResult.NOTHING
-        return self._confirm(state, Isolation.NOT_APPLICABLE, PROVIDER_ISOLATES, ordered=ordered)
-
-    def _held_by_breaker(self, state: NodeState, control: Control | None, *, ordered: bool) -> bool:
-        if control is not None and breaker_holds(control, state, ordered=ordered):
-            return True
-        return breaker_holds(self.controls.read(state.key.cluster), state, ordered=ordered)
+        return self._confirm(state, rules, Isolation.NOT_APPLICABLE, PROVIDER_ISOLATES, ordered=ordered)
 
     def _isolate(self, state: NodeState, rules: Rules, orchestrator: Orchestrator, *, ordered: bool) -> IsolationResult:
         config = rules.config
         if not orchestrator.applicable:
-            return self._confirm(state, Isolation.NOT_APPLICABLE, NO_ORCHESTRATOR, ordered=ordered)
-        if state.isolation is Isolation.NONE:
-            state = self._request(state, ordered=ordered)
-            if state.isolation is not Isolation.REQUESTED:
+            return self._confirm(state, rules, Isolation.NOT_APPLICABLE, NO_ORCHESTRATOR, ordered=ordered)
+        if state.isolation is Isolation.CONFIRMED:  # cordoned for claims; a proven fault takes it out of service
+            if state.live_case is not None and rests_on_claims(state, state.live_case):
                 return IsolationResult.NOTHING
+            return self._confirm(state, rules, Isolation.CONFIRMED, CONFIRMED, ordered=ordered)
+        if state.isolation is Isolation.NONE:
+            state = self._request(state, rules, ordered=ordered)
+            if state.isolation is not Isolation.REQUESTED:
+                return held_or_nothing(state, self.append.clock.now())
         if self._is_postponed(state):
             return IsolationResult.POSTPONED
         answer = orchestrator.cordon(ClusterNode.of(state, config))
         if answer.ok:
-            return self._confirm(state, Isolation.CONFIRMED, CONFIRMED, ordered=ordered)
+            return self._confirm(state, rules, Isolation.CONFIRMED, CONFIRMED, ordered=ordered)
         after = self._record_failure(state, rules, answer)
         proof = proof_of_failure(after) if answer.failure is ProviderFailure.NOT_FOUND else None
         if proof is not None:  # the orchestrator removed its node with the instance, so nothing is left to cordon
             text = f"the orchestrator has no such node, and {proof}"
-            return self._confirm(after, Isolation.REQUESTED, text, ordered=ordered)
+            return self._confirm(after, rules, Isolation.REQUESTED, text, ordered=ordered)
         return self._proceed_without(after, rules, ordered=ordered)
 
     def _proceed_without(self, state: NodeState, rules: Rules, *, ordered: bool) -> IsolationResult:
@@ -176,22 +202,29 @@ class Isolate:
         log_isolation(state, "isolation_skipped", "the orchestrator is out of reach and the instance is proven dead")
         return IsolationResult.DONE
 
-    def _request(self, state: NodeState, *, ordered: bool) -> NodeState:
+    def _request(self, state: NodeState, rules: Rules, *, ordered: bool) -> NodeState:
         def revise(now: NodeState, at: datetime) -> Transition:
             needed = needs_isolation(now, ordered=ordered) and now.isolation is Isolation.NONE
             requested = replace(now, isolation=Isolation.REQUESTED, isolation_since=at, orchestrator_lost_at=None)
             return Transition(requested if needed else now)
 
-        after = self.append(state.key, revise, actor=Actor.ISOLATE, current=state).state
+        after = self.append(state.key, self.permitted(revise, rules), actor=Actor.ISOLATE, current=state).state
         if after.isolation is Isolation.REQUESTED:
             log_isolation(after, "isolation_requested", after.live_case.code if after.live_case else "")
         return after
 
-    def _confirm(self, state: NodeState, how: Isolation, reason: str, *, ordered: bool) -> IsolationResult:
-        revise = confirm(how, reason, ordered=ordered)
-        return confirmed(self.append(state.key, revise, actor=Actor.ISOLATE, current=state).state, reason)
+    def _confirm(
+        self, state: NodeState, rules: Rules, how: Isolation, reason: str, *, ordered: bool
+    ) -> IsolationResult:
+        revise = self.permitted(confirm(how, reason, ordered=ordered), rules)
+        after = self.append(state.key, revise, actor=Actor.ISOLATE, current=state).state
+        return confirmed(after, reason, self.append.clock.now())
 
     def _withdraw(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> IsolationResult:
+        if state.isolation is Isolation.CONFIRMED:  # the sweep repeats an uncordon whose answer is lost
+            state = self.append(state.key, request_again, actor=Actor.ISOLATE, current=state).state
+            if needs_isolation(state, ordered=False) or not in_service(state):
+                return IsolationResult.NOTHING
         answer = orchestrator.uncordon(ClusterNode.of(state, rules.config))
         if not answer.ok:
             self._record_failure(state, rules, answer)
@@ -230,9 +263,15 @@ class Isolate:
         return found
 
 
-def confirmed(state: NodeState, reason: str) -> IsolationResult:
-    """Log the isolation and return DONE if the node is now quarantined; otherwise return NOTHING."""
-    if state.status is not NodeStatus.QUARANTINED:
-        return IsolationResult.NOTHING
+def confirmed(state: NodeState, reason: str, now: datetime) -> IsolationResult:
+    """Log the isolation and return DONE if the node is now isolated; otherwise return HELD or NOTHING."""
+    if state.status is not NodeStatus.QUARANTINED and state.isolation is not Isolation.CONFIRMED:
+        return held_or_nothing(state, now)
     log_isolation(state, "isolation_confirmed", reason)
     return IsolationResult.DONE
+
+
+def held_or_nothing(state: NodeState, now: datetime) -> IsolationResult:
+    """Return HELD if the node still serves and needs a permit, else NOTHING: it recovered meanwhile."""
+    held = needs_isolation(state, ordered=True) and needs_permit(state, now)
+    return IsolationResult.HELD if held else IsolationResult.NOTHING

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor
+from faultbridge.domain.isolation import needs_isolation, needs_permit
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import opted_out_until
 from faultbridge.repair.append_many import append_many
-from faultbridge.repair.isolate import HELD_BY_BREAKER, NO_ORCHESTRATOR, Isolate, IsolationResult, confirmed
-from faultbridge.repair.isolation_changes import confirm, log_isolation
-from faultbridge.repair.isolation_rules import breaker_holds, needs_isolation
+from faultbridge.repair.isolate import NO_ORCHESTRATOR, Isolate, IsolationResult, confirmed
+from faultbridge.repair.isolation_changes import confirm
 from faultbridge.rules.rulebook import rules_of
 
 GROUP = 15
-"""In a cluster without an orchestrator, how many nodes are isolated between two reads of the breakers."""
+"""In a cluster without an orchestrator, how many nodes are isolated in one transaction."""
 
 Results = Mapping[str, IsolationResult]
 
@@ -29,77 +28,69 @@ Results = Mapping[str, IsolationResult]
 class IsolateMany:
     """Isolates many nodes of a cluster.
 
-    If Faultbridge repairs the cluster, and the cluster has no orchestrator, the nodes are isolated in groups.
-    Otherwise, they are isolated one by one.
+    If Faultbridge repairs the cluster, and the cluster has no orchestrator, lost nodes are isolated in groups.
+    Otherwise, nodes are isolated one by one.
     """
 
     isolate: Isolate
 
-    def __call__(
-        self, cluster: str, nodes: Sequence[str], control: Control | None = None
-    ) -> Mapping[str, Callable[[], Results]]:
+    def __call__(self, cluster: str, nodes: Sequence[str]) -> Mapping[str, Callable[[], Results]]:
         """Read the nodes, and return functions that isolate them, by the names of their nodes joined by `, `.
 
         A function returns results by node name. It isolates a group of up to 15 nodes if Faultbridge repairs the
-        cluster and the cluster has no orchestrator. Otherwise, or if the isolation of a node is already requested, it
-        isolates one node.
-
-        `control` has the cluster's circuit breakers, if the caller has just read them. A node that one of them keeps in
-        service is not isolated. The others are isolated after their breakers were read again.
+        cluster, the cluster has no orchestrator, and the nodes need no permit of the isolation budget. Otherwise, or if
+        the isolation of a node is already requested, it isolates one node. The nodes with the most severe faults come
+        first, because they get the permits.
         """
         if not nodes:
             return {}
-        rules = rules_of(self.isolate.rulebook, cluster)
-        states = self.isolate.append.read_many(NodeKey(cluster, node) for node in nodes)
-        if not self._needs_no_call(rules.config):
-            return {one.key.node: partial(self._isolate_one, one, rules, control) for one in states}
-        grouped = [one for one in states if one.isolation is not Isolation.REQUESTED]
+        rules, now = rules_of(self.isolate.rulebook, cluster), self.isolate.append.clock.now()
+        states = sorted(self.isolate.append.read_many(NodeKey(cluster, node) for node in nodes), key=_urgency)
+        grouped = [one for one in states if self._needs_no_call(rules.config) and _is_free(one, now)]
         groups = [grouped[start : start + GROUP] for start in range(0, len(grouped), GROUP)]
-        alone = {one.key.node: one for one in states if one.isolation is Isolation.REQUESTED}
+        alone = {one.key.node: one for one in states if one not in grouped}
         return {
-            **{", ".join(map(_name, group)): partial(self._isolate_group, group, rules, control) for group in groups},
-            **{name: partial(self._isolate_one, one, rules, control) for name, one in alone.items()},
+            **{", ".join(map(_name, group)): partial(self._isolate_group, group, rules) for group in groups},
+            **{name: partial(self._isolate_one, one, rules) for name, one in alone.items()},
         }
 
     def _needs_no_call(self, config: ClusterConfig) -> bool:
         return config.repairs and not self.isolate.orchestrator(config).applicable
 
-    def _isolate_one(self, state: NodeState, rules: Rules, control: Control | None) -> Results:
-        if state.isolation is Isolation.REQUESTED:
+    def _isolate_one(self, state: NodeState, rules: Rules) -> Results:
+        if state.isolation is not Isolation.NONE:
             # The next call may go to the orchestrator, and no condition of a write protects that call.
             state = self.isolate.append.read(state.key)
-        return {state.key.node: self.isolate.as_read(state, rules, control)}
+        return {state.key.node: self.isolate.as_read(state, rules)}
 
-    def _isolate_group(self, states: Sequence[NodeState], rules: Rules, control: Control | None) -> Results:
+    def _isolate_group(self, states: Sequence[NodeState], rules: Rules) -> Results:
         """Quarantine those nodes that need isolation, in a cluster without an orchestrator to cordon them.
 
-        Returns the result of each node by its name. `control` has the cluster's controls if they were just read, else
-        None. The controls are read again before nodes are quarantined, because a breaker may have opened since.
+        Returns the result of each node by its name.
         """
         now = self.isolate.append.clock.now()
         in_use = [one for one in states if one.registered and opted_out_until(one, rules.config, now) is None]
         wanted = [one for one in in_use if needs_isolation(one, ordered=False)]
-        free = wanted if control is None else _permitted(wanted, control)
-        if free:
-            free = _permitted(free, self.isolate.controls.read(rules.config.cluster))
         results = {_name(one): IsolationResult.NOTHING for one in states}
-        for state in wanted:
-            if state not in free:
-                log_isolation(state, "isolation_held", HELD_BY_BREAKER, level=logging.DEBUG)
-                results[_name(state)] = IsolationResult.HELD
-        revise = confirm(Isolation.NOT_APPLICABLE, NO_ORCHESTRATOR, ordered=False)
+        revise = self.isolate.permitted(confirm(Isolation.NOT_APPLICABLE, NO_ORCHESTRATOR, ordered=False), rules)
 
         def isolate_alone(node: NodeKey) -> None:
-            results[node.node] = self.isolate(node)  # it reads the breakers again
+            results[node.node] = self.isolate(node)
 
-        changes = {one.key: revise for one in free}
+        changes = {one.key: revise for one in wanted}
         for done in append_many(self.isolate.append, changes, actor=Actor.ISOLATE, alone=isolate_alone):
-            results[_name(done.state)] = confirmed(done.state, NO_ORCHESTRATOR)
+            results[_name(done.state)] = confirmed(done.state, NO_ORCHESTRATOR, now)
         return results
 
 
-def _permitted(states: Sequence[NodeState], control: Control) -> list[NodeState]:
-    return [one for one in states if not breaker_holds(control, one, ordered=False)]
+def _urgency(state: NodeState) -> tuple[int, datetime, str]:
+    case = state.live_case
+    opened = case.opened_at if case else datetime.max.replace(tzinfo=UTC)
+    return -(state.severity.rank if state.severity else 0), opened, state.key.node
+
+
+def _is_free(state: NodeState, now: datetime) -> bool:
+    return state.isolation is not Isolation.REQUESTED and not needs_permit(state, now)
 
 
 def _name(state: NodeState) -> str:

@@ -9,12 +9,13 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.entries import Draft
+from faultbridge.domain.isolation import needs_isolation
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.ledger.append import Revise
 from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
-from faultbridge.repair.isolation_backoff import end_backoff
-from faultbridge.repair.isolation_rules import needs_isolation
+from faultbridge.pipeline.decide.repair_actions import rests_on_claims
+from faultbridge.repair.isolation_backoff import end_backoff, isolation_note
 
 
 def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
@@ -22,6 +23,8 @@ def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
 
     `how` is the isolation to store: `confirmed`, `not_applicable` if no orchestrator cordons the node, or `requested`
     for a dead instance without a confirmation. `ordered` is True if the node's repair starts.
+
+    A cordoned node whose case rests on claims stays in service, because its work continues (`Isolate.take_out`).
     """
 
     def revise(now: NodeState, at: datetime) -> Transition:
@@ -29,9 +32,18 @@ def confirm(how: Isolation, reason: str, *, ordered: bool) -> Revise:
         if not needs_isolation(now, ordered=ordered):
             return Transition(now)
         isolated, drafts = end_backoff(replace(now, isolation=how), at)
+        case = now.live_case
+        if how is Isolation.CONFIRMED and case is not None and rests_on_claims(now, case):
+            return Transition(isolated, (*drafts, *_cordoned(now, reason, at)))
         return quarantine(isolated, at, reason, *drafts)
 
     return revise
+
+
+def _cordoned(state: NodeState, reason: str, at: datetime) -> tuple[Draft, ...]:
+    if state.isolation is Isolation.CONFIRMED:
+        return ()
+    return (isolation_note(state, f"{reason}: no new work; running work continues until the fault is proven", at),)
 
 
 def confirm_cordon(state: NodeState, at: datetime) -> Transition:

@@ -16,6 +16,7 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.ledger.append import Append, Revise
 from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.admit import Admission, Refused, admit
+from faultbridge.pipeline.decide.isolation_budget import IsolationUse
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.repair.admission import apply_dry_run, escalate_queued, record_refusal
 from faultbridge.repair.append_many import append_many
@@ -37,7 +38,9 @@ class QueuedCases:
 
     append: Append
 
-    def record_if_all_wait(self, queued: Sequence[QueuedCase], control: Control, rules: Rules, now: datetime) -> bool:
+    def record_if_all_wait(
+        self, queued: Sequence[QueuedCase], control: Control, rules: Rules, now: datetime, use: IsolationUse | None
+    ) -> bool:
         """If no queued case may start now, record what the cases wait for, and return True.
 
         If any case may start or is a dry run, record nothing and return False.
@@ -47,7 +50,7 @@ class QueuedCases:
         """
         if rules.config.mode is Mode.DRY_RUN or any(rules.policy.rule_named(one.rule).dry_run for one in queued):
             return False
-        admission = admit(control, rules.policy, queued, now, rules.config.update_holds)
+        admission = admit(control, rules.policy, queued, now, rules.config.update_holds, use)
         if not admission.picks:
             self.record(admission, rules)
         return not admission.picks

@@ -7,7 +7,6 @@ state. Index rows lead from a job or a device to the entries about it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +15,7 @@ from faultbridge.domain.conditions import Condition, last_end
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, Entry
 from faultbridge.domain.faults import Severity
+from faultbridge.domain.isolation import in_service, is_joining, left_at, losses, needs_isolation, needs_permit
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.repeated_repairs import is_faulty, is_repeated
 from faultbridge.domain.times import to_text
@@ -77,7 +77,7 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
     if state.status in _WITHOUT_ROW:
         return None
     case, severity, failed_step = state.live_case, state.severity, state.failed_step_at
-    ended = last_end(state.active(), state.tombstones.values())
+    ended, left = last_end(state.active(), state.tombstones.values()), left_at(state)
     return items.compact_item(
         keys.unhealthy_node(state.key.cluster, state.shard, state.key.node),
         now,
@@ -99,6 +99,10 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
             "failed_step": to_text(failed_step) if failed_step else None,
             "repeated": _repeated(state),
             "awaits_correlation": case is not None and case.awaits_correlation,
+            "isolated": state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED},
+            "needs_permit": needs_isolation(state, ordered=False) and needs_permit(state),
+            "joining": is_joining(state),
+            "left_at": to_text(left) if left else None,
         },
     )
 
@@ -123,7 +127,9 @@ def _repeated(state: NodeState) -> bool:
 
 
 def _isolation_row(state: NodeState, now: datetime) -> Item | None:
-    if state.isolation is not Isolation.REQUESTED or state.status in {None, NodeStatus.RETIRED}:
+    # A node in service can be cordoned while its work runs; its cordon ends with its fault.
+    cordoned = state.isolation is Isolation.CONFIRMED and in_service(state)
+    if not (cordoned or state.isolation is Isolation.REQUESTED) or state.status in {None, NodeStatus.RETIRED}:
         return None
     key = keys.requested_isolation(state.key.cluster, state.shard, state.key.node)
     return items.item(key, now, {"node": state.key.node})
@@ -188,10 +194,17 @@ def queue_row(state: NodeState, now: datetime) -> Item | None:
             "approved": case.approved,
             "approval_pending": case.pending_approval is not None,
             "reason": case.reason,
+            "needs_permit": needs_permit(state),
+            "lost": first_loss(state, case),
             "repeated": _repeated(state),
             "opened": to_text(case.opened_at) if _repeated(state) else None,
         },
     )
+
+
+def first_loss(state: NodeState, case: Case) -> str | None:
+    """Return the fault code that ended the work of a lost node which no attempt has drained yet, else None."""
+    return next((one.code for one in losses(state)), None) if not case.attempts else None
 
 
 def priority(case: Case) -> int:
@@ -199,7 +212,7 @@ def priority(case: Case) -> int:
     return len(Severity) - 1 - case.severity.rank
 
 
-def slot_release(before: NodeState, after: NodeState) -> list[Write]:
+def slot_release(before: NodeState, after: NodeState) -> list[Update]:
     """Return the write that frees a case's repair slot; empty unless the change ends the case's attempt."""
     case = before.live_case
     if case is None or case.status is not CaseStatus.IN_PROGRESS:
@@ -212,13 +225,15 @@ def slot_release(before: NodeState, after: NodeState) -> list[Write]:
 
 
 def _control_writes(before: NodeState, after: NodeState) -> list[Write]:
-    writes, change = slot_release(before, after), _is_unverified(after) - _is_unverified(before)
-    if not change:
-        return writes
-    # A transaction writes an item once, so the count is part of the release.
-    control = keys.cluster_control(after.key.cluster)
-    written = next((one for one in writes if isinstance(one, Update)), Update(control))
-    return [replace(written, add={"version": 1, "unverified": change})]
+    """Return one write of the controls, because a transaction writes an item once; empty if nothing changes there."""
+    change = _is_unverified(after) - _is_unverified(before)
+    removed = [path for write in slot_release(before, after) for path in write.remove]
+    if before.permitted_at is not None and after.permitted_at is None:
+        removed.append(("permits", before.key.node))
+    if not change and not removed:
+        return []
+    added = {"version": 1, **({"unverified": change} if change else {})}
+    return [Update(keys.cluster_control(after.key.cluster), remove=tuple(removed), add=added)]
 
 
 def _is_unverified(state: NodeState) -> bool:

@@ -32,6 +32,8 @@ def read_queued(config: ClusterConfig, row: Mapping[str, Any]) -> QueuedCase:
         approved=bool(row.get("approved")),
         approval_pending=bool(row.get("approval_pending")),
         reason=str(row.get("reason", "")),
+        needs_permit=bool(row.get("needs_permit")),
+        lost=_optional_text(row, "lost"),
         domains=domains_of(config, row),
         families=tuple(Family(name) for name in row.get("families", ())),
         # Rows of earlier versions have no `opened`.

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import RepairAction, WaitingFor
@@ -48,6 +49,13 @@ class ClusterState:
     occupied: Mapping[str, bool] = field(default_factory=dict)
 
 
+class Eviction(NamedTuple):
+    """A drain that evicts the work of a node: the fault code of its case, and when its repair was admitted."""
+
+    code: str
+    at: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class Control:
     """The repair slots of a cluster, and everything that blocks new repairs.
@@ -61,6 +69,8 @@ class Control:
       cause. The keys are the names of breakers and holds, and `budget` and `pause`.
     - `holds` maps the id of each incident that is open, or was closed recently, to its `Hold`.
     - `unverified` counts the nodes with the mark "never verified", except retired nodes.
+    - `permits` maps the name of each node that the isolation budget keeps out of service to the time of its permit.
+    - `evictions` maps each case whose repair drained a node within the last hour to the fault code and the time.
     """
 
     cluster: str
@@ -74,6 +84,8 @@ class Control:
     events: Mapping[str, str] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
     unverified: int = 0
+    permits: Mapping[str, datetime] = field(default_factory=dict)
+    evictions: Mapping[str, Eviction] = field(default_factory=dict)
 
     def breaker(self, domain: str | None) -> Breaker | None:
         """Return the strictest breaker that limits repairs in a failure domain, or None if none does.
@@ -141,6 +153,8 @@ class QueuedCase:
     - `approved` is True if an operator approved the next attempt. `approval_pending` is True while the approval request
       is unanswered.
     - `waiting_for` is the kind of reason why the case waits. `reason` is the reason as text for operators.
+    - `needs_permit` is True if the node still serves and the isolation budget must permit its isolation.
+    - `lost` is the fault code that ended the work of a lost node which no repair has drained yet, else None.
     - `repeated_since` is when the case was opened, or None if the next attempt does not follow a failed attempt.
     """
 
@@ -160,3 +174,5 @@ class QueuedCase:
     domains: tuple[FailureDomain, ...] = ()
     families: tuple[Family, ...] = ()
     repeated_since: datetime | None = None
+    needs_permit: bool = False
+    lost: str | None = None

@@ -11,11 +11,13 @@ from datetime import datetime, timedelta
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.cluster.breakers import Breaker, BreakerState
-from faultbridge.domain.cluster.failure_domains import is_placed
+from faultbridge.domain.cluster.failure_domains import FailureDomain, is_placed
 from faultbridge.domain.cluster.group_updates import UpdateHold
 from faultbridge.domain.cluster.state import Control, QueuedCase
+from faultbridge.domain.nodes import DomainKind
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.domain.times import to_text
+from faultbridge.pipeline.decide.isolation_budget import IsolationUse, eviction_limit
 from faultbridge.pipeline.decide.maintenance_windows import is_open
 
 MAX_PICKS = 15
@@ -61,7 +63,8 @@ class AdmissionRequest:
     """The input of every admission check for one case.
 
     `picks` are the cases that this call of `admit` has already admitted. `started` is the number of repairs started
-    within the last hour. `holds` are the current pauses of repairs in groups that their owners update.
+    within the last hour. `holds` are the current pauses of repairs in groups that their owners update. `use` is the use
+    of the isolation budget; None if the cluster has none, because Faultbridge does not repair it.
     """
 
     control: Control
@@ -72,6 +75,7 @@ class AdmissionRequest:
     started: int
     now: datetime
     holds: tuple[UpdateHold, ...] = ()
+    use: IsolationUse | None = None
 
     @property
     def picked_slots(self) -> int:
@@ -93,10 +97,11 @@ def admit(
     waiting: Iterable[QueuedCase],
     now: datetime,
     holds: Iterable[UpdateHold] = (),
+    use: IsolationUse | None = None,
 ) -> Admission:
     """Return the most urgent cases that no check refuses, at most `MAX_PICKS`, and the refused cases.
 
-    `holds` are the pauses of repairs in groups that their owners update.
+    `holds` are the pauses of repairs in groups that their owners update. `use` is the use of the isolation budget.
     """
     in_force = tuple(one for one in holds if one.until > now)
     picks: list[QueuedCase] = []
@@ -104,7 +109,7 @@ def admit(
     started = sum(1 for _ in recent_starts(control, now))
     for queued in sorted(waiting, key=_urgency):
         rule = policy.rule_named(queued.rule)
-        request = AdmissionRequest(control, policy, queued, rule, tuple(picks), started, now, in_force)
+        request = AdmissionRequest(control, policy, queued, rule, tuple(picks), started, now, in_force, use)
         refused = next((refusal for check in CHECKS if (refusal := check(request))), None)
         if refused is not None:
             refusals.append(refused)
@@ -232,6 +237,40 @@ def _check_budget(request: AdmissionRequest) -> Refused | None:
     return None
 
 
+def recent_evictions(control: Control, code: str, now: datetime) -> list[str]:
+    """Return the cases of this fault code whose repair drained a lost node of the cluster within the last hour."""
+    return [case for case, one in control.evictions.items() if one.code == code and one.at > now - HOUR]
+
+
+def _check_isolation(request: AdmissionRequest) -> Refused | None:
+    """Refuse the repair of a node that still serves, if the isolation budget gives no permit to take it out.
+
+    The permit itself is taken when the node is isolated.
+    """
+    queued, use = request.queued, request.use
+    if use is None or not queued.needs_permit:
+        return None
+    refused = use.refusal(queued.key.node, queued.domains)
+    return Refused(queued, WaitingFor.ISOLATION_BUDGET, refused) if refused else None
+
+
+def _check_evictions(request: AdmissionRequest) -> Refused | None:
+    """Refuse the drain of a lost node if too many nodes were drained for its fault code within an hour.
+
+    A source that wrongly proves one fault on every node must not stop all work of the cluster.
+    """
+    queued, use = request.queued, request.use
+    if use is None or queued.lost is None:
+        return None
+    drained = recent_evictions(request.control, queued.lost, request.now)
+    drained += [pick.case for pick in request.picks if pick.lost == queued.lost]
+    limit = eviction_limit(use, FailureDomain(DomainKind.CLUSTER, queued.key.cluster))
+    if queued.case in drained or len(drained) < limit:
+        return None
+    reason = f"{limit} nodes were drained for {queued.lost} within an hour, the limit; this node is cordoned"
+    return Refused(queued, WaitingFor.ISOLATION_BUDGET, reason)
+
+
 CHECKS: tuple[Callable[[AdmissionRequest], Refused | None], ...] = (
     _check_pause,
     _check_incident,
@@ -242,5 +281,7 @@ CHECKS: tuple[Callable[[AdmissionRequest], Refused | None], ...] = (
     _check_window,
     _check_capacity,
     _check_budget,
+    _check_isolation,
+    _check_evictions,
 )
 """The admission checks in order; the first refusal is the reason that operators see."""

@@ -9,6 +9,7 @@ from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
 from faultbridge.domain.catalog import Catalog, Scope
 from faultbridge.domain.conditions import Condition, Tombstone
 from faultbridge.domain.copies import replace
+from faultbridge.domain.isolation import ORDERED
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.repeated_repairs import is_former
 from faultbridge.pipeline.fold.changes import Folded
@@ -26,9 +27,6 @@ SCOPES_ENDED_BY_REBOOT = frozenset({Scope.PROCESS, Scope.BOOT})
 
 _UNUSED = Catalog("")
 """An empty catalog. Only new faults are classified by a catalog, and this module only ends conditions."""
-
-ORDERED = "operator."
-"""The start of the codes of conditions that an operator's order opens."""
 
 ORDERED_QUARANTINE = f"{ORDERED}quarantine"
 """The code of the condition that keeps a node out of service until a later order or a replacement ends it."""

@@ -1,0 +1,97 @@
+"""Isolation budget: how many nodes of a cluster, and of each failure domain, may take no new work at once.
+
+The rule is pure; `repair/isolation_permits.py` applies it to the table. A permit is needed to isolate a node that still
+serves (`domain.isolation.needs_permit`). Lost nodes need none, but they count: while they use up the budget, no other
+node is taken out of service, except one at a time, the most severe first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from faultbridge.dataclass import dataclass
+from faultbridge.domain.cluster.failure_domains import FailureDomain
+
+LEAVES_AFTER = timedelta(hours=24)
+"""A node whose case is escalated, or that is ignored, for longer than this is not expected to serve."""
+
+MIN_EVICTIONS = 2
+"""At least this many lost nodes of a cluster may be drained for one fault code within an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetNode:
+    """A node that does not simply serve, as the isolation budget counts it.
+
+    - `domains` are its failure domains, including the cluster.
+    - `out` is True if the node takes no new work. `holds` is True if it holds a permit for that.
+    - `waits` is True if the node still serves and needs a permit. `urgency` sorts the waiting nodes: the greatest value
+      is the most severe fault, then the oldest case.
+    - `expected` is False if the node never served, or is left to an operator (`LEAVES_AFTER`).
+    """
+
+    name: str
+    domains: Sequence[FailureDomain]
+    out: bool
+    holds: bool = False
+    waits: bool = False
+    urgency: tuple[int, float] = (0, 0.0)
+    expected: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class IsolationUse:
+    """The use of a cluster's isolation budget: `nodes` that do not simply serve, and the size of each failure domain.
+
+    `percent` is the share of the expected nodes that may take no new work; at least one may. A failure domain without
+    a size refuses no node.
+    """
+
+    nodes: tuple[BudgetNode, ...]
+    sizes: Mapping[FailureDomain, int]
+    percent: int
+
+    def limit(self, domain: FailureDomain) -> int:
+        """Return how many nodes of a failure domain may take no new work at once."""
+        left = sum(not one.expected for one in self.nodes if domain in one.domains)
+        return max(1, self.percent * (self.sizes.get(domain, 0) - left) // 100)
+
+    def out(self, domain: FailureDomain) -> int:
+        """Return how many of the expected nodes of a failure domain take no new work."""
+        return sum(one.out and one.expected for one in self.nodes if domain in one.domains)
+
+    def refusal(self, name: str, domains: Iterable[FailureDomain]) -> str | None:
+        """Return why a node may not be taken out of service now, or None if a permit can be given.
+
+        A failure domain in which no node holds a permit does not refuse its most severe waiting node, so that lost
+        nodes do not block every other repair.
+        """
+        for domain in domains:
+            out, limit = self.out(domain), self.limit(domain)
+            if domain in self.sizes and out >= limit and not self._is_exception(name, domain):
+                return f"{out} nodes of {domain.text} take no new work; the isolation budget is {limit}"
+        return None
+
+    def _is_exception(self, name: str, domain: FailureDomain) -> bool:
+        inside = [one for one in self.nodes if domain in one.domains]
+        if any(one.holds and one.expected for one in inside):
+            return False
+        waiting = [one for one in inside if one.waits or one.name == name]
+        return bool(waiting) and max(waiting, key=lambda one: (one.urgency, one.name)).name == name
+
+
+def eviction_limit(use: IsolationUse, cluster: FailureDomain) -> int:
+    """Return how many lost nodes of a cluster may be drained for one fault code within an hour."""
+    return max(MIN_EVICTIONS, use.limit(cluster))
+
+
+def is_expected(*, joining: bool, left_at: datetime | None, now: datetime) -> bool:
+    """Return whether a node is expected to serve: it served before, and is not left to an operator for a day."""
+    return not joining and (left_at is None or now - left_at <= LEAVES_AFTER)
+
+
+def domain_sizes(members: Iterable[Iterable[FailureDomain]]) -> Counter[FailureDomain]:
+    """Count the nodes of each failure domain; `members` has the domains of each registered node."""
+    return Counter(domain for domains in members for domain in domains)

@@ -1,0 +1,115 @@
+"""Isolation permits: gives a node of a cluster the permission to take no new work.
+
+A permit is an attribute of the cluster's controls. It is written in the transaction that requests the isolation,
+conditional on the version of the controls. Two writers therefore never exceed the budget together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from faultbridge.dataclass import dataclass
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.failure_domains import FailureDomain, is_placed
+from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.nodes import DomainKind, NodeState
+from faultbridge.domain.times import from_text, to_text
+from faultbridge.ledger.queries import nodes_in_use, shard_rows
+from faultbridge.pipeline.decide.isolation_budget import BudgetNode, IsolationUse, domain_sizes, is_expected
+from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.ports import Table
+from faultbridge.storage import items, keys
+from faultbridge.storage.projections import UNHEALTHY
+from faultbridge.storage.queue_rows import domains_of
+from faultbridge.storage.writes import Equals, Update, Value
+
+
+@dataclass(frozen=True, slots=True)
+class IsolationPermits:
+    """Measures the isolation budget of clusters, and gives permits.
+
+    A permit requires a `table` that does not cache its reads.
+    """
+
+    table: Table
+
+    def use(self, rules: Rules, now: datetime, *, placed: bool) -> tuple[Control, IsolationUse]:
+        """Read the controls of a cluster, and then the use of its isolation budget.
+
+        The failure domains below the cluster are measured only if `placed` is True, because that reads all nodes.
+        """
+        config = rules.config
+        wanted = keys.cluster_control(config.cluster), keys.cluster_state(config.cluster)
+        found = self.table.get_many(wanted)
+        control = items.read_control(config.cluster, found.get(wanted[0]))
+        occupied = items.read_cluster(config.cluster, found.get(wanted[1])).occupied
+        rows = shard_rows(self.table, config, UNHEALTHY)
+        roster = tuple(nodes_in_use(self.table, config)) if placed else ()
+        return control, isolation_use(rules, control, occupied, rows, roster, now)
+
+    def permit(self, state: NodeState, rules: Rules, now: datetime) -> Update | str:
+        """Return the write that gives a node its permit, or the reason why the budget refuses it."""
+        domains = domains_of(rules.config, {"node": state.key.node, **_placement(state)})
+        control, use = self.use(rules, now, placed=is_placed(domains))
+        refused = use.refusal(state.key.node, domains)
+        if refused is not None:
+            return refused
+        permits: dict[str, Value] = {node: to_text(at) for node, at in control.permits.items()}
+        return Update(
+            keys.cluster_control(control.cluster),
+            set={("permits",): {**permits, state.key.node: to_text(now)}},
+            add={"version": 1},
+            when=Equals("version", control.version),
+        )
+
+
+def isolation_use(
+    rules: Rules,
+    control: Control,
+    occupied: Iterable[str],
+    rows: Iterable[Mapping[str, Any]],
+    roster: Iterable[Mapping[str, Any]],
+    now: datetime,
+) -> IsolationUse:
+    """Return the use of a cluster's isolation budget.
+
+    `rows` are the rows of its unhealthy nodes. `roster` has those of all its nodes, or is empty if only the budget of
+    the cluster is needed. The provider keeps work off the nodes in `occupied`.
+    """
+    config, away = rules.config, frozenset(occupied) | control.permits.keys()
+    nodes = {str(row["node"]): _node(config, row, away, control, now) for row in rows}
+    members = {str(row["node"]): domains_of(config, row) for row in roster}
+    whole = FailureDomain(DomainKind.CLUSTER, config.cluster)
+    for name in away - nodes.keys():
+        nodes[name] = BudgetNode(name, members.get(name, (whole,)), out=True, holds=name in control.permits)
+    sizes = {**domain_sizes(members.values()), whole: config.expected}
+    return IsolationUse(tuple(nodes.values()), sizes, rules.policy.limits.isolation_percent)
+
+
+def _node(
+    config: ClusterConfig, row: Mapping[str, Any], away: frozenset[str], control: Control, now: datetime
+) -> BudgetNode:
+    name, severity, opened, left = str(row["node"]), row.get("severity"), row.get("opened"), row.get("left_at")
+    serves = NodeStatus(row["status"]).in_service and not row.get("isolated")
+    return BudgetNode(
+        name,
+        domains_of(config, row),
+        out=not serves or name in away,
+        holds=name in control.permits,
+        waits=serves and bool(row.get("needs_permit")),
+        urgency=(
+            Severity(str(severity)).rank if severity else 0,
+            -from_text(str(opened)).timestamp() if opened else 0.0,
+        ),
+        expected=is_expected(
+            joining=bool(row.get("joining")), left_at=from_text(str(left)) if left else None, now=now
+        ),
+    )
+
+
+def _placement(state: NodeState) -> Mapping[str, Any]:
+    return {"domain": state.placement.domain, "domains": dict(state.placement.domains)}
