@@ -197,8 +197,12 @@ class RackOrchestrator:
         return self._set(node, takes_work=True)
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Return that no work is left, unless the controller reports some."""
+        """Return that no work is left, unless the controller reports some; the controller evicts nothing."""
         del deadline
+        return self.idle(node)
+
+    def idle(self, node: ClusterNode) -> CallResult:
+        """Return whether the controller reports no work on the instance."""
         try:
             instance = self.rack.instances().get(node.instance_id or "", {})
         except Transient as error:

@@ -145,8 +145,16 @@ def test_daemonset_static_and_finished_pods_are_not_evicted(eks: OnEks) -> None:
     eks.cluster.start(Pod("kube-system", "static", OnEks.NODE, owner=None, mirror=True))
     eks.cluster.start(Pod("ml", "done", OnEks.NODE, phase="Succeeded"))
     eks.cluster.start(Pod("ml", "elsewhere", OTHER.name))
+    assert eks.orchestrator.idle(eks.member).ok
     assert eks.orchestrator.drain(eks.member, DEADLINE).ok
     assert len(eks.cluster.running()) == 4
+
+
+def test_the_check_whether_a_node_is_idle_evicts_no_pod(eks: OnEks) -> None:
+    eks.cluster.start(Pod("ml", "job", OnEks.NODE))
+    assert eks.orchestrator.idle(eks.member).reason == "1 pods are still there: ml/job (running)"
+    assert ("create", "pods/eviction") not in eks.cluster.permissions_used
+    assert all(pod.up for pod in eks.cluster.running())
 
 
 def test_two_eks_clusters_of_one_name_are_drained_each_through_its_own_api(eks: OnEks) -> None:

@@ -196,6 +196,14 @@ def test_no_job_is_requeued_from_a_node_that_is_not_drained() -> None:
     assert [command[:2] for command in head.commands] == [("scontrol", "show"), ("squeue", "--noheader")]
 
 
+def test_the_check_whether_a_node_is_idle_requeues_no_job() -> None:
+    shown = SHOWN.format(state="MIXED+DRAIN", reason=" Reason=faultbridge i-1 [root@t]")
+    head = Head({"scontrol show": Output(0, shown), "squeue --noheader": RUNNING})
+    found = orchestrator(head).idle(member(slurm_requeue=True))
+    assert (found.failure, found.reason) == (ProviderFailure.TIMEOUT, "a job still runs: 7 (running)")
+    assert [command[:2] for command in head.commands] == [("scontrol", "show"), ("squeue", "--noheader")]
+
+
 def test_a_drain_by_an_operator_keeps_its_reason_and_stays() -> None:
     head = Head({"scontrol show": Output(0, SHOWN.format(state="IDLE+DRAIN", reason=" Reason=bad fan [root@t]"))})
     assert orchestrator(head).cordon(member()).reason == "already drained: bad fan"

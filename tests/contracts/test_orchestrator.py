@@ -71,6 +71,19 @@ class TestOrchestrator:
         for _ in range(2):
             assert scheduler.orchestrator.drain(scheduler.member, DEADLINE).ok
 
+    def test_a_node_is_idle_once_no_work_is_left(self, scheduler: Scheduler) -> None:
+        scheduler.occupy(5)
+        for _ in range(2):
+            busy = scheduler.orchestrator.idle(scheduler.member)
+            assert (busy.failure, busy.inconclusive) == (ProviderFailure.TIMEOUT, False)
+            assert busy.reason
+            assert scheduler.takes_work()
+        scheduler.orchestrator.cordon(scheduler.member)
+        scheduler.orchestrator.drain(scheduler.member, DEADLINE)
+        scheduler.clock.advance(timedelta(minutes=6))
+        assert scheduler.orchestrator.idle(scheduler.member).ok
+        assert scheduler.orchestrator.idle(scheduler.stranger).ok
+
     def test_an_unknown_node_is_not_found_and_has_nothing_to_drain(self, scheduler: Scheduler) -> None:
         orchestrator = scheduler.orchestrator
         assert orchestrator.cordon(scheduler.stranger).failure is ProviderFailure.NOT_FOUND
@@ -122,6 +135,7 @@ class TestOrchestrator:
             orchestrator.cordon(scheduler.member),
             orchestrator.uncordon(scheduler.member),
             orchestrator.drain(scheduler.member, DEADLINE),
+            orchestrator.idle(scheduler.member),
         ):
             assert answer.failure is ProviderFailure.TIMEOUT
             assert answer.no_response
@@ -144,7 +158,12 @@ class TestWithoutAnOrchestrator:
 
     def test_every_call_returns_that_it_does_not_apply(self, orchestrator: Orchestrator) -> None:
         node = ClusterNode(ClusterConfig("train-a"), "node-1")
-        results = (orchestrator.cordon(node), orchestrator.drain(node, DEADLINE), orchestrator.uncordon(node))
+        results = (
+            orchestrator.cordon(node),
+            orchestrator.drain(node, DEADLINE),
+            orchestrator.idle(node),
+            orchestrator.uncordon(node),
+        )
         assert all(answer.ok and "not applicable" in answer.reason for answer in results)
         assert not orchestrator.applicable
         assert orchestrator.readiness(node) is CheckResult.UNKNOWN

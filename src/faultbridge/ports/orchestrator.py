@@ -81,6 +81,13 @@ class Orchestrator(Protocol):
         While work runs, the result is TIMEOUT, and the caller repeats the call. No eviction starts after the deadline.
         """
 
+    def idle(self, node: ClusterNode) -> CallResult:
+        """Return whether no work runs on a node for which a drain would have to wait; the call changes nothing.
+
+        The result is ok only if the orchestrator lists no such work, or does not have the node. While work runs, the
+        result is TIMEOUT with a response. If the orchestrator cannot answer, the result is inconclusive.
+        """
+
     def readiness(self, node: ClusterNode) -> CheckResult:
         """Return PASSED if the orchestrator reports the node as ready, FAILED if it reports it as not ready.
 

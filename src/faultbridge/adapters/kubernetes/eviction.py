@@ -116,12 +116,7 @@ def evict_all(kubernetes: Kubernetes, node: str, now: datetime, deadline: dateti
     - If no eviction was accepted or refused, the last error is raised. If the API does not accept the token,
       Unauthorized is raised. Any other error of an eviction is only a reason in the result.
     """
-
-    def read(client: Client) -> tuple[Pod, ...]:
-        return tuple(client.list(Pod, namespace="*", fields={"spec.nodeName": node}, chunk_size=PAGE))
-
-    pods = kubernetes.call(f"listing the pods of {node}", read)
-    leaving = {_name_of(one): one for pod in pods if (one := pod.metadata) is not None and _must_leave(pod, one)}
+    leaving = _leaving(kubernetes, node)
     evictions = _Evictions(kubernetes, kubernetes.monotonic() + MAX_EVICTING_SECONDS)
     reasons = {
         name: _reason_to_remain(evictions, leaving[name], late=now >= deadline)
@@ -131,11 +126,29 @@ def evict_all(kubernetes: Kubernetes, node: str, now: datetime, deadline: dateti
     return [RemainingPod(name, reasons[name]) for name in leaving if reasons[name]]
 
 
+def running_pods(kubernetes: Kubernetes, node: str) -> list[RemainingPod]:
+    """Return the pods of a node for which a drain would have to wait. No pod is evicted."""
+    return [
+        RemainingPod(name, "running" if metadata.deletionTimestamp is None else "terminating")
+        for name, metadata in _leaving(kubernetes, node).items()
+    ]
+
+
 def describe(pods: list[RemainingPod]) -> str:
     """Return one line of text that names the first five pods that still run, and counts the others."""
     names = ", ".join(map(str, pods[:MAX_LISTED]))
     more = f" and {len(pods) - MAX_LISTED} more" if len(pods) > MAX_LISTED else ""
     return f"{len(pods)} pods are still there: {names}{more}"
+
+
+def _leaving(kubernetes: Kubernetes, node: str) -> dict[str, ObjectMeta]:
+    """Return the pods of a node for which a drain has to wait, by namespace and name."""
+
+    def read(client: Client) -> tuple[Pod, ...]:
+        return tuple(client.list(Pod, namespace="*", fields={"spec.nodeName": node}, chunk_size=PAGE))
+
+    pods = kubernetes.call(f"listing the pods of {node}", read)
+    return {_name_of(one): one for pod in pods if (one := pod.metadata) is not None and _must_leave(pod, one)}
 
 
 def _position(name: str, now: datetime) -> bytes:

@@ -13,7 +13,11 @@ from faultbridge.adapters.kubernetes.connection import connections, failure_of
 from faultbridge.ports import CallResult, CheckResult, Clock, ClusterNode, ProviderFailure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from faultbridge.adapters.aws.clients import Clients
+    from faultbridge.adapters.kubernetes.client import Kubernetes
+    from faultbridge.adapters.kubernetes.eviction import RemainingPod
     from faultbridge.adapters.kubernetes.node_client import NodeClient
 
 
@@ -52,6 +56,10 @@ class EksOrchestrator:
         """
         return result_of(lambda: self._drain(node, deadline), failure_of)
 
+    def idle(self, node: ClusterNode) -> CallResult:
+        """Return TIMEOUT while pods run for which a drain would have to wait. No pod is evicted."""
+        return result_of(lambda: self._idle(node), failure_of)
+
     def readiness(self, node: ClusterNode) -> CheckResult:
         """Return PASSED if the node's condition `Ready` is true, and FAILED if it has another status.
 
@@ -80,14 +88,26 @@ class EksOrchestrator:
         )
 
     def _drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        from faultbridge.adapters.kubernetes.eviction import describe, evict_all
+        from faultbridge.adapters.kubernetes.eviction import evict_all
+
+        return self._remaining(node, lambda api, name: evict_all(api, name, self._clock.now(), deadline))
+
+    def _idle(self, node: ClusterNode) -> CallResult:
+        from faultbridge.adapters.kubernetes.eviction import running_pods
+
+        return self._remaining(node, running_pods)
+
+    def _remaining(
+        self, node: ClusterNode, remaining_pods: Callable[[Kubernetes, str], list[RemainingPod]]
+    ) -> CallResult:
+        from faultbridge.adapters.kubernetes.eviction import describe
         from faultbridge.adapters.kubernetes.node_client import name_of
 
         client = self._node_client(node)
         found = client.find(node)
         if found is None:
             return CallResult(reason="not a node of the cluster: no pods to drain")
-        remaining = evict_all(client.api, name_of(found), self._clock.now(), deadline)
+        remaining = remaining_pods(client.api, name_of(found))
         return (
             CallResult(ProviderFailure.TIMEOUT, describe(remaining))
             if remaining
@@ -122,6 +142,10 @@ class NoOrchestrator:
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:  # noqa: ARG002 - the port's signature
         """Do nothing, and return that a drain does not apply to this cluster."""
+        return NOT_APPLICABLE
+
+    def idle(self, node: ClusterNode) -> CallResult:  # noqa: ARG002 - the port's signature
+        """Return that this check does not apply: no orchestrator lists the work of the cluster."""
         return NOT_APPLICABLE
 
     def readiness(self, node: ClusterNode) -> CheckResult:  # noqa: ARG002 - the port's signature

@@ -40,7 +40,8 @@ _ADDRESS = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)")
 class SlurmOrchestrator:
     """An Orchestrator for Slurm clusters; `connect` returns the Slurm operations of a cluster.
 
-    If Slurm gives no usable answer, `cordon`, `uncordon` and `drain` return TIMEOUT, and `readiness` raises Transient.
+    If Slurm gives no usable answer, `cordon`, `uncordon`, `drain` and `idle` return TIMEOUT, and `readiness` raises
+    Transient.
     `cordon` and `uncordon` return NOT_FOUND if Slurm has no usable record of the node.
     """
 
@@ -75,6 +76,10 @@ class SlurmOrchestrator:
         no usable record counts as drained.
         """
         return result_of(lambda: self._drain(node, deadline))
+
+    def idle(self, node: ClusterNode) -> CallResult:
+        """Return TIMEOUT while jobs run on the node. No job is requeued."""
+        return result_of(lambda: self._idle(node))
 
     def readiness(self, node: ClusterNode) -> CheckResult:
         """Return FAILED if Slurm reports the node as down or not responding, PASSED if it is up.
@@ -116,7 +121,13 @@ class SlurmOrchestrator:
         if node.cluster.slurm_requeue and _is_drained(found) and self._clock.now() < deadline:
             for job in jobs:
                 slurm.requeue(job)
-        return CallResult(ProviderFailure.TIMEOUT, _text(jobs)) if jobs else CallResult(reason="no job is left")
+        return _work(jobs)
+
+    def _idle(self, node: ClusterNode) -> CallResult:
+        slurm, found, _ = self._find(node)
+        if found is None:
+            return CallResult(reason="not a node of the cluster: no jobs run there")
+        return _work(slurm.jobs(found.name))
 
     def _find(self, node: ClusterNode) -> tuple[SlurmOperations, SlurmNode | None, list[str]]:
         """Return the Slurm operations, Slurm's record of the node, and the names of unusable records.
@@ -190,6 +201,9 @@ def _is_ours(found: SlurmNode) -> bool:
     return found.reason.split(" ", 1)[0] == OWNER
 
 
-def _text(jobs: tuple[SlurmJob, ...]) -> str:
+def _work(jobs: tuple[SlurmJob, ...]) -> CallResult:
+    if not jobs:
+        return CallResult(reason="no job is left")
     shown = ", ".join(f"{job.id} ({job.state.lower()})" for job in jobs[:5])
-    return f"{len(jobs)} jobs still run: {shown}" if len(jobs) > 1 else f"a job still runs: {shown}"
+    text = f"{len(jobs)} jobs still run: {shown}" if len(jobs) > 1 else f"a job still runs: {shown}"
+    return CallResult(ProviderFailure.TIMEOUT, text)

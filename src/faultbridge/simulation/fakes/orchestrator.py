@@ -89,9 +89,15 @@ class FakeOrchestrator:
                 return CallResult(reason="not a node of the cluster: nothing runs there")
             if self.drains_refused is not None and self.clock.now() < self.drains_refused[1]:
                 return CallResult(self.drains_refused[0], "refused by the API")
-            if answer.ok and self._applicable and self._busy(node):
-                return CallResult(ProviderFailure.TIMEOUT, "work is still running")
-            return answer
+            return self._work(node, answer)
+
+    def idle(self, node: ClusterNode) -> CallResult:
+        """Return TIMEOUT while jobs run on a node, else success; failures set by a test take precedence."""
+        with self.seam.around("orchestrator", "idle", node.node):
+            answer = self._answer(node)
+            if answer.failure is ProviderFailure.NOT_FOUND and node.node in self.unknown_nodes:
+                return CallResult(reason="not a node of the cluster: nothing runs there")
+            return self._work(node, answer)
 
     def readiness(self, node: ClusterNode) -> CheckResult:
         """Return PASSED if a node is ready, and FAILED if it is not.
@@ -115,6 +121,12 @@ class FakeOrchestrator:
         """
         found = (self.fleet.instance_at(name) for name in node.host_names) if self.fleet else ()
         return next((one for one in found if one is not None), node.instance_id)
+
+    def _work(self, node: ClusterNode, answer: CallResult) -> CallResult:
+        """Return TIMEOUT while jobs run on a node; else `answer`, which is also the result of a failed call."""
+        if answer.ok and self._applicable and self._busy(node):
+            return CallResult(ProviderFailure.TIMEOUT, "work is still running")
+        return answer
 
     def _busy(self, node: ClusterNode) -> bool:
         found = (self.busy_until.get(one) for one in (node.node, self._instance(node)) if one is not None)
