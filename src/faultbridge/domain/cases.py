@@ -53,6 +53,7 @@ class WaitingFor(StrEnum):
     UPDATE = "update"
     CORRELATION = "correlation"
     ISOLATION_BUDGET = "isolation_budget"
+    IDLE = "idle"
 
 
 class Resolution(StrEnum):

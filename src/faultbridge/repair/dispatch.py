@@ -20,8 +20,8 @@ from faultbridge.ledger.append import Append, transaction_token
 from faultbridge.ledger.queries import shard_rows
 from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.admit import Refused, admit, closed_window
-from faultbridge.pipeline.decide.isolation_budget import IsolationUse
 from faultbridge.pipeline.decide.governing_rules import governing_rules, rule_to_ask
+from faultbridge.pipeline.decide.isolation_budget import IsolationUse
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import exclusion_reason
 from faultbridge.pipeline.decide.repair_actions import choose_repair_action
@@ -113,9 +113,7 @@ class Dispatch:
         rows = (read_queued(rules.config, row) for row in shard_rows(self.table, rules.config, QUEUE))
         return [queued for queued in rows if queued.case not in excluded]
 
-    def _limits(
-        self, rules: Rules, queued: Iterable[QueuedCase], now: datetime
-    ) -> tuple[Control, IsolationUse | None]:
+    def _limits(self, rules: Rules, queued: Iterable[QueuedCase], now: datetime) -> tuple[Control, IsolationUse | None]:
         """Read the controls of a cluster, and the use of its isolation budget as far as the queued cases need it."""
         cluster = rules.config.cluster
         found = self.table.get(keys.cluster_control(cluster))

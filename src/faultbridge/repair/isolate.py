@@ -159,20 +159,24 @@ class Isolate:
         return self._confirm(state, rules, Isolation.NOT_APPLICABLE, PROVIDER_ISOLATES, ordered=ordered)
 
     def _isolate(self, state: NodeState, rules: Rules, orchestrator: Orchestrator, *, ordered: bool) -> IsolationResult:
-        config = rules.config
         if not orchestrator.applicable:
             return self._confirm(state, rules, Isolation.NOT_APPLICABLE, NO_ORCHESTRATOR, ordered=ordered)
         if state.isolation is Isolation.CONFIRMED:  # cordoned for claims; a proven fault takes it out of service
-            if state.live_case is not None and rests_on_claims(state, state.live_case):
-                return IsolationResult.NOTHING
-            return self._confirm(state, rules, Isolation.CONFIRMED, CONFIRMED, ordered=ordered)
+            claimed = state.live_case is not None and rests_on_claims(state, state.live_case)
+            how = Isolation.CONFIRMED
+            return IsolationResult.NOTHING if claimed else self._confirm(state, rules, how, CONFIRMED, ordered=ordered)
         if state.isolation is Isolation.NONE:
             state = self._request(state, rules, ordered=ordered)
             if state.isolation is not Isolation.REQUESTED:
                 return held_or_nothing(state, self.append.clock.now())
+        return self._call_cordon(state, rules, orchestrator, ordered=ordered)
+
+    def _call_cordon(
+        self, state: NodeState, rules: Rules, orchestrator: Orchestrator, *, ordered: bool
+    ) -> IsolationResult:
         if self._is_postponed(state):
             return IsolationResult.POSTPONED
-        answer = orchestrator.cordon(ClusterNode.of(state, config))
+        answer = orchestrator.cordon(ClusterNode.of(state, rules.config))
         if answer.ok:
             return self._confirm(state, rules, Isolation.CONFIRMED, CONFIRMED, ordered=ordered)
         after = self._record_failure(state, rules, answer)

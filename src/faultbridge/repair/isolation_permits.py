@@ -105,9 +105,7 @@ def _node(
             Severity(str(severity)).rank if severity else 0,
             -from_text(str(opened)).timestamp() if opened else 0.0,
         ),
-        expected=is_expected(
-            joining=bool(row.get("joining")), left_at=from_text(str(left)) if left else None, now=now
-        ),
+        expected=is_expected(joining=bool(row.get("joining")), left_at=from_text(str(left)) if left else None, now=now),
     )
 
 
