@@ -101,10 +101,7 @@ def _node(
         out=not serves or name in away,
         holds=name in control.permits,
         waits=serves and bool(row.get("needs_permit")),
-        urgency=(
-            Severity(str(severity)).rank if severity else 0,
-            -from_text(str(opened)).timestamp() if opened else 0.0,
-        ),
+        urgency=(-Severity(str(severity)).rank if severity else 0, str(opened or "")),
         expected=is_expected(joining=bool(row.get("joining")), left_at=from_text(str(left)) if left else None, now=now),
     )
 

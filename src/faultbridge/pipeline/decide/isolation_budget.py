@@ -27,8 +27,8 @@ class BudgetNode:
 
     - `domains` are its failure domains, including the cluster.
     - `out` is True if the node takes no new work. `holds` is True if it holds a permit for that.
-    - `waits` is True if the node still serves and needs a permit. `urgency` sorts the waiting nodes: the greatest value
-      is the most severe fault, then the oldest case.
+    - `waits` is True if the node still serves and needs a permit. `urgency` sorts the waiting nodes: the most severe
+      fault first, then the oldest case.
     - `expected` is False if the node never served, or is left to an operator (`LEAVES_AFTER`).
     """
 
@@ -37,7 +37,7 @@ class BudgetNode:
     out: bool
     holds: bool = False
     waits: bool = False
-    urgency: tuple[int, float] = (0, 0.0)
+    urgency: tuple[int, str] = (0, "")
     expected: bool = True
 
 
@@ -79,7 +79,7 @@ class IsolationUse:
         if any(one.holds and one.expected for one in inside):
             return False
         waiting = [one for one in inside if one.waits or one.name == name]
-        return bool(waiting) and max(waiting, key=lambda one: (one.urgency, one.name)).name == name
+        return min(((one.urgency, one.name) for one in waiting), default=((0, ""), name))[1] == name
 
 
 def eviction_limit(use: IsolationUse, cluster: FailureDomain) -> int:

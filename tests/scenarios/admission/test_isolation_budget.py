@@ -1,0 +1,191 @@
+"""The isolation budget: a mass of reports, true or false, takes few serving nodes out, and stops little running work."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.data import load_catalog
+from faultbridge.data.policies import default_policy
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.nodes import Isolation
+from faultbridge.domain.policy import Limits
+from tests.scenarios.world import CLUSTER, World
+
+DIAGNOSED = "dcgm.corrupt_inforom"
+"""A code of severity error whose action is to run diagnostics."""
+
+
+def busy_world(nodes: int, *, days: int = 3) -> World:
+    """Return a world with the packaged catalog and policy, whose nodes all run work."""
+    world = World(nodes=nodes, orchestrated=True, catalog=load_catalog())
+    world.policy = default_policy()
+    until = world.clock.now() + timedelta(days=days)
+    world.orchestrator.busy_until = {f"node-{number}": until for number in range(1, nodes + 1)}
+    return world
+
+
+def out_of_service(world: World, nodes: int) -> int:
+    return sum(not world.status(number).in_service for number in range(1, nodes + 1))
+
+
+def cordoned(world: World) -> int:
+    return len(world.orchestrator.cordoned)
+
+
+def drains(world: World, nodes: int) -> int:
+    histories = (world.record_history(number) for number in range(1, nodes + 1))
+    return sum(any(line.startswith("drain ") for line in history) for history in histories)
+
+
+@pytest.mark.parametrize("gap", [0, 1, 20])
+def test_claims_on_all_nodes_stop_no_work_and_cordon_the_budget_at_most(gap: int) -> None:
+    world, most = busy_world(32), 0
+    for number in range(1, 33):
+        world.claim(number)
+        world.process_entries()
+        world.advance_minutes(gap)
+        most = max(most, cordoned(world))
+    for _ in range(90):
+        world.advance_minutes()
+        most = max(most, cordoned(world))
+    assert 1 <= most <= 3
+    assert drains(world, 32) == 0
+    assert out_of_service(world, 32) == 0
+
+
+def test_a_cordon_for_a_claim_keeps_the_node_in_service_until_its_work_has_ended() -> None:
+    world = busy_world(1)
+    world.claim(1)
+    world.process_entries()
+    world.advance_minutes(45)
+    assert (world.status(), world.node().isolation) == (NodeStatus.DEGRADED, Isolation.CONFIRMED)
+    assert world.case().waiting_for is WaitingFor.IDLE
+    world.orchestrator.busy_until.clear()
+    world.until(lambda: world.status() is NodeStatus.VALIDATING, minutes=10)
+    world.until(lambda: world.status() is NodeStatus.HEALTHY, minutes=30)
+    assert not world.orchestrator.cordoned
+    assert world.control().permits == {}
+
+
+def test_a_cordon_for_a_claim_ends_with_the_claim_while_the_work_runs() -> None:
+    world = busy_world(1)
+    world.claim(1)
+    world.process_entries()
+    world.advance_minutes(2)
+    assert world.node().permitted_at is not None
+    world.clear(1)
+    world.process_entries()
+    world.advance_minutes(2)
+    assert (world.status(), world.node().isolation) == (NodeStatus.HEALTHY, Isolation.NONE)
+    assert not world.orchestrator.cordoned
+    assert world.control().permits == {}
+    assert drains(world, 1) == 0
+
+
+def test_a_lost_uncordon_of_a_cordon_for_a_claim_is_repeated_by_the_sweep() -> None:
+    world = busy_world(1)
+    world.claim(1)
+    world.process_entries()
+    world.advance_minutes(2)
+    world.orchestrator.unreachable_until = world.clock.now() + timedelta(minutes=7)
+    world.clear(1)
+    world.process_entries()
+    world.advance_minutes(5)
+    assert world.orchestrator.cordoned
+    world.advance_minutes(10)
+    assert not world.orchestrator.cordoned
+    assert world.node().isolation is Isolation.NONE
+
+
+def test_a_claim_that_a_proven_sender_reports_too_takes_the_node_out_without_another_cordon() -> None:
+    world = busy_world(2)
+    world.claim(1)
+    world.process_entries()
+    world.advance_minutes(2)
+    assert world.control().permits.keys() == {"node-1"}
+    world.fault(1)
+    world.advance_minutes()
+    assert not world.status(1).in_service
+    assert world.control().permits == {}, "a lost node is counted, but it holds no permit"
+
+
+def test_a_proven_loss_on_all_nodes_cordons_all_and_drains_few_within_an_hour() -> None:
+    world = busy_world(32)
+    for number in range(1, 33):
+        world.fault(number)
+    world.process_entries()
+    assert cordoned(world) == 32
+    world.advance_minutes(60)
+    assert drains(world, 32) <= 3
+
+
+def test_diagnostics_that_a_source_demands_everywhere_take_the_budget_at_most_out() -> None:
+    world, most = busy_world(16), 0
+    world.orchestrator.busy_until.clear()
+    for number in range(1, 17):
+        world.fault(number, DIAGNOSED)
+        world.process_entries()
+        most = max(most, out_of_service(world, 16))
+    for _ in range(120):
+        world.advance_minutes()
+        most = max(most, out_of_service(world, 16))
+    assert most == 1
+
+
+def test_each_waiting_node_records_once_that_the_budget_is_used_up() -> None:
+    world = busy_world(10)
+    world.fault(1, DIAGNOSED)
+    world.process_entries()
+    world.fault(2, DIAGNOSED)
+    world.process_entries()
+    world.advance_minutes(20)
+    assert world.status(2) is NodeStatus.DEGRADED
+    assert world.case(2).waiting_for is WaitingFor.ISOLATION_BUDGET
+    assert world.case(2).reason == f"1 nodes of cluster {CLUSTER} take no new work; the isolation budget is 1"
+    waits = [one for one in world.bodies(2) if "isolation budget" in str(one)]
+    assert len(waits) == 1
+
+
+def test_each_failure_domain_has_a_budget_of_its_own() -> None:
+    world = World(
+        nodes=40,
+        orchestrated=True,
+        catalog=load_catalog(),
+        domain=lambda number: f"rack-{number % 4}",
+        limits=Limits(concurrent=20),
+    )
+    for number in (4, 8, 12, 1):
+        world.fault(number, DIAGNOSED)
+        world.process_entries()
+    assert {number for number in (4, 8, 12, 1) if not world.status(number).in_service} == {4, 1}
+
+
+def test_lost_nodes_use_up_the_budget_but_one_suspected_node_at_a_time_is_still_verified() -> None:
+    world = busy_world(20)
+    world.orchestrator.busy_until.clear()
+    world.pause_repairs(paused=True)
+    for number in (1, 2, 3):
+        world.fault(number)
+    world.process_entries()
+    assert out_of_service(world, 20) == 3
+    world.fault(4, DIAGNOSED)
+    world.fault(5, DIAGNOSED)
+    world.process_entries()
+    world.advance_minutes(3)
+    assert out_of_service(world, 20) == 4
+    assert set(world.control().permits) == {"node-4"}
+
+
+def test_an_operator_orders_a_node_out_beyond_the_budget() -> None:
+    from faultbridge.repair.case_orders import OperatorOrder
+
+    world = busy_world(2)
+    world.fault(1, DIAGNOSED)
+    world.process_entries()
+    world.node_orders.quarantine(world.key(2), OperatorOrder("arn:aws:iam::1:role/op", "moves to another rack"))
+    world.process_entries()
+    world.advance_minutes(2)
+    assert not world.status(2).in_service
