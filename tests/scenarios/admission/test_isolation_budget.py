@@ -1,4 +1,4 @@
-"""The isolation budget: a mass of reports, true or false, takes few serving nodes out, and stops little running work."""
+"""The isolation budget: many reports, true or false, take few serving nodes out, and stop little running work."""
 
 from __future__ import annotations
 
