@@ -118,6 +118,8 @@ class WaitingFor(OpenEnum):
     PAUSE = "pause"
     UPDATE = "update"
     CORRELATION = "correlation"
+    ISOLATION_BUDGET = "isolation_budget"
+    IDLE = "idle"
     UNKNOWN = "unknown"
 
 

@@ -178,6 +178,7 @@ class LimitsPart(_Part):
 
     concurrent: Annotated[int, Field(ge=0, le=500)] = 2
     per_hour: Annotated[int, Field(ge=0, le=1000)] = 20
+    isolation_percent: Annotated[int, Field(ge=1, le=100)] = 10
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
     act_within: Duration = 3_600
     remember_for: Duration = 16 * _DAY

@@ -14,6 +14,7 @@ _WEAKER_WHEN_HIGHER = frozenset(
     {
         "limits.concurrent",
         "limits.per_hour",
+        "limits.isolation_percent",
         "limits.attempts",
         "limits.act_within",
         "breakers.nodes",

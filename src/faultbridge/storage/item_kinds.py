@@ -42,8 +42,8 @@ ITEM_KINDS = (
         derived="schema version gsi4pk gsi4sk state.key state.head state.status state.status_event state.case",
         unproven="state.shard state.placement state.incarnation state.former_instances state.conditions "
         "state.tombstones state.floor state.snapshots state.noted state.devices state.isolation state.isolation_since "
-        "state.isolation_overdue state.isolation_tries state.isolation_again_at state.orchestrator_lost_at "
-        "state.unverified state.ignored state.case_deferred_until state.due_at state.case_event "
+        "state.isolation_overdue state.isolation_tries state.isolation_again_at state.permitted_at "
+        "state.orchestrator_lost_at state.unverified state.ignored state.case_deferred_until state.due_at state.case_event "
         "state.probations state.custody state.jobs state.moving_volumes",
         limit="`state.status` and the status of `state.case` are compared with the last entries that changed them, as "
         "long as these are in the table. The other keys decide what is done next; the entries show what was done.",
@@ -75,7 +75,7 @@ ITEM_KINDS = (
         _SHARD,
         r"BAD#.+",
         derived="schema node status severity group domain case opened event deferred_until domains families incident "
-        "unverified ended failed_step repeated awaits_correlation",
+        "unverified ended failed_step repeated awaits_correlation isolated needs_permit joining left_at",
     ),
     ItemKind("node with a requested isolation", _SHARD, r"CORDON#.+", derived="schema node"),
     ItemKind("case held by an incident", _SHARD, r"HELD#.+", derived="schema node case incident opened"),
@@ -87,7 +87,7 @@ ITEM_KINDS = (
         _SHARD,
         r"ADMISSION#.+",
         derived="schema node case repair_action waiting_for not_before rule domain domains families "
-        "group approved approval_pending reason opened repeated",
+        "group approved approval_pending reason opened repeated needs_permit lost",
     ),
     ItemKind(
         "node in the node list",
@@ -138,7 +138,7 @@ ITEM_KINDS = (
         _CLUSTER,
         "CONTROL",
         unproven="version cluster holders starts paused breakers budget_used_up no_capacity_until events holds "
-        "unverified",
+        "permits evictions unverified",
         limit=_WORK + _IS_ENTRY,
     ),
     ItemKind("spare", _CLUSTER, r"SPARE#\d+", unproven="version spare", limit=_WORK),

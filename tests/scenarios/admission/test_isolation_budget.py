@@ -163,7 +163,7 @@ def test_each_failure_domain_has_a_budget_of_its_own() -> None:
     assert {number for number in (4, 8, 12, 1) if not world.status(number).in_service} == {4, 1}
 
 
-def test_lost_nodes_use_up_the_budget_but_one_suspected_node_at_a_time_is_still_verified() -> None:
+def test_lost_nodes_use_up_the_budget_but_one_other_node_at_a_time_is_still_verified() -> None:
     world = busy_world(20)
     world.orchestrator.busy_until.clear()
     world.pause_repairs(paused=True)

@@ -40,6 +40,7 @@ NEXT: Mapping[str, str] = {
     "queued window": "The repair starts in the next maintenance window.",
     "queued budget": "The repair starts when the limit permits another one.",
     "queued breaker": "{breaker_end}\n{breaker_then}",
+    "queued isolation_budget": "The node keeps its work. It is taken out of service when fewer nodes are out.",
     "queued capacity": "Faultbridge tries again {next_try}.\nThe node keeps its instance until capacity is free.",
     "queued incident": "The repair starts when the incident closes.",
     "queued update": "The repair starts when the update of the group and its grace period are over, or at its"
@@ -79,6 +80,12 @@ ACTIONS: Mapping[str, tuple[str, tuple[str, ...], str]] = {
         "Check whether the nodes share one cause. If they do, fix it: the breaker then closes by itself. If they do "
         "not, close the breaker.",
         ("faultbridge breaker --cluster {cluster}", "faultbridge breaker --cluster {cluster} --close"),
+        "many-pages",
+    ),
+    "queued isolation_budget": (
+        "Check whether the nodes that are out of service share one cause, and return those that are fine. "
+        "An order to quarantine or replace the node does not wait for the budget.",
+        ("faultbridge stuck --cluster {cluster}", "faultbridge node quarantine {node} --cluster {cluster}"),
         "many-pages",
     ),
     "queued capacity": (
@@ -139,6 +146,7 @@ WITHOUT_REPAIR: Mapping[str, str] = {
     "queued budget": "{reason}. Repairs that hold a slot of the cluster: {slots}.",
     "queued breaker": "Too many nodes failed at once, so a circuit breaker stopped repairs.\nIt is {breakers}.\n"
     "Replacing many nodes does not fix a cause that they share.",
+    "queued isolation_budget": "So many nodes are out of service that no other may follow for now: {reason}.",
     "queued capacity": "The provider has no capacity for a successor: {detail}.\nReleasing the instance now would "
     "leave the node without one.",
     "queued incident": "The node is part of incident {incident}: {reason}.",

@@ -13,7 +13,7 @@ from faultbridge.ledger.entry_text import answer_text, component_text, duration_
 from faultbridge.presentation.cases.advice import advice_for, without_repair
 from faultbridge.presentation.cases.attempts import attempt_sentences, failures
 from faultbridge.presentation.cases.case_facts import CaseFacts
-from faultbridge.presentation.cases.case_values import Values, case_values, open_breakers, short_name
+from faultbridge.presentation.cases.case_values import Values, case_values, short_name
 from faultbridge.presentation.cases.waits import case_waits
 from faultbridge.presentation.entry_rows import Document
 from faultbridge.presentation.grid import IN_SERVICE, natural_order
@@ -97,7 +97,7 @@ def _refusal(facts: CaseFacts, values: Values) -> Iterator[Answer]:
     reason = without_repair(facts.case)
     if reason:
         question = NOT_YET if facts.case["status"] in _WAITING else NOT_REPAIRED
-        sentences = (*_sentences(reason, values), *_kept_in_service(facts))
+        sentences = _sentences(reason, values)
         yield Answer(question, sentences, nodes=tuple(sorted(facts.failing, key=natural_order)))
         return
     waited = (f"it waited for {one.waiting_for}: {one.reason}" for one in case_waits(facts.entries))
@@ -105,14 +105,6 @@ def _refusal(facts: CaseFacts, values: Values) -> Iterator[Answer]:
     delays = tuple(sentence(one) for one in dict.fromkeys((*waited, *failed)))
     if delays:
         yield Answer(DELAYED, delays)
-
-
-def _kept_in_service(facts: CaseFacts) -> Iterator[str]:
-    if str(facts.node["status"]) in IN_SERVICE and any(open_breakers(facts)) and facts.case["status"] in _WAITING:
-        yield (
-            "The node stays in service: while a breaker is open, no further node is taken out of service, so that a "
-            "wrong or shared cause cannot empty the cluster."
-        )
 
 
 def _what_happened(facts: CaseFacts) -> Iterator[str]:

@@ -24,6 +24,8 @@ WAITING_TEXTS = {
     "pause": "end of a pause",
     "update": "end of an update of its group",
     "correlation": "comparison with the faults of other nodes",
+    "isolation_budget": "room in the isolation budget",
+    "idle": "the end of the work on its node",
 }
 
 
