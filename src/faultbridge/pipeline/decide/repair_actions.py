@@ -91,11 +91,12 @@ def believed(state: NodeState, case: Case) -> NodeState:
 def rests_on_claims(state: NodeState, case: Case) -> bool:
     """Return whether the node has active faults that need a case, and all of them are claims that nothing confirmed.
 
-    Such a case never evicts running work. An operator who approves a repair confirms the claims.
+    Such a case never evicts running work. If an operator approved its repair action, it no longer rests on claims.
     """
+    if case.approved or case.approves(case.repair_action, case.attempts):
+        return False
     needing = [one for one in state.active() if one.action.opens_case]
-    approved = case.approval is not None and case.approval.granted
-    return bool(needing) and not approved and not any(one.action.opens_case for one in believed(state, case).active())
+    return bool(needing) and not any(one.action.opens_case for one in believed(state, case).active())
 
 
 def without_claims(state: NodeState) -> NodeState:

@@ -25,7 +25,7 @@ WAITING_TEXTS = {
     "update": "end of an update of its group",
     "correlation": "comparison with the faults of other nodes",
     "isolation_budget": "room in the isolation budget",
-    "idle": "the end of the work on its node",
+    "idle": "end of the work on the node",
 }
 
 

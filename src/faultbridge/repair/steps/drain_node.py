@@ -1,4 +1,7 @@
-"""The step DrainNode: waits until running work has left the node, before its instance is changed."""
+"""The step DrainNode: waits until running work has left the node, before its instance is changed.
+
+For a case that rests on claims, no work is evicted. Its attempt ends while work runs, and the case is queued again.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Transient
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.orchestrator_unreachable import orchestrator_timed_out, reason_to_proceed
+from faultbridge.pipeline.decide.repair_actions import believed, rests_on_claims
 from faultbridge.ports import CallResult, Orchestrator, ProviderFailure
 from faultbridge.repair.attempt.exclusions import stop_for_update, stop_if_excluded
 from faultbridge.repair.attempt.intent import stop_for_incident
@@ -54,22 +58,45 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     """End the drain after its deadline.
 
     - If the orchestrator does not answer, the case is queued again, and an operator is paged.
+    - If the case rests on claims, it is queued again until the node is idle.
     - If the drain could not start, the case is queued again, or escalated after the last permitted attempt. This is
       so even for a fatal fault, because the jobs had no time to leave.
-    - If the drain started and the fault is fatal, the repair continues, because no work can run on the node.
+    - If the drain started and a proven fault is fatal, a repair of the instance continues, because no work can run on
+      the node. A verification does not continue, because diagnostics never run beside work.
     - In every other situation, the case is queued again, or escalated after the last permitted attempt.
     """
+    if rests_on_claims(context.state, context.case):
+        return _wait_until_idle(context, reason)
     if context.state.orchestrator_lost_at is not None:
         return _hold(context, reason)
     if context.state.status is NodeStatus.QUARANTINED:
         return context.retry_or_escalate(WaitingFor.WAIT, f"TIMEOUT: the drain could not begin: {reason}")
-    if context.case.severity is Severity.FATAL:
+    if _changes_instance(context) and _is_proven_fatal(context):
         return _finish_drained(context, "forced", f"not drained in time, but the node is unusable: {reason}")
     draft = entry_builder.step(context.case, NAME, "held", context.now, reason=reason, failure="TIMEOUT")
     return context.retry_or_escalate(WaitingFor.WAIT, f"TIMEOUT: work did not leave in time: {reason}", draft)
 
 
+def _changes_instance(context: StepContext) -> bool:
+    return context.case.repair_action is not RepairAction.VERIFY
+
+
+def _is_proven_fatal(context: StepContext) -> bool:
+    proven = believed(context.state, context.case).active()
+    return any(one.severity is Severity.FATAL and one.action.opens_case for one in proven)
+
+
+def _wait_until_idle(context: StepContext, reason: str) -> StepResult:
+    """Queue the case again until no work runs on the node. The attempt does not count, because nothing failed."""
+    text = f"nothing is evicted for a claim: {reason}"
+    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure="TIMEOUT")
+    return context.requeue(WaitingFor.IDLE, text, draft, counts=False)
+
+
 def _result_of(context: StepContext, answer: CallResult) -> StepResult:
+    waits = answer.inconclusive or (answer.failure is not None and answer.failure.retriable)
+    if waits and rests_on_claims(context.state, context.case):
+        return _wait_until_idle(context, answer.reason)
     if answer.inconclusive:
         return _without_orchestrator(context, answer.reason)
     if answer.failure is None:
@@ -108,6 +135,8 @@ def _leave_to_provider(context: StepContext) -> StepResult:
 def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple[StepContext, CallResult]:
     """Drain the node. If its cordon is requested but not confirmed, cordon it first.
 
+    If the case rests on claims, only check whether the node is idle.
+
     From the second attempt, a confirmed cordon is repeated too, because the earlier attempt may have removed it.
     """
     recheck = context.state.isolation is Isolation.CONFIRMED and context.case.attempts > 1
@@ -117,7 +146,9 @@ def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple
             return context, answer
         if answer.ok and context.state.isolation is Isolation.REQUESTED:
             context = context.commit(lambda state, _: Transition(replace(state, isolation=Isolation.CONFIRMED)))
-    answer = _answer(lambda: orchestrator.drain(context.member, context.attempt.deadline or context.now))
+    member, deadline = context.member, context.attempt.deadline or context.now
+    claimed = rests_on_claims(context.state, context.case)
+    answer = _answer(lambda: orchestrator.idle(member) if claimed else orchestrator.drain(member, deadline))
     if not answer.inconclusive and context.state.orchestrator_lost_at is not None:
         context = context.commit(_orchestrator_answers)
     return context, answer
@@ -147,7 +178,7 @@ def _without_orchestrator(context: StepContext, reason: str) -> StepResult:
         context = context.commit(lambda state, now: Transition(replace(state, orchestrator_lost_at=now)))
     policy, now = context.rules.policy, context.now
     proof = reason_to_proceed(context.state, policy, now)
-    if proof is not None:
+    if proof is not None and _changes_instance(context):
         context.log("drain_forced", proof)
         return _finish_drained(context, "forced", proof)
     return _hold(context, reason) if orchestrator_timed_out(context.state, policy, now) else waiting(reason)

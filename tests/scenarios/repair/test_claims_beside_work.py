@@ -1,0 +1,134 @@
+"""A claim alone evicts no running work: the node is verified only while it is idle."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from faultbridge.data import load_catalog
+from faultbridge.data.policies import default_policy
+from faultbridge.domain.cases import RepairAction, WaitingFor
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import NODE_COMPONENT, Action, Severity
+from faultbridge.domain.policy import Policy, Rule
+from faultbridge.errors import Transient
+from faultbridge.ports import ProviderFailure, Verdict, Verification
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.simulation.fakes import Call
+from tests.builders import DEFAULT_RULE
+from tests.scenarios.world import World
+
+GPU_IN_USE = Verification(Verdict.FAILED, ("dcgm: GPU is in use by another process",))
+NODE, INSTANCE = "node-1", "i-00000000000000001"
+
+
+def busy_world(*rules: Rule, hours: float = 40) -> World:
+    """A world whose node runs a job; its diagnostics fail, because the GPUs are in use."""
+    world = World(orchestrated=True, catalog=load_catalog())
+    world.policy = default_policy()
+    if rules:
+        world.policy = Policy("test-policy", (*rules, DEFAULT_RULE))
+    world.orchestrator.busy_until[NODE] = world.clock.now() + timedelta(hours=hours)
+    world.verifier.results[INSTANCE] = GPU_IN_USE
+    return world
+
+
+def drains(world: World) -> int:
+    return len(world.seam.named("orchestrator.drain"))
+
+
+def test_a_claim_neither_drains_nor_verifies_nor_releases_a_node_while_its_job_runs() -> None:
+    world = busy_world()
+    world.claim()
+    world.process_entries()
+    world.advance_minutes(180)
+
+    assert (drains(world), world.released_instances()) == (0, [])
+    assert not {"drain forced", "verify begun"} & set(world.record_history())
+    assert (world.case().status, world.case().waiting_for) == (CaseStatus.QUEUED, WaitingFor.IDLE)
+    assert world.case().counted_attempts == 0
+
+
+def test_a_claimed_node_is_verified_once_its_job_has_ended() -> None:
+    world = busy_world(hours=1)
+    del world.verifier.results[INSTANCE]
+    world.claim()
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+
+    assert drains(world) == 0
+    assert world.record_history().index("drain drained") < world.record_history().index("verify begun")
+    assert world.status() is NodeStatus.HEALTHY
+
+
+def test_a_claim_waits_while_the_orchestrator_cannot_tell_whether_work_runs() -> None:
+    world = busy_world(hours=0)
+
+    def give_no_answer(call: Call) -> None:
+        if call.name == "orchestrator.idle":
+            raise Transient("no answer")
+
+    world.seam.before = give_no_answer
+    world.claim()
+    world.process_entries()
+    world.advance_minutes(100)
+
+    assert "verify begun" not in world.record_history()
+    assert (world.case().waiting_for, world.case().counted_attempts) == (WaitingFor.IDLE, 0)
+    world.seam.before = lambda _: None
+    world.until(lambda: "verify begun" in world.record_history())
+
+
+def test_a_claim_is_escalated_if_the_orchestrator_refuses_to_say_whether_work_runs() -> None:
+    world = busy_world(hours=0)
+    world.seam.before = lambda call: (
+        world.orchestrator.fail_next(ProviderFailure.PERMISSION_DENIED) if call.name == "orchestrator.idle" else None
+    )
+    world.claim()
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert world.case().reason.startswith("PERMISSION_DENIED")
+
+
+def test_the_work_of_a_claimed_node_is_drained_once_its_fault_is_proven() -> None:
+    world = busy_world()
+    world.claim()
+    world.process_entries()
+    world.advance_minutes(30)
+    assert drains(world) == 0
+    world.fault()
+    world.process_entries()
+    world.until(lambda: bool(world.released_instances()))
+    assert "drain forced" in world.record_history()
+
+
+def test_the_work_of_a_node_is_drained_once_an_operator_approves_the_repair_of_a_claim() -> None:
+    asked = Rule("ask", approval=(RepairAction.REPLACE_NODE,), release_without_capacity=True)
+    world = busy_world(asked)
+    world.claim()
+    world.process_entries()
+    world.until(lambda: world.case().pending_approval is not None)
+    world.orders.approve(world.case().id, OperatorOrder("arn:operator", "seen on the rack"))
+    world.process_entries()
+    world.until(lambda: drains(world) > 0, minutes=10)
+
+
+def test_a_verification_is_never_forced_at_the_deadline_of_its_drain_although_a_proven_fault_is_fatal() -> None:
+    world = busy_world(hours=1)
+    world.fault(code="gpu.unknown", severity=Severity.FATAL, action=Action.RUN_DIAGNOSTICS)
+    world.process_entries()
+    world.until(lambda: world.case().attempts == 1 and world.case().status is CaseStatus.QUEUED)
+    assert "drain forced" not in world.record_history()
+    assert "verify begun" not in world.record_history()
+
+
+def test_a_drain_is_not_forced_because_of_a_fatal_claim_beside_a_proven_error() -> None:
+    world = busy_world()
+    world.claim()
+    world.fault(code="net.link_absent", component=NODE_COMPONENT, severity=Severity.ERROR, action=Action.REPLACE_NODE)
+    world.process_entries()
+    world.until(lambda: "drain held" in world.record_history())
+
+    assert (world.case().severity, world.case().counted_attempts) == (Severity.FATAL, 1)
+    world.advance_minutes(120)
+    assert "drain forced" not in world.record_history()
+    assert world.released_instances() == []
