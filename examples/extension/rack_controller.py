@@ -192,6 +192,11 @@ class RackOrchestrator:
         """Prevent new work on the instance."""
         return self._set(node, takes_work=False)
 
+    def discourage(self, node: ClusterNode) -> CallResult:
+        """Do nothing: the controller has no preference between instances."""
+        del node
+        return CallResult()
+
     def uncordon(self, node: ClusterNode) -> CallResult:
         """Allow work on the instance again."""
         return self._set(node, takes_work=True)

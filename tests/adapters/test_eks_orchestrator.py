@@ -77,6 +77,43 @@ def test_a_cordoned_node_has_the_label_and_keeps_other_taints(eks: OnEks) -> Non
     assert taints.ISOLATED not in node(eks)["metadata"]["labels"]
 
 
+SOFT = {"key": taints.ISOLATED, "value": "true", "effect": "PreferNoSchedule"}
+
+
+def test_a_discouraged_node_has_the_soft_taint_until_it_is_cordoned_or_released(eks: OnEks) -> None:
+    patched(eks, taints=[NOT_READY])
+    for _ in range(2):
+        assert eks.orchestrator.discourage(eks.member).ok
+        assert node(eks)["spec"]["taints"] == [NOT_READY, SOFT]
+    assert taints.ISOLATED not in node(eks)["metadata"].get("labels", {})
+    assert eks.orchestrator.cordon(eks.member).ok
+    assert SOFT not in node(eks)["spec"]["taints"]
+    assert eks.orchestrator.discourage(eks.member).ok
+    assert SOFT not in node(eks)["spec"]["taints"]
+    assert eks.orchestrator.uncordon(eks.member).ok
+    assert eks.orchestrator.discourage(eks.member).ok
+    assert eks.orchestrator.uncordon(eks.member).ok
+    assert node(eks)["spec"]["taints"] == [NOT_READY]
+
+
+def test_the_release_of_a_discouraged_node_keeps_the_cordon_of_an_operator(eks: OnEks) -> None:
+    patched(eks, unschedulable=True)
+    assert eks.orchestrator.discourage(eks.member).ok
+    assert eks.orchestrator.uncordon(eks.member).ok
+    assert node(eks)["spec"] == {"providerID": f"aws:///us-east-1a/{OnEks.INSTANCE}", "unschedulable": True}
+
+
+def test_an_isolated_node_whose_taint_was_changed_to_the_soft_one_is_isolated_again(eks: OnEks) -> None:
+    assert eks.orchestrator.cordon(eks.member).ok
+    patched(eks, taints=[SOFT])
+    assert eks.orchestrator.cordon(eks.member).ok
+    assert [one["effect"] for one in node(eks)["spec"]["taints"]] == ["NoSchedule"]
+
+
+def test_a_node_that_the_cluster_does_not_have_cannot_be_discouraged(eks: OnEks) -> None:
+    assert eks.orchestrator.discourage(eks.stranger).failure is ProviderFailure.NOT_FOUND
+
+
 def test_a_node_that_was_cordoned_before_stays_cordoned_and_the_reason_says_so(eks: OnEks) -> None:
     patched(eks, unschedulable=True)
     for _ in range(2):

@@ -192,7 +192,7 @@ def test_an_extension_cannot_replace_a_built_in_part(tmp_path: Path, monkeypatch
     ("function", "reason"),
     [
         ("no_such_module:part", "cannot be loaded: No module"),
-        ("builtins:str", "lacks applicable, cordon, drain, idle, readiness, uncordon"),
+        ("builtins:str", "lacks applicable, cordon, discourage, drain, idle, readiness, uncordon"),
     ],
 )
 def test_a_broken_extension_is_named_and_affects_only_who_uses_it(

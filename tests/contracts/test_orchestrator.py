@@ -59,6 +59,17 @@ class TestOrchestrator:
             assert scheduler.orchestrator.uncordon(scheduler.member).ok
             assert scheduler.takes_work()
 
+    def test_a_discouraged_node_still_takes_work_until_it_is_cordoned(self, scheduler: Scheduler) -> None:
+        for _ in range(2):
+            assert scheduler.orchestrator.discourage(scheduler.member).ok
+            assert scheduler.takes_work()
+        assert scheduler.orchestrator.cordon(scheduler.member).ok
+        assert not scheduler.takes_work()
+        assert scheduler.orchestrator.discourage(scheduler.member).ok
+        assert not scheduler.takes_work()
+        assert scheduler.orchestrator.uncordon(scheduler.member).ok
+        assert scheduler.takes_work()
+
     def test_a_drain_succeeds_once_no_work_is_left(self, scheduler: Scheduler) -> None:
         scheduler.occupy(5)
         assert scheduler.orchestrator.cordon(scheduler.member).ok
@@ -162,6 +173,7 @@ class TestWithoutAnOrchestrator:
             orchestrator.cordon(node),
             orchestrator.drain(node, DEADLINE),
             orchestrator.idle(node),
+            orchestrator.discourage(node),
             orchestrator.uncordon(node),
         )
         assert all(answer.ok and "not applicable" in answer.reason for answer in results)

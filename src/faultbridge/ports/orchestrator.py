@@ -69,8 +69,15 @@ class Orchestrator(Protocol):
     def cordon(self, node: ClusterNode) -> CallResult:
         """Prevent new work on the node. A repeated call is harmless."""
 
+    def discourage(self, node: ClusterNode) -> CallResult:
+        """Make the scheduler prefer other nodes, without preventing new work. A repeated call is harmless.
+
+        `cordon` replaces this state, and `uncordon` ends it. A cordoned node does not change. An orchestrator without
+        such a preference does nothing, and the result is ok.
+        """
+
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Remove the cordon that Faultbridge set. An earlier cordon by another party stays.
+        """Remove what `cordon` or `discourage` set. An earlier cordon by another party stays.
 
         A repeated call is harmless.
         """

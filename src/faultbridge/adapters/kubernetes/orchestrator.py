@@ -41,8 +41,12 @@ class EksOrchestrator:
         """Make the node unschedulable, and add Faultbridge's isolation taint and label."""
         return result_of(lambda: self._cordon(node), failure_of)
 
+    def discourage(self, node: ClusterNode) -> CallResult:
+        """Add Faultbridge's taint with the effect `PreferNoSchedule`, unless the node is isolated."""
+        return result_of(lambda: self._discourage(node), failure_of)
+
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Remove Faultbridge's isolation, and make the node schedulable.
+        """Remove Faultbridge's taint and isolation, and make the node schedulable.
 
         A node that was already cordoned before Faultbridge isolated it stays cordoned, and the reason in the result
         states this. A node that Faultbridge did not isolate does not change.
@@ -78,6 +82,12 @@ class EksOrchestrator:
 
         self._node_client(node).patch(node, isolation_patch)
         return CallResult(reason="cordoned")
+
+    def _discourage(self, node: ClusterNode) -> CallResult:
+        from faultbridge.adapters.kubernetes.taints import preference_patch
+
+        self._node_client(node).patch(node, preference_patch)
+        return CallResult(reason="other nodes are preferred")
 
     def _uncordon(self, node: ClusterNode) -> CallResult:
         from faultbridge.adapters.kubernetes.taints import release_patch, stays_cordoned
@@ -134,6 +144,10 @@ class NoOrchestrator:
 
     def cordon(self, node: ClusterNode) -> CallResult:  # noqa: ARG002 - the port's signature
         """Do nothing, and return that a cordon does not apply to this cluster."""
+        return NOT_APPLICABLE
+
+    def discourage(self, node: ClusterNode) -> CallResult:  # noqa: ARG002 - the port's signature
+        """Do nothing, and return that a preference for other nodes does not apply to this cluster."""
         return NOT_APPLICABLE
 
     def uncordon(self, node: ClusterNode) -> CallResult:  # noqa: ARG002 - the port's signature

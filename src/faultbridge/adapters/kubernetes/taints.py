@@ -2,6 +2,9 @@
 
 An isolated node is unschedulable, has a taint that keeps pods away, and has a label by which operators find it. A node
 that was already cordoned before the isolation stays cordoned after the release.
+
+A node that waits for its isolation has the taint with the effect `PreferNoSchedule`. The isolation replaces this taint,
+and the release removes it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ ISOLATED = "faultbridge/isolated"
 CORDONED_BEFORE = "faultbridge/cordoned-before"
 """Annotation of a node that was already cordoned when Faultbridge isolated it."""
 
-EFFECT = "NoSchedule"
+EFFECT, PREFERENCE = "NoSchedule", "PreferNoSchedule"
 TRUE = "true"
 
 Patch = dict[str, Any]
@@ -28,7 +31,7 @@ def isolation_patch(node: Node) -> Patch | None:
     """Return the patch that isolates a node, or None if the node is already isolated."""
     labels, taints = _labels(node), _taints(node)
     labeled = labels.get(ISOLATED) == TRUE
-    if labeled and _unschedulable(node) and any(map(_is_ours, taints)):
+    if labeled and _unschedulable(node) and any(map(_isolates, taints)):
         return None
     recorded = _annotations(node).get(CORDONED_BEFORE) if labeled else None
     cordoned_before = TRUE if _unschedulable(node) and not labeled else recorded
@@ -44,10 +47,19 @@ def isolation_patch(node: Node) -> Patch | None:
     )
 
 
-def release_patch(node: Node) -> Patch | None:
-    """Return the patch that releases an isolated node.
+def preference_patch(node: Node) -> Patch | None:
+    """Return the patch that adds the taint `PreferNoSchedule`, or None if the node has a taint or label of ours."""
+    taints = _taints(node)
+    if ISOLATED in _labels(node) or any(map(_is_ours, taints)):
+        return None
+    soft = Taint(key=ISOLATED, value=TRUE, effect=PREFERENCE)
+    return _patch(node, labels={}, annotations={}, spec={"taints": _to_json([*taints, soft])})
 
-    The result is None if the node has neither the label nor the taint of the isolation.
+
+def release_patch(node: Node) -> Patch | None:
+    """Return the patch that releases an isolated node, or that removes the taint `PreferNoSchedule`.
+
+    The result is None if the node has neither the label nor a taint of ours.
     """
     taints = _taints(node)
     labeled = ISOLATED in _labels(node)
@@ -73,6 +85,10 @@ def _patch(node: Node, *, labels: Patch, annotations: Patch, spec: Patch) -> Pat
     """Return a merge patch that the API rejects if the node has changed since it was read."""
     version = node.metadata.resourceVersion if node.metadata else None
     return {"metadata": {"resourceVersion": version, "labels": labels, "annotations": annotations}, "spec": spec}
+
+
+def _isolates(taint: Taint) -> bool:
+    return _is_ours(taint) and taint.effect != PREFERENCE
 
 
 def _is_ours(taint: Taint) -> bool:

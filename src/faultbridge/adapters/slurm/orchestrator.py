@@ -61,6 +61,10 @@ class SlurmOrchestrator:
         """
         return result_of(lambda: self._cordon(node))
 
+    def discourage(self, node: ClusterNode) -> CallResult:  # noqa: ARG002 - the port's signature
+        """Do nothing: Slurm has no preference that prevents no job."""
+        return CallResult(reason="not applicable: Slurm cannot prefer other nodes")
+
     def uncordon(self, node: ClusterNode) -> CallResult:
         """Resume the node if the reason of its drain names Faultbridge and the node's present instance.
 

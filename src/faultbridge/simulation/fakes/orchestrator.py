@@ -15,8 +15,8 @@ from faultbridge.simulation.fakes.seam import Seam
 class FakeOrchestrator:
     """Implements `Orchestrator` (fake); finds the instance of a node by its host names, as Slurm does.
 
-    `cordoned` contains the names of the cordoned nodes, and `cordoned_instances` their instances. A test can change the
-    answers:
+    `cordoned` contains the names of the cordoned nodes, and `cordoned_instances` their instances. `discouraged`
+    contains the nodes to which the scheduler prefers others. A test can change the answers:
 
     - Failures set with `fail_next` are returned before other answers, except those of `drains_refused`.
     - `unreachable_until`: until this time, calls time out.
@@ -38,6 +38,7 @@ class FakeOrchestrator:
         self.clock = clock or ManualClock()
         self.seam = seam or Seam()
         self.cordoned: set[str] = set()
+        self.discouraged: set[str] = set()
         self.cordoned_instances: set[str | None] = set()
         self.unknown_nodes: set[str] = set()
         self.not_ready: set[str] = set()
@@ -65,8 +66,17 @@ class FakeOrchestrator:
         with self.seam.around("orchestrator", "cordon", node.node):
             answer = self._answer(node)
             if answer.ok and self._applicable:
+                self.discouraged.discard(node.node)
                 self.cordoned.add(node.node)
                 self.cordoned_instances.add(self._instance(node))
+            return answer
+
+    def discourage(self, node: ClusterNode) -> CallResult:
+        """Make the scheduler prefer other nodes, unless the node is cordoned."""
+        with self.seam.around("orchestrator", "discourage", node.node):
+            answer = self._answer(node)
+            if answer.ok and self._applicable and node.node not in self.cordoned:
+                self.discouraged.add(node.node)
             return answer
 
     def uncordon(self, node: ClusterNode) -> CallResult:
@@ -74,6 +84,7 @@ class FakeOrchestrator:
         with self.seam.around("orchestrator", "uncordon", node.node):
             answer = self._answer(node)
             if answer.ok:
+                self.discouraged.discard(node.node)
                 self.cordoned.discard(node.node)
                 self.cordoned_instances.discard(self._instance(node))
             return answer
