@@ -121,6 +121,7 @@ class NodeState:
     Isolation: `isolation_since` is when isolation was requested. `isolation_overdue` is set once operators were
     notified that isolation takes too long. A failed call is repeated at `isolation_again_at`; `isolation_tries` counts
     the failed calls. `orchestrator_lost_at` is when the orchestrator stopped answering calls about the node.
+    `discouraged` is set while the orchestrator prefers other nodes, because the node waits for a permit.
     `permitted_at` is when the isolation budget of the cluster permitted the isolation; None if it needed no permit.
 
     Causation: `case_event` is the last entry of the latest case, and `status_event` the id of the entry of the last
@@ -152,6 +153,7 @@ class NodeState:
     isolation_tries: int = 0
     isolation_again_at: datetime | None = None
     permitted_at: datetime | None = None
+    discouraged: bool = False
     orchestrator_lost_at: datetime | None = None
     unverified: bool = False
     ignored: Ignored | None = None

@@ -93,8 +93,11 @@ class Isolate:
         # The start of a repair may have ordered the cordon of a node in service.
         ordered = ordered or (in_service(state) and state.isolation is Isolation.CONFIRMED)
         if needs_isolation(state, ordered=ordered):
-            return self._isolate(state, rules, orchestrator, ordered=ordered)
-        if in_service(state) and state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED}:
+            result = self._isolate(state, rules, orchestrator, ordered=ordered)
+            if result is IsolationResult.HELD and not state.discouraged:
+                self._prefer_others(state, orchestrator, rules)
+            return result
+        if in_service(state) and (state.discouraged or state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED}):
             return self._withdraw(state, rules, orchestrator)
         waits = orchestrator.applicable and waits_out_of_service(state)
         return self._isolate_waiting(state, rules, orchestrator) if waits else IsolationResult.NOTHING
@@ -132,6 +135,11 @@ class Isolate:
             return replace(changed, state=replace(changed.state, permitted_at=at), writes=(*changed.writes, permit))
 
         return with_permit
+
+    def _prefer_others(self, state: NodeState, orchestrator: Orchestrator, rules: Rules) -> None:
+        """Let the orchestrator prefer other nodes for new work, while the budget keeps a node in service."""
+        if orchestrator.applicable and orchestrator.discourage(ClusterNode.of(state, rules.config)).ok:
+            self.append(state.key, _mark_discouraged, actor=Actor.ISOLATE, current=state)
 
     def _isolate_waiting(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> IsolationResult:
         if self._is_postponed(state):
@@ -235,6 +243,8 @@ class Isolate:
             return IsolationResult.FAILED
 
         def revise(now: NodeState, at: datetime) -> Transition:
+            if now.isolation is Isolation.NONE:  # it was only discouraged
+                return Transition(replace(now, discouraged=now.discouraged and needs_isolation(now, ordered=False)))
             if now.isolation is not Isolation.REQUESTED or needs_isolation(now, ordered=False):
                 return Transition(now)
             draft = isolation_note(now, WITHDRAWN, at)
@@ -265,6 +275,10 @@ class Isolate:
             known = ", ".join(sorted(self.orchestrators)) or "none"
             raise Misconfigured(f"unknown orchestrator of {config.cluster}: {config.orchestrator!r}; known: {known}")
         return found
+
+
+def _mark_discouraged(state: NodeState, _: datetime) -> Transition:
+    return Transition(replace(state, discouraged=takes_work(state)))
 
 
 def confirmed(state: NodeState, reason: str, now: datetime) -> IsolationResult:

@@ -88,6 +88,7 @@ def end_backoff(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draft,
         isolation_tries=0,
         isolation_again_at=None,
         orchestrator_lost_at=None,
+        discouraged=False,
     )
     if not state.isolation_overdue:
         return cleared, ()

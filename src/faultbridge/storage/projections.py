@@ -127,8 +127,8 @@ def _repeated(state: NodeState) -> bool:
 
 
 def _isolation_row(state: NodeState, now: datetime) -> Item | None:
-    # A node in service can be cordoned while its work runs; its cordon ends with its fault.
-    cordoned = state.isolation is Isolation.CONFIRMED and in_service(state)
+    # A node in service can be cordoned or discouraged while its work runs; this ends with its fault.
+    cordoned = in_service(state) and (state.isolation is Isolation.CONFIRMED or state.discouraged)
     if not (cordoned or state.isolation is Isolation.REQUESTED) or state.status in {None, NodeStatus.RETIRED}:
         return None
     key = keys.requested_isolation(state.key.cluster, state.shard, state.key.node)

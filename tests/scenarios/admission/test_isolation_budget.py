@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -10,12 +12,26 @@ from faultbridge.data import load_catalog
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import Isolation
+from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.policy import Limits
+from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.isolation_permits import IsolationPermits
+from faultbridge.storage.writes import Update
 from tests.scenarios.world import CLUSTER, World
 
 DIAGNOSED = "dcgm.corrupt_inforom"
 """A code of severity error whose action is to run diagnostics."""
+
+
+@dataclass(frozen=True)
+class RacingPermits(IsolationPermits):
+    """Permits whose answers pass through a function, which can let another writer commit first."""
+
+    answer: Callable[[NodeState, Rules, datetime], Update | str]
+
+    def permit(self, state: NodeState, rules: Rules, now: datetime) -> Update | str:
+        return self.answer(state, rules, now)
 
 
 def busy_world(nodes: int, *, days: int = 3) -> World:
@@ -180,8 +196,6 @@ def test_lost_nodes_use_up_the_budget_but_one_other_node_at_a_time_is_still_veri
 
 
 def test_an_operator_orders_a_node_out_beyond_the_budget() -> None:
-    from faultbridge.repair.case_orders import OperatorOrder
-
     world = busy_world(2)
     world.fault(1, DIAGNOSED)
     world.process_entries()
@@ -189,3 +203,39 @@ def test_an_operator_orders_a_node_out_beyond_the_budget() -> None:
     world.process_entries()
     world.advance_minutes(2)
     assert not world.status(2).in_service
+
+
+def test_a_node_that_waits_for_a_permit_is_discouraged_until_its_fault_ends() -> None:
+    world = busy_world(2)
+    world.fault(1, DIAGNOSED)
+    world.process_entries()
+    world.fault(2, DIAGNOSED)
+    world.process_entries()
+    world.advance_minutes()
+    assert world.orchestrator.discouraged == {"node-2"}
+    world.clear(2, DIAGNOSED)
+    world.process_entries()
+    world.advance_minutes()
+    assert world.orchestrator.discouraged == set()
+    assert world.status(2) is NodeStatus.HEALTHY
+
+
+def test_two_writers_that_measured_the_same_budget_give_one_permit() -> None:
+    world, raced = busy_world(4), []
+    world.orchestrator.busy_until.clear()
+    permit = world.isolate.permits.permit
+
+    def race(state: NodeState, rules: Rules, now: datetime) -> Update | str:
+        found = permit(state, rules, now)
+        if not raced and state.key.node == "node-1":
+            raced.append(True)
+            world.isolate(world.key(2))  # another invocation commits between measure and commit
+        return found
+
+    for number in (1, 2):
+        world.fault(number, DIAGNOSED)
+    object.__setattr__(world.isolate, "permits", RacingPermits(world.table, race))
+    world.isolate(world.key(1))
+    assert raced
+    assert out_of_service(world, 4) == 1
+    assert set(world.control().permits) == {"node-2"}
