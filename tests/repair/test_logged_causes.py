@@ -12,7 +12,7 @@ import pytest
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
+from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Match, Policy, Rule
 from faultbridge.errors import Conflict, Misconfigured, Transient
@@ -82,7 +82,6 @@ def test_each_state_change_of_a_breaker_is_logged(causes: Causes) -> None:
     assert causes("breaker_changed")[1].before == "open"
     assert {line.cluster for line in causes("breaker_changed")} == {CLUSTER}
     assert causes("breaker_changed")[0].reason.startswith("2 nodes fail at once; repairs wait until ")
-    assert causes("isolation_held")[0].node in {"node-1", "node-2"}
 
 
 def test_an_order_that_pauses_repairs_is_logged_with_its_operator(causes: Causes) -> None:
@@ -146,13 +145,14 @@ def test_a_group_of_changes_that_is_committed_one_by_one_is_logged_with_its_node
     assert (line.reason, line.nodes) == ("Conflict: a node changed", [f"{CLUSTER}/node-1", f"{CLUSTER}/node-2"])
 
 
-def test_a_node_that_a_breaker_keeps_in_service_is_logged(causes: Causes) -> None:
-    world = World(nodes=4, breakers=(BreakerLimit(nodes=2, percent=20),), orchestrated=True)
+def test_a_node_that_the_isolation_budget_keeps_in_service_is_logged(causes: Causes) -> None:
+    world = World(nodes=4, orchestrated=True)
     for node in (1, 2):
-        world.fault(node)
-    world.guard(CLUSTER)
-    assert world.isolate(world.key()) is IsolationResult.HELD
-    assert [(line.node, line.reason) for line in causes("isolation_held")] == [("node-1", "the breaker is not closed")]
+        world.fault(node, "xid.48", severity=Severity.ERROR)
+    assert world.isolate(world.key(1)) is IsolationResult.DONE
+    assert world.isolate(world.key(2)) is IsolationResult.HELD
+    reason = f"1 nodes of cluster {CLUSTER} take no new work; the isolation budget is 1"
+    assert [(line.node, line.reason) for line in causes("isolation_held")] == [("node-2", reason)]
 
 
 def test_a_quarantine_without_a_confirmed_isolation_is_logged_and_later_its_confirmation(causes: Causes) -> None:

@@ -75,7 +75,8 @@ class Dispatch:
         if not rules.config.opens_cases or not (queued := self._queued(rules)):
             return DispatchResult()
         now = truncate(self.clock.now())
-        control, use = self._limits(rules, queued, now)
+        control = self._control(cluster)
+        use = self._use(rules, control, queued, now)
         if self._queued_cases.record_if_all_wait(queued, control, rules, now, use):
             return DispatchResult()
         self.forget()  # no condition of a write protects what the registration and the policy decide
@@ -89,8 +90,8 @@ class Dispatch:
         excluded = self._queued_cases.resolve_dry_runs(rules, dry_runs)
         queued = [case for case in queued if case.case not in excluded]
         while queued:
-            now = truncate(self.clock.now())
-            control, use = self._limits(rules, queued, now)
+            control, now = self._control(cluster), truncate(self.clock.now())
+            use = self._use(rules, control, queued, now)
             admission = admit(control, rules.policy, queued, now, rules.config.update_holds, use)
             self._queued_cases.record(admission, rules)
             if not admission.picks:
@@ -113,17 +114,20 @@ class Dispatch:
         rows = (read_queued(rules.config, row) for row in shard_rows(self.table, rules.config, QUEUE))
         return [queued for queued in rows if queued.case not in excluded]
 
-    def _limits(self, rules: Rules, queued: Iterable[QueuedCase], now: datetime) -> tuple[Control, IsolationUse | None]:
-        """Read the controls of a cluster, and the use of its isolation budget as far as the queued cases need it."""
-        cluster = rules.config.cluster
+    def _control(self, cluster: str) -> Control:
         found = self.table.get(keys.cluster_control(cluster))
         if found is None:
             raise Misconfigured(f"no repair slots: cluster {cluster!r}; run 'faultbridge cluster add {cluster}'")
+        return items.read_control(cluster, found)
+
+    def _use(self, rules: Rules, control: Control, queued: Iterable[QueuedCase], now: datetime) -> IsolationUse | None:
+        """Measure the isolation budget of a cluster as far as the queued cases need it; None if none of them does."""
         budgeted = [one for one in queued if one.needs_permit or one.lost]
         if not rules.config.repairs or not budgeted:
-            return items.read_control(cluster, found), None
+            return None
         placed = any(one.needs_permit and is_placed(one.domains) for one in budgeted)
-        return IsolationPermits(self.table).use(rules, now, placed=placed)
+        use = IsolationPermits(self.table).use(rules, control, now, placed=placed)
+        return replace(use, evicts=self.isolate.orchestrator(rules.config).applicable)
 
     def _admit(
         self, control: Control, picks: Sequence[QueuedCase], rules: Rules, now: datetime, until: datetime
@@ -150,8 +154,8 @@ class Dispatch:
 
     def _admit_one(self, pick: QueuedCase, rules: Rules) -> AdmittedBatch:
         for _ in range(MAX_CONFLICTS):
-            now = truncate(self.clock.now())
-            control, use = self._limits(rules, (pick,), now)
+            control, now = self._control(rules.config.cluster), truncate(self.clock.now())
+            use = self._use(rules, control, (pick,), now)
             if not admit(control, rules.policy, (pick,), now, rules.config.update_holds, use).picks:
                 return AdmittedBatch(full=True)
             ready = self._make_ready(pick, rules)
@@ -221,7 +225,7 @@ class Dispatch:
         rows = [(one.repair_action, row) for one in ready if (row := queue_row(one.state, now)) is not None]
         # The approval of this very repair action was checked when the case was made ready.
         fresh = [replace(read_queued(rules.config, row), repair_action=action, approved=True) for action, row in rows]
-        _, use = self._limits(rules, fresh, now)
+        use = self._use(rules, control, fresh, now)
         picks = admit(control, rules.policy, fresh, now, rules.config.update_holds, use).picks
         admitted = {pick.case for pick in picks}
         return [one for one in ready if one.case.id in admitted]

@@ -37,30 +37,29 @@ class IsolationPermits:
 
     table: Table
 
-    def use(self, rules: Rules, now: datetime, *, placed: bool) -> tuple[Control, IsolationUse]:
-        """Read the controls of a cluster, and then the use of its isolation budget.
+    def use(self, rules: Rules, control: Control, now: datetime, *, placed: bool) -> IsolationUse:
+        """Read the use of a cluster's isolation budget; `control` are its controls, which were read before.
 
         The failure domains below the cluster are measured only if `placed` is True, because that reads all nodes.
         """
         config = rules.config
-        wanted = keys.cluster_control(config.cluster), keys.cluster_state(config.cluster)
-        found = self.table.get_many(wanted)
-        control = items.read_control(config.cluster, found.get(wanted[0]))
-        occupied = items.read_cluster(config.cluster, found.get(wanted[1])).occupied
+        occupied = items.read_cluster(config.cluster, self.table.get(keys.cluster_state(config.cluster))).occupied
         rows = shard_rows(self.table, config, UNHEALTHY)
         roster = tuple(nodes_in_use(self.table, config)) if placed else ()
-        return control, isolation_use(rules, control, occupied, rows, roster, now)
+        return isolation_use(rules, control, occupied, rows, roster, now)
 
     def permit(self, state: NodeState, rules: Rules, now: datetime) -> Update | str:
         """Return the write that gives a node its permit, or the reason why the budget refuses it."""
         domains = domains_of(rules.config, {"node": state.key.node, **_placement(state)})
-        control, use = self.use(rules, now, placed=is_placed(domains))
+        cluster = state.key.cluster
+        control = items.read_control(cluster, self.table.get(keys.cluster_control(cluster)))
+        use = self.use(rules, control, now, placed=is_placed(domains))
         refused = use.refusal(state.key.node, domains)
         if refused is not None:
             return refused
         permits: dict[str, Value] = {node: to_text(at) for node, at in control.permits.items()}
         return Update(
-            keys.cluster_control(control.cluster),
+            keys.cluster_control(cluster),
             set={("permits",): {**permits, state.key.node: to_text(now)}},
             add={"version": 1},
             when=Equals("version", control.version),

@@ -12,7 +12,6 @@ from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerScope, Brea
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.ports import Verdict, Verification
-from faultbridge.repair.isolate import IsolationResult
 from faultbridge.storage import keys
 from tests.scenarios.world import CLUSTER, World, limits
 
@@ -60,7 +59,7 @@ def test_a_breaker_of_one_rack_blocks_only_that_rack_and_closes_by_itself():
     world = world_of(40)
     fail(world, 1, 2, 3, 4, 5)
     assert states(world) == {"domain:rack-1": BreakerState.OPEN}
-    assert [world.status(node) for node in range(1, 6)] == [NodeStatus.DEGRADED] * 5
+    assert [world.status(node) for node in range(1, 6)] == [NodeStatus.QUARANTINED] * 5
     assert {world.case(node).waiting_for for node in range(1, 6)} == {WaitingFor.BREAKER}
     fail(world, 30)
     assert world.released_instances() == ["i-0000000000000001e"]
@@ -68,10 +67,10 @@ def test_a_breaker_of_one_rack_blocks_only_that_rack_and_closes_by_itself():
     for node in range(1, 6):
         world.clear(node)
     world.process_entries()
-    world.advance_minutes(11)
+    world.until(lambda: {world.status(node) for node in range(1, 6)} == {NodeStatus.HEALTHY})
     assert states(world) == {"domain:rack-1": BreakerState.CLOSED}
-    assert [world.status(node) for node in range(1, 6)] == [NodeStatus.HEALTHY] * 5
-    assert safety(world) == ["breaker None -> open", "breaker open -> closed"]
+    assert safety(world) == ["breaker None -> open", "breaker open -> half_open", "breaker half_open -> closed"]
+    assert world.released_instances() == ["i-0000000000000001e"]
 
 
 def test_an_open_breaker_of_the_cluster_does_not_make_every_update_read_all_nodes():
@@ -93,27 +92,16 @@ def test_an_open_breaker_of_the_cluster_does_not_make_every_update_read_all_node
     assert keys.NODE_ROW in prefixes
 
 
-@pytest.mark.parametrize("ordered", [False, True])
-def test_a_breaker_that_opens_after_it_was_read_still_prevents_isolation(ordered):
+def test_an_open_breaker_stops_repairs_and_never_a_cordon():
     world = world_of(40, orchestrated=True)
-    before = world.control()
-    for node in range(1, 6):
-        world.fault(node)
-    world.guard(CLUSTER)
+    fail(world, *range(1, 6))
     assert states(world) == {"domain:rack-1": BreakerState.OPEN}
-    assert before.breakers == {}
-    if ordered:
-        results = {world.isolate(world.key(node), ordered=True) for node in range(1, 6)}
-    else:
-        names = [world.key(node).node for node in range(1, 6)]
-        isolating = world.isolate_many(CLUSTER, names, before).values()
-        results = {result for isolate in isolating for result in isolate().values()}
-    assert results == {IsolationResult.HELD}
-    assert world.orchestrator.cordoned == set()
-    assert [world.status(node) for node in range(1, 6)] == [NodeStatus.DEGRADED] * 5
+    assert world.orchestrator.cordoned == {f"node-{node}" for node in range(1, 6)}
+    assert world.control().holders == {}
+    assert {world.case(node).waiting_for for node in range(1, 6)} == {WaitingFor.BREAKER}
 
 
-def test_a_breaker_that_opens_during_the_admission_prevents_isolation_and_repair(monkeypatch):
+def test_a_breaker_that_opens_during_the_admission_prevents_the_repair(monkeypatch):
     world = world_of(40, orchestrated=True)
     for node in range(1, 6):
         world.fault(node)
@@ -127,7 +115,7 @@ def test_a_breaker_that_opens_during_the_admission_prevents_isolation_and_repair
     monkeypatch.setattr(type(world.dispatch), "_control", lambda _, cluster: read_then_open(cluster))
     assert world.dispatch(CLUSTER).admitted == ()
     assert states(world) == {"domain:rack-1": BreakerState.OPEN}
-    assert (world.orchestrator.cordoned, world.control().holders) == (set(), {})
+    assert world.control().holders == {}
 
 
 def test_a_half_open_breaker_admits_one_repair_at_a_time():
@@ -152,7 +140,7 @@ def test_a_new_failure_reopens_a_half_open_breaker():
     world.clock.advance(1)
     fail(world, 7)
     assert states(world)["domain:rack-1"] is BreakerState.OPEN
-    assert world.status(7) is NodeStatus.DEGRADED
+    assert world.case(7).waiting_for is WaitingFor.BREAKER
 
 
 def test_the_cluster_breaker_blocks_every_rack():
@@ -160,7 +148,7 @@ def test_the_cluster_breaker_blocks_every_rack():
     fail(world, *range(1, 33, 4))
     assert states(world) == {"cluster": BreakerState.OPEN}
     fail(world, 40)
-    assert (world.status(40), world.case(40).waiting_for) == (NodeStatus.DEGRADED, WaitingFor.BREAKER)
+    assert (world.status(40), world.case(40).waiting_for) == (NodeStatus.QUARANTINED, WaitingFor.BREAKER)
 
 
 def test_nodes_without_an_instance_yet_do_not_open_the_breaker():
@@ -196,7 +184,7 @@ def test_verified_nodes_are_uncordoned_while_the_breaker_is_open():
     world.until(lambda: world.status(1) is NodeStatus.VALIDATING)
     fail(world, *range(2, 12))
     assert states(world) == {"cluster": BreakerState.OPEN}
-    assert world.orchestrator.cordoned == {"node-1"}
+    assert world.orchestrator.cordoned == {f"node-{node}" for node in range(1, 12)}
     world.until(world.case_is(RESOLVED, 1))
     assert "node-1" not in world.orchestrator.cordoned
     assert world.record_history().index("return_to_service returned") > 0
@@ -261,26 +249,6 @@ def test_a_failed_trial_repair_reopens_a_half_open_breaker_until_it_stays_open()
     changes = [line.removeprefix("breaker ") for line in safety(world)]
     assert changes == ["None -> open", *["open -> half_open", "half_open -> open"] * 2]
     assert [world.status(node) for node in range(1, 7)].count(NodeStatus.FAILED) == 2
-
-
-def test_a_half_open_breaker_keeps_all_nodes_in_service_but_those_whose_trial_repair_starts():
-    world = world_of(40, orchestrated=True, limits=limits(concurrent=4))
-    fail(world, 1, 2, 3, 4, 5)
-    world.advance_minutes(9)
-    cordoned = []
-    for _ in range(25):
-        world.advance_minutes()
-        if states(world)["domain:rack-1"] is BreakerState.HALF_OPEN:
-            cordoned.append(len(world.orchestrator.cordoned))
-    assert max(cordoned) == 1
-
-
-def test_where_no_orchestrator_is_called_a_half_open_breaker_keeps_all_but_one_node_in_service():
-    world = world_of(40, limits=limits(concurrent=4))
-    fail(world, 1, 2, 3, 4, 5)
-    world.until(lambda: states(world)["domain:rack-1"] is BreakerState.HALF_OPEN)
-    world.advance_minutes()
-    assert sum(not world.node(node).status.in_service for node in range(1, 6)) == 1
 
 
 @pytest.mark.parametrize("triggered", [True, False])

@@ -10,11 +10,9 @@ import pytest
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.cluster.state import ClusterStatus
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import Isolation
-from faultbridge.domain.policy import Rule
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ops.react import MAX_ISOLATING
 from faultbridge.ports import ProviderFailure
@@ -43,7 +41,7 @@ def table_calls(number: int) -> Counter[str]:
     return Counter(call.name for call in world.seam.calls[before:])
 
 
-def test_nodes_kept_in_service_by_an_open_breaker_cost_no_extra_calls():
+def test_nodes_that_wait_for_an_open_breaker_cost_no_extra_calls():
     few, many = table_calls(20), table_calls(80)
     for name in ("table.get", "table.get_many", "table.query"):
         assert many[name] <= few[name] + 1, name
@@ -77,33 +75,25 @@ def test_a_node_is_read_again_before_the_orchestrator_is_called_again():
     assert world.orchestrator.cordoned == set()
 
 
-def test_a_breaker_that_opened_after_the_read_keeps_the_other_nodes_in_service():
-    world = World(nodes=10, breakers=(CLUSTER_LIMIT,))
-    world.fault(1)
-    isolating = world.isolate_many(CLUSTER, node_names(1), world.control())
-    fail(world, *range(2, 10))
-    assert world.control().breakers
-    assert isolating["node-1"]() == {"node-1": IsolationResult.HELD}
-    assert {world.status(node) for node in range(1, 10)} == {NodeStatus.DEGRADED}
-
-
-def test_nodes_without_orchestrator_are_isolated_in_groups_until_a_breaker_opens():
-    world = World(nodes=4 * GROUP, breakers=(BreakerLimit(nodes=2 * GROUP, percent=20),))
-    for node in range(1, 2 * GROUP):
+def test_lost_nodes_without_orchestrator_are_isolated_in_groups():
+    world = World(nodes=4 * GROUP)
+    for node in range(1, GROUP + 1):
         world.fault(node)
-    world.guard(CLUSTER)
-    first, second = world.isolate_many(CLUSTER, node_names(2 * GROUP - 1), world.control()).values()
+    (isolate,) = world.isolate_many(CLUSTER, node_names(GROUP)).values()
     before = len(world.seam.calls)
-    assert set(first().values()) == {IsolationResult.DONE}
+    assert set(isolate().values()) == {IsolationResult.DONE}
     assert sum(call.name == "table.transact" for call in world.seam.calls[before:]) <= GROUP // 5
-    world.fault(2 * GROUP)
-    world.guard(CLUSTER)
-    assert set(second().values()) == {IsolationResult.HELD}
-    in_service = [node for node in range(1, 2 * GROUP + 1) if world.status(node) is NodeStatus.DEGRADED]
-    assert in_service == list(range(GROUP + 1, 2 * GROUP + 1))
 
 
-def test_at_most_fifteen_nodes_are_isolated_between_two_reads_of_the_breakers():
+def test_the_most_severe_faults_get_the_permits_of_a_batch():
+    world = World(nodes=10)
+    for node in range(1, 9):
+        world.fault(node, "xid.31" if node < 8 else "xid.48")
+    isolating = world.isolate_many(CLUSTER, node_names(8))
+    assert next(iter(isolating)) == "node-8"
+
+
+def test_at_most_fifteen_nodes_are_isolated_in_one_transaction():
     world = World(nodes=31)
     for node in range(1, 32):
         world.fault(node)
@@ -131,20 +121,14 @@ def test_a_node_that_cannot_be_isolated_keeps_no_other_of_its_group_in_service(m
     assert degraded == [2]
 
 
-def test_after_a_conflict_in_a_group_the_breaker_is_read_again():
-    world = World(nodes=10, breakers=(CLUSTER_LIMIT,))
-    for node in range(1, 5):
+def test_after_a_conflict_in_a_group_each_node_is_isolated_alone_by_what_it_is_then():
+    world = World(nodes=10)
+    for node in range(1, 4):
         world.fault(node)
-    (isolate,) = world.isolate_many(CLUSTER, node_names(4), world.control()).values()
-
-    def fail_another() -> None:
-        world.fault(2, "xid.48")
-        fail(world, *range(5, 9))
-
-    run_before_write(world.seam, writes_to(keys.node_state(world.key(1))), fail_another)
-    assert set(isolate().values()) == {IsolationResult.HELD}
-    assert world.control().breakers
-    assert {world.status(node) for node in range(1, 9)} == {NodeStatus.DEGRADED}
+    (isolate,) = world.isolate_many(CLUSTER, node_names(3)).values()
+    world.clock.advance(5)
+    run_before_write(world.seam, writes_to(keys.node_state(world.key(1))), lambda: world.clear(2))
+    assert list(isolate().values()) == [IsolationResult.DONE, IsolationResult.NOTHING, IsolationResult.DONE]
 
 
 @pytest.fixture
@@ -256,14 +240,3 @@ def test_a_node_whose_isolation_was_requested_before_is_isolated_apart_from_the_
     assert list(isolating) == ["node-1, node-3", "node-2"]
     done = {name: result for isolate in isolating.values() for name, result in isolate().items()}
     assert done == dict.fromkeys(node_names(3), IsolationResult.DONE)
-
-
-def test_a_breaker_does_not_hold_a_node_that_its_rule_keeps_in_service():
-    world = World(nodes=4, breakers=(BreakerLimit(nodes=2, percent=20),), rules=(Rule("gentle", isolate=False),))
-    for node in (1, 2):
-        world.fault(node)
-    control = world.guard(CLUSTER)
-    assert control is not None
-    assert control.breakers
-    (isolate,) = world.isolate_many(CLUSTER, node_names(2), control).values()
-    assert set(isolate().values()) == {IsolationResult.NOTHING}

@@ -165,7 +165,9 @@ def test_a_verification_of_many_hours_is_repeated_if_an_incident_disturbed_its_s
 
 
 def test_a_verification_without_a_result_before_its_deadline_waits_for_the_open_incident() -> None:
-    world = world_that_replaces(limits=limits(concurrent=8, verify_deadline=timedelta(minutes=30)))
+    world = world_that_replaces(
+        limits=limits(concurrent=8, verify_deadline=timedelta(minutes=30), isolation_percent=100)
+    )
     world.verifier.duration = timedelta(minutes=20)
     lose_links(world)
     world.advance_minutes(5)

@@ -22,7 +22,7 @@ from tests.scenarios.incidents.test_incidents import (
     world_of,
 )
 from tests.scenarios.incidents.test_pages_of_incidents import urgent
-from tests.scenarios.world import CLUSTER, World
+from tests.scenarios.world import CLUSTER, World, limits
 
 CATALOG = load_catalog()
 CODES = {
@@ -264,7 +264,7 @@ def test_a_run_that_cannot_absorb_all_cases_of_an_incident_lets_none_of_the_othe
 
 
 def test_support_faults_that_return_while_their_nodes_are_verified_end_in_no_repair():
-    world = world_with_catalog(orchestrated=True)
+    world = world_with_catalog(orchestrated=True, limits=limits(isolation_percent=100))
     faulty = {f"i-{node:017}" for node in RACK}
     world.verifier.cut_off = lambda instance: instance in faulty
     for node in RACK:

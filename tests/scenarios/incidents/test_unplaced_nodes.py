@@ -6,14 +6,16 @@ from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.incidents import IncidentStatus
 from faultbridge.domain.edges import CaseStatus
 from tests.scenarios.incidents.test_incidents import cases, incidents, lose_links, rack, restore_links, world_of
-from tests.scenarios.world import World
+from tests.scenarios.world import World, limits
 
 NEW, OTHER = 17, 18
 
 
 def world_with_a_new_node() -> World:
     """Return a world of two racks and two more nodes; one of these was registered by hand, before any inventory."""
-    return world_of(18, domain=lambda number: None if number == NEW else rack(number))
+    return world_of(
+        18, limits=limits(isolation_percent=100), domain=lambda number: None if number == NEW else rack(number)
+    )
 
 
 def test_a_node_of_unknown_place_waits_for_the_incident_that_may_explain_its_fault():

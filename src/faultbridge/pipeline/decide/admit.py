@@ -260,7 +260,7 @@ def _check_evictions(request: AdmissionRequest) -> Refused | None:
     A source that wrongly proves one fault on every node must not stop all work of the cluster.
     """
     queued, use = request.queued, request.use
-    if use is None or queued.lost is None:
+    if use is None or queued.lost is None or not use.evicts:
         return None
     drained = recent_evictions(request.control, queued.lost, request.now)
     drained += [pick.case for pick in request.picks if pick.lost == queued.lost]

@@ -46,12 +46,13 @@ class IsolationUse:
     """The use of a cluster's isolation budget: `nodes` that do not simply serve, and the size of each failure domain.
 
     `percent` is the share of the expected nodes that may take no new work; at least one may. A failure domain without
-    a size refuses no node.
+    a size refuses no node. `evicts` is False if the cluster has no orchestrator, so that a repair evicts no work.
     """
 
     nodes: tuple[BudgetNode, ...]
     sizes: Mapping[FailureDomain, int]
     percent: int
+    evicts: bool = True
 
     def limit(self, domain: FailureDomain) -> int:
         """Return how many nodes of a failure domain may take no new work at once."""
