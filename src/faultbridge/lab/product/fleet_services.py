@@ -32,6 +32,7 @@ from faultbridge.repair.attempt.step_tools import StepTools
 from faultbridge.repair.controls import Controls
 from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.isolate import Isolate
+from faultbridge.repair.isolation_permits import IsolationPermits
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.simulation.fakes import FakeObjects, FakeOrchestrator
@@ -156,7 +157,7 @@ def fleet_services(
     orchestrators = {"none": FakeOrchestrator(clock, applicable=False)}
     controls, workflow = FleetControls(table, clock, stack), FakeStateMachine(clock)
     table.items[keys.cluster_control(CLUSTER)] = items.control_item(Control(CLUSTER), clock.now())
-    isolate = Isolate(store, rulebook, orchestrators, controls)
+    isolate = Isolate(store, rulebook, orchestrators, IsolationPermits(table))
     tools = StepTools(
         table, clock, store, workflow, rulebook, FakeObjects(), {config.provider: ports}, {},
         {config.restarter: HostRestarter(ports)}, ports, orchestrators, {config.verifier: HostVerifier(ports)},
