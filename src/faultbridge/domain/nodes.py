@@ -43,13 +43,14 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """The instance and the boot that back a node from the time `since`, each numbered from 1."""
+    """The instance and the boot that back a node from `since` until `gone_since`, each numbered from 1."""
 
     instance: int
     boot: int
     instance_id: str | None
     boot_id: str | None
     since: datetime
+    gone_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from faultbridge.domain import names
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL
 from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.vacancies import mark_gone
 from faultbridge.domain.cluster.volumes import left_behind
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
@@ -85,7 +86,7 @@ class ReplacementDetection:
             if not _is_backed_by(state, instance_id) or under_repair or state.status in _VACANT:
                 return Transition(state)
             draft = entry_builder.status_change(state, NodeStatus.PROVISIONING, now, reason)
-            return Transition(replace(state, status=NodeStatus.PROVISIONING), (draft,))
+            return Transition(replace(mark_gone(state, now), status=NodeStatus.PROVISIONING), (draft,))
 
         key = NodeKey(config.cluster, node)
         result = self.append(key, revise, actor=Actor.INVENTORY)

@@ -33,8 +33,8 @@ from faultbridge.repair.isolation_permits import IsolationPermits
 from faultbridge.repair.queued_cases import QueuedCases, log_admission
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
-from faultbridge.storage.projections import QUEUE, queue_row
-from faultbridge.storage.queue_rows import read_queued
+from faultbridge.storage.projections import QUEUE, UNHEALTHY, queue_row
+from faultbridge.storage.queue_rows import read_queued, read_vacancies
 
 MAX_CONFLICTS = 3
 """How often the admission of one case is tried after conflicts before the next case is tried."""
@@ -118,7 +118,10 @@ class Dispatch:
         found = self.table.get(keys.cluster_control(cluster))
         if found is None:
             raise Misconfigured(f"no repair slots: cluster {cluster!r}; run 'faultbridge cluster add {cluster}'")
-        return items.read_control(cluster, found)
+        # The rows are read after the controls: a repair that releases an instance changes the version of the controls.
+        config = rules_of(self.rulebook, cluster).config
+        rows = () if config.follows_provider else shard_rows(self.table, config, UNHEALTHY)
+        return replace(items.read_control(cluster, found), vacancies=read_vacancies(rows))
 
     def _use(self, rules: Rules, control: Control, queued: Iterable[QueuedCase], now: datetime) -> IsolationUse | None:
         """Measure the isolation budget of a cluster as far as the queued cases need it; None if none of them does."""

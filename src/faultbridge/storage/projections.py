@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.cases import Case
+from faultbridge.domain.cluster.vacancies import vacant_since
 from faultbridge.domain.conditions import Condition, last_end
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, Entry
@@ -78,6 +79,7 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
         return None
     case, severity, failed_step = state.live_case, state.severity, state.failed_step_at
     ended, left = last_end(state.active(), state.tombstones.values()), left_at(state)
+    vacant = vacant_since(state)
     return items.compact_item(
         keys.unhealthy_node(state.key.cluster, state.shard, state.key.node),
         now,
@@ -103,6 +105,7 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
             "needs_permit": needs_isolation(state, ordered=False) and needs_permit(state),
             "joining": is_joining(state),
             "left_at": to_text(left) if left else None,
+            "vacant": to_text(vacant) if vacant else None,
         },
     )
 

@@ -1,14 +1,16 @@
-"""Queue rows: reads a queued case from its table row, and a node's failure domains from a row."""
+"""Queue rows: reads a queued case, a node without an instance, and a node's failure domains from table rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.failure_domains import FailureDomain, failure_domains
 from faultbridge.domain.cluster.state import QueuedCase
+from faultbridge.domain.cluster.vacancies import Vacancy
+from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import from_text
@@ -38,6 +40,21 @@ def read_queued(config: ClusterConfig, row: Mapping[str, Any]) -> QueuedCase:
         families=tuple(Family(name) for name in row.get("families", ())),
         # Rows of earlier versions have no `opened`.
         repeated_since=from_text(str(row.get("opened", since))) if row.get("repeated") else None,
+    )
+
+
+def read_vacancies(rows: Iterable[Mapping[str, Any]]) -> tuple[Vacancy, ...]:
+    """Return the nodes without an instance from the rows of a cluster's unhealthy nodes."""
+    vacant = (row for row in rows if row.get("vacant"))
+    return tuple(
+        Vacancy(
+            str(row["node"]),
+            _optional_text(row, "group"),
+            _optional_text(row, "case"),
+            from_text(str(row["vacant"])),
+            row["status"] != NodeStatus.REPLACING.value,
+        )
+        for row in vacant
     )
 
 

@@ -14,6 +14,7 @@ from faultbridge.domain.cluster.breakers import Breaker, BreakerScope, BreakerSt
 from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.cluster.incidents import Hold
 from faultbridge.domain.cluster.provider_status import ProviderCondition
+from faultbridge.domain.cluster.vacancies import Vacancy
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import Head, NodeKey
 
@@ -71,6 +72,7 @@ class Control:
     - `unverified` counts the nodes with the mark "never verified", except retired nodes.
     - `permits` maps the name of each node that the isolation budget keeps out of service to the time of its permit.
     - `evictions` maps each case whose repair drained a node within the last hour to the fault code and the time.
+    - `vacancies` are the nodes without an instance. They are read from the rows of the nodes, and not stored here.
     """
 
     cluster: str
@@ -86,6 +88,7 @@ class Control:
     unverified: int = 0
     permits: Mapping[str, datetime] = field(default_factory=dict)
     evictions: Mapping[str, Eviction] = field(default_factory=dict)
+    vacancies: tuple[Vacancy, ...] = ()
 
     def breaker(self, domain: str | None) -> Breaker | None:
         """Return the strictest breaker that limits repairs in a failure domain, or None if none does.

@@ -14,6 +14,7 @@ from faultbridge.domain.cluster.breakers import Breaker, BreakerState
 from faultbridge.domain.cluster.failure_domains import FailureDomain, is_placed
 from faultbridge.domain.cluster.group_updates import UpdateHold
 from faultbridge.domain.cluster.state import Control, QueuedCase
+from faultbridge.domain.cluster.vacancies import slots_in_use
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.domain.times import to_text
@@ -230,7 +231,9 @@ def _check_budget(request: AdmissionRequest) -> Refused | None:
     limits = request.policy.limits
     if not request.queued.repair_action.needs_slot:
         return None
-    if len(request.control.holders) + request.picked_slots >= limits.concurrent:
+    control, queued = request.control, request.queued
+    used = slots_in_use(control.holders, control.vacancies, queued.key.node, queued.repair_action)
+    if used + request.picked_slots >= limits.concurrent:
         return Refused(request.queued, WaitingFor.BUDGET, "the policy's limit of concurrent repairs is reached")
     if request.started + request.picked_slots >= limits.per_hour:
         return Refused(request.queued, WaitingFor.BUDGET, "the policy's limit of repairs per hour is reached")

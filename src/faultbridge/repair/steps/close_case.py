@@ -10,6 +10,7 @@ from functools import partial
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL, Attempt, Case, Phase, RepairAction, Resolution
+from faultbridge.domain.cluster.vacancies import mark_gone
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Severity
@@ -73,7 +74,8 @@ def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
     degraded = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
     target = NodeStatus.DEGRADED if degraded else NodeStatus.HEALTHY
     reason = "verification passed, a condition remains" if degraded else "verification passed"
-    state, draft = move_node(replace(_without_cordon(context, state, now), unverified=False), target, now, reason)
+    present = mark_gone(_without_cordon(context, state, now), None)
+    state, draft = move_node(replace(present, unverified=False), target, now, reason)
     resolution = _resolution(case, replaced=is_replaced(state))
     resolved = replace(
         case,

@@ -20,7 +20,7 @@ from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.instance_pairing import FOLLOW_STEP
 from faultbridge.pipeline.fold.expire import end_all
 from faultbridge.ports import Presence
-from faultbridge.repair.attempt.progress import live_attempt, move_node, update_attempt
+from faultbridge.repair.attempt.progress import leave_instance, live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 
@@ -104,7 +104,7 @@ def finish_if_gone(context: StepContext, step: str) -> StepResult | None:
         state = replace(state, case=replace(case, marks={**case.marks, EXTERNAL: now}))
         ended = end_all(state, at=now, reason=reason)
         decided = decide(ended.state, ended.changes, context.rules, now)
-        state, draft = move_node(decided.state, NodeStatus.PROVISIONING, now, reason)
+        state, draft = leave_instance(decided.state, now, reason)
         return Transition(state, (entry, *decided.drafts, draft))
 
     # The inventory is the actor that may write this change; the step only detects it earlier.

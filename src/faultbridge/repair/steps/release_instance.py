@@ -14,14 +14,13 @@ from functools import partial
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Intent, Phase, WaitingFor
 from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Transient
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import CallResult, Presence, ProviderFailure
 from faultbridge.repair.attempt.evidence import collect_logs
 from faultbridge.repair.attempt.intent import commit_intent, stop_before_intent, stop_for_new_incident
-from faultbridge.repair.attempt.progress import move_node
+from faultbridge.repair.attempt.progress import leave_instance
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.steps.follow_provider import finish_if_gone
@@ -137,7 +136,7 @@ def _finish_released(context: StepContext, intent: Intent, answer: CallResult) -
             operation=answer.operation,
             old_instance=intent.instance_id,
         )
-        state, draft = move_node(state, NodeStatus.PROVISIONING, now, "old instance released")
+        state, draft = leave_instance(state, now, "old instance released")
         return Transition(state, (step, draft))
 
     result = context.finish(StepOutcome.DONE, Phase.ACTED, finished)

@@ -11,6 +11,7 @@ from functools import partial
 from faultbridge.decoders.common.gpu_count import missing_gpus
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Phase, RepairAction, WaitingFor
+from faultbridge.domain.cluster.vacancies import mark_gone
 from faultbridge.domain.copies import replace
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import Isolation, NodeState
@@ -156,6 +157,7 @@ def _requeue_if_gone(context: StepContext) -> StepResult | None:
     if not is_gone(context):
         return None
     reason = gone_reason(context)
+    context = context.commit(lambda state, now: Transition(mark_gone(state, now)))
     draft = entry_builder.step(context.case, NAME, "gone", context.now, reason=reason, new_instance=context.instance_id)
     return context.retry_or_escalate(WaitingFor.WAIT, reason, draft)
 

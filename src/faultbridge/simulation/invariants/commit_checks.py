@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import Intent, RepairAction
 from faultbridge.domain.cluster.spares import SpareStatus
+from faultbridge.domain.cluster.vacancies import vacant_since
+from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import from_text
@@ -114,14 +116,17 @@ class CommitChecks:
             self._journal.add_violation("each commit of a state increases its version by one", versions)
 
     def _check_slots(self, record: StreamRecord) -> None:
-        """Check that the repairs of a cluster do not exceed the highest limits of the last three policies."""
+        """Check that the repairs of a cluster do not exceed the highest limits of the last three policies.
+
+        A repair that waits for a successor does not count: it gives its slot to repairs that release no instance.
+        """
         new, old = record.new or {}, record.old or {}
         holders, before = _holders(new), _holders(old)
         if _version(new) <= _version(old) and old:
             self._journal.add_violation("each commit of the repair slots increases their version", f"{old} -> {new}")
         # A dispatcher may still use a policy that was replaced just now.
         limit = max(limits.concurrent for limits in self.limits[-3:])
-        if len(holders) > len(before) and len(holders) > limit:
+        if len(holders) > len(before) and len(holders - self._waiting_cases()) > limit:
             self._journal.add_violation("concurrent repairs never exceed the policy limit", f"{sorted(holders)}")
         starts = _starts(new)
         recent = [start for start in starts if starts and start > max(starts) - HOUR]
@@ -194,6 +199,12 @@ class CommitChecks:
             attempt = state.live_case.attempt if state.live_case else None
             if attempt is not None and attempt.intent is not None:
                 yield state, attempt.intent
+
+    def _waiting_cases(self) -> set[str]:
+        waiting = (
+            state for state in self._states() if vacant_since(state) and state.status is not NodeStatus.REPLACING
+        )
+        return {state.case.id for state in waiting if state.case}
 
     def _states(self) -> Iterator[NodeState]:
         for item in self._ports.table.items_at("NODE#", "STATE"):
