@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Rule
-from tests.scenarios.world import World, limits
+from faultbridge.ports import ProviderFailure
+from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.repair.case_orders import OperatorOrder
+from tests.scenarios.world import CLUSTER, GROUP, World, limits
 
 RESOLVED, QUEUED = CaseStatus.RESOLVED, CaseStatus.QUEUED
 REPAIRED_IN_PLACE = tuple(
@@ -62,3 +70,103 @@ def test_a_replacement_does_not_use_the_slot_of_a_repair_that_waits_for_a_succes
     assert (world.status(2), world.case(2).status) == (NodeStatus.QUARANTINED, QUEUED)
     assert world.case(2).reason == "the policy's limit of concurrent repairs is reached"
     assert len(world.released_instances()) == 1
+
+
+def lose(world: World, node: int) -> None:
+    """Let another tool terminate the instance of a node, and let the inventory find out."""
+    config, instance = world.rulebook.config(CLUSTER), str(world.node(node).incarnation.instance_id)
+    world.fleet.terminate(instance)
+    ReplacementDetection(world.table, world.append, world.rulebook).vacate(config, f"node-{node}", instance)
+
+
+def test_an_outage_of_launches_leaves_at_most_the_permitted_number_of_nodes_without_an_instance():
+    world = world_without_successors(nodes=20)
+    for node in range(3, 13):
+        world.fault_and_react(node)
+        world.advance_minutes(60)
+    assert {world.case(node).status for node in (1, 2)} == {CaseStatus.ESCALATED}
+    assert without_instance(world, 20) == [1, 2]
+    assert {world.case(node).waiting_for for node in range(3, 13)} == {WaitingFor.CAPACITY}
+
+
+def test_a_group_that_owes_a_successor_for_15_minutes_loses_no_further_instance():
+    world = world_without_successors(faulty=1, limits=limits(concurrent=4))
+    world.advance_minutes(11)
+    world.fault_and_react(2)
+    assert without_instance(world, 6) == [1, 2]
+    world.advance_minutes(2)
+    world.fault_and_react(3)
+    since = world.node(1).incarnation.gone_since
+    reason = f"{GROUP} has launched no successor for node-1 since {since:%Y-%m-%dT%H:%M}:00.000Z"
+    assert (world.case(3).waiting_for, world.case(3).reason) == (WaitingFor.CAPACITY, reason)
+    world.advance_minutes(60)
+    assert (without_instance(world, 6), world.status(3)) == ([1, 2], NodeStatus.QUARANTINED)
+    world.fleet.set_capacity(None)
+    world.until(world.case_is(RESOLVED, 3))
+    assert world.status(3) is NodeStatus.HEALTHY
+
+
+def test_a_group_that_owes_a_successor_delays_no_replacement_in_another_group():
+    world = world_without_successors(faulty=1)
+
+    def move(state, _):
+        return Transition(replace(state, placement=replace(state.placement, group="others")))
+
+    world.append(world.key(2), move, actor=Actor.INVENTORY)
+    world.advance_minutes(20)
+    world.fault_and_react(2)
+    assert without_instance(world, 6) == [1, 2]
+
+
+@pytest.mark.parametrize(("minutes", "reason"), [(5, "2 other nodes have no instance"), (20, "has launched no")])
+def test_a_release_is_checked_again_after_the_drain(minutes: int, reason: str):
+    world = World(nodes=6, orchestrated=True)
+    world.fleet.set_capacity(0)
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=minutes)
+    world.fault_and_react(1)
+    assert world.status(1) is NodeStatus.DRAINING
+    lose(world, 2)
+    lose(world, 3)
+    world.advance_minutes(minutes + 11)
+    assert (world.released_instances(), world.status(1)) == ([], NodeStatus.QUARANTINED)
+    assert any(reason in str(body["data"].get("reason")) for body in world.bodies(1))
+    assert world.case(1).counted_attempts == 0
+
+
+def test_instances_that_others_terminated_count_as_nodes_without_an_instance():
+    world = World(nodes=6)
+    world.fleet.set_capacity(0)
+    lose(world, 1)
+    lose(world, 2)
+    world.fault_and_react(3)
+    assert world.released_instances() == []
+    assert world.case(3).waiting_for is WaitingFor.BUDGET
+    assert (
+        world.case(3).reason == "the policy's limit of concurrent repairs is reached: nodes without an instance count"
+    )
+
+
+def test_an_operator_may_retry_nodes_without_an_instance_although_their_group_owes_successors():
+    world = world_without_successors()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    world.advance_minutes(5)
+    world.fleet.set_capacity(None)
+    for node in (1, 2):
+        world.node_orders.replace(world.key(node), OperatorOrder("ada"))
+    world.process_entries()
+    for node in (1, 2):
+        world.until(world.case_is(RESOLVED, node), minutes=60)
+    assert len(world.released_instances()) == 2
+
+
+def test_a_release_that_got_no_answer_is_not_repeated_while_the_group_owes_a_successor():
+    world = world_without_successors(faulty=1)
+    world.provider.fail_next(ProviderFailure.AMBIGUOUS)
+    world.provider.probe_unknown = True
+    world.fault_and_react(2)
+    world.advance_minutes(13)
+    world.provider.probe_unknown = False
+    world.advance_minutes(4)
+    assert (world.status(2), without_instance(world, 6)) == (NodeStatus.REPLACING, [1])
+    world.fleet.set_capacity(None)
+    world.until(world.case_is(RESOLVED, 2), minutes=60)

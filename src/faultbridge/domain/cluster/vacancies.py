@@ -46,16 +46,22 @@ def mark_gone(state: NodeState, since: datetime | None) -> NodeState:
     return state if incarnation is None else replace(state, incarnation=replace(incarnation, gone_since=since))
 
 
-def slots_in_use(holders: Collection[str], vacancies: Iterable[Vacancy], node: str, action: RepairAction) -> int:
-    """Return how many repair slots are in use for a repair of `node`. `holders` are the cases with a slot.
+def used_up_slots(
+    holders: Collection[str], vacancies: Collection[Vacancy], node: str, action: RepairAction, limit: int
+) -> str | None:
+    """Return why a repair of `node` gets none of `limit` repair slots, or None. `holders` are the cases with a slot.
 
     A repair that waits for a successor gives its slot to repairs that release no instance. For a repair that releases
     one, each vacancy counts, also if its case has no slot.
     """
-    waiting = {vacancy.case or vacancy.node: vacancy for vacancy in vacancies}
-    if _releases(waiting.values(), node, action):
-        return len({*holders, *waiting})
-    return sum(case not in waiting or not waiting[case].released for case in holders)
+    reason = "the policy's limit of concurrent repairs is reached"
+    if not _releases(vacancies, node, action):
+        waiting = {vacancy.case for vacancy in vacancies if vacancy.released}
+        return reason if sum(case not in waiting for case in holders) >= limit else None
+    if len(holders) >= limit:
+        return reason
+    used = len({*holders, *(vacancy.case or vacancy.node for vacancy in vacancies)})
+    return f"{reason}: nodes without an instance count" if used >= limit else None
 
 
 def owed_successor(
@@ -65,7 +71,8 @@ def owed_successor(
 
     Returns None if the group owes no successor for `MAX_OWED`, or if the repair releases no instance.
     """
-    owed = [one for one in vacancies if one.group == group and one.node != node and one.since <= now - MAX_OWED]
+    released = (vacancy for vacancy in vacancies if vacancy.released and vacancy.node != node)
+    owed = [vacancy for vacancy in released if vacancy.group == group and vacancy.since <= now - MAX_OWED]
     if not owed or group is None or not _releases(vacancies, node, action):
         return None
     oldest = min(owed, key=lambda vacancy: vacancy.since)

@@ -14,7 +14,7 @@ from faultbridge.domain.cluster.breakers import Breaker, BreakerState
 from faultbridge.domain.cluster.failure_domains import FailureDomain, is_placed
 from faultbridge.domain.cluster.group_updates import UpdateHold
 from faultbridge.domain.cluster.state import Control, QueuedCase
-from faultbridge.domain.cluster.vacancies import slots_in_use
+from faultbridge.domain.cluster.vacancies import owed_successor, used_up_slots
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.domain.times import to_text
@@ -213,28 +213,29 @@ def closed_window(rules: Iterable[Rule], action: RepairAction, now: datetime) ->
 
 
 def _check_capacity(request: AdmissionRequest) -> Refused | None:
-    """Refuse the replacement of a node in a group that had no capacity at the last try.
+    """Refuse the replacement of a node in a group that owes a successor, or had no capacity at the last try.
 
     The result is None for any other repair, and for one replacement per call after the waiting time of the group.
     """
-    group, no_capacity_until = request.queued.group, request.control.no_capacity_until
-    if request.queued.repair_action is not RepairAction.REPLACE_NODE or group is None or group not in no_capacity_until:
+    queued, group, no_capacity_until = request.queued, request.queued.group, request.control.no_capacity_until
+    vacancies, action = request.control.vacancies, queued.repair_action
+    if owed := owed_successor(vacancies, queued.key.node, group, action, request.now):
+        return Refused(queued, WaitingFor.CAPACITY, owed)
+    if action is not RepairAction.REPLACE_NODE or group is None or group not in no_capacity_until:
         return None
     trying = any(pick.group == group and pick.repair_action is RepairAction.REPLACE_NODE for pick in request.picks)
     if not trying and no_capacity_until[group] <= request.now:
         return None
-    reason = f"{group} had no capacity; one replacement at a time tries again"
-    return Refused(request.queued, WaitingFor.CAPACITY, reason)
+    return Refused(queued, WaitingFor.CAPACITY, f"{group} had no capacity; one replacement at a time tries again")
 
 
 def _check_budget(request: AdmissionRequest) -> Refused | None:
     limits = request.policy.limits
     if not request.queued.repair_action.needs_slot:
         return None
-    control, queued = request.control, request.queued
-    used = slots_in_use(control.holders, control.vacancies, queued.key.node, queued.repair_action)
-    if used + request.picked_slots >= limits.concurrent:
-        return Refused(request.queued, WaitingFor.BUDGET, "the policy's limit of concurrent repairs is reached")
+    control, node, left = request.control, request.queued.key.node, limits.concurrent - request.picked_slots
+    if used_up := used_up_slots(control.holders, control.vacancies, node, request.queued.repair_action, left):
+        return Refused(request.queued, WaitingFor.BUDGET, used_up)
     if request.started + request.picked_slots >= limits.per_hour:
         return Refused(request.queued, WaitingFor.BUDGET, "the policy's limit of repairs per hour is reached")
     return None

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.domain.cases import Attempt, Case, Phase
-from faultbridge.domain.cluster.vacancies import mark_gone
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.entries import Draft
@@ -102,11 +101,6 @@ def record_outcome(state: NodeState, step: str, outcome: StepOutcome, phase: Pha
 def stop_timers(attempt: Attempt) -> Attempt:
     """Remove task token, probe time and deadline from an attempt that has ended."""
     return replace(attempt, task_token=None, probe_at=None, deadline=None)
-
-
-def leave_instance(state: NodeState, now: datetime, reason: str) -> tuple[NodeState, Draft]:
-    """Record that a node's instance is gone, and move the node to `provisioning`."""
-    return move_node(mark_gone(state, now), NodeStatus.PROVISIONING, now, reason)
 
 
 def move_node(state: NodeState, target: NodeStatus, now: datetime, reason: str) -> tuple[NodeState, Draft]:

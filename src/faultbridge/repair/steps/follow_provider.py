@@ -11,6 +11,7 @@ from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL, Phase
+from faultbridge.domain.cluster.vacancies import mark_gone
 from faultbridge.domain.cluster.volumes import left_behind
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeState
@@ -20,7 +21,7 @@ from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.instance_pairing import FOLLOW_STEP
 from faultbridge.pipeline.fold.expire import end_all
 from faultbridge.ports import Presence
-from faultbridge.repair.attempt.progress import leave_instance, live_attempt, move_node, update_attempt
+from faultbridge.repair.attempt.progress import live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 
@@ -104,7 +105,7 @@ def finish_if_gone(context: StepContext, step: str) -> StepResult | None:
         state = replace(state, case=replace(case, marks={**case.marks, EXTERNAL: now}))
         ended = end_all(state, at=now, reason=reason)
         decided = decide(ended.state, ended.changes, context.rules, now)
-        state, draft = leave_instance(decided.state, now, reason)
+        state, draft = move_node(mark_gone(decided.state, now), NodeStatus.PROVISIONING, now, reason)
         return Transition(state, (entry, *decided.drafts, draft))
 
     # The inventory is the actor that may write this change; the step only detects it earlier.

@@ -9,24 +9,29 @@ instance.
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Intent, Phase, WaitingFor
+from faultbridge.domain.cluster.state import Control
+from faultbridge.domain.cluster.vacancies import mark_gone, owed_successor
 from faultbridge.domain.copies import replace
+from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Transient
+from faultbridge.ledger.queries import shard_rows
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import CallResult, Presence, ProviderFailure
 from faultbridge.repair.attempt.evidence import collect_logs
 from faultbridge.repair.attempt.intent import commit_intent, stop_before_intent, stop_for_new_incident
-from faultbridge.repair.attempt.progress import leave_instance
+from faultbridge.repair.attempt.progress import move_node
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.steps.follow_provider import finish_if_gone
 from faultbridge.repair.successor import capacity, launch
 from faultbridge.repair.volumes import detach, escalation
 from faultbridge.repair.volumes.zones import refuse_release
+from faultbridge.storage.projections import UNHEALTHY
+from faultbridge.storage.queue_rows import read_vacancies
 
 NAME = "release_instance"
 EFFECT_UNKNOWN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
@@ -42,6 +47,9 @@ def release_instance(context: StepContext) -> StepResult:
     if intent is not None:
         return _continue_after_intent(context, intent)
     stopped = stop_before_intent(context) or finish_if_gone(context, NAME)
+    refused = None if stopped else _refused_release(context)
+    if refused is not None:
+        return context.requeue(*refused, delay=False, counts=False)
     return stopped or _commit_and_release(context)
 
 
@@ -59,6 +67,7 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
         return context.retry_or_escalate(WaitingFor.WAIT, reason)
     draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="AMBIGUOUS")
     text = f"AMBIGUOUS: it is unknown whether the old instance was released: {reason}"
+    context = context.commit(lambda state, now: Transition(mark_gone(state, now)))
     return context.escalate_to_operator(text, draft)
 
 
@@ -85,6 +94,11 @@ def _commit_and_release(context: StepContext) -> StepResult:
         context, stopped = detach.detach_volumes(context, instance_id, found.spare)
     if stopped is not None:
         return stopped
+
+    def permits(control: Control) -> bool:
+        # The nodes without an instance are read after the controls, whose version each intent changes.
+        return capacity.is_left(context, found, control) and _refused_release(context) is None
+
     types = launch.types_to_launch(context, found.source) if context.launcher else ()
     context = commit_intent(
         context,
@@ -92,7 +106,7 @@ def _commit_and_release(context: StepContext) -> StepResult:
         found.text,
         spare=found.spare,
         instance_types=types,
-        permits=partial(capacity.is_left, context, found),
+        permits=permits,
     )
     intent = context.attempt.intent
     return _release(context, intent) if intent else waiting("the intent was withdrawn")
@@ -122,7 +136,25 @@ def _continue_after_intent(context: StepContext, intent: Intent) -> StepResult:
         return _finish_released(context, intent, CallResult(reason="a probe shows that the instance is gone"))
     if presence is Presence.UNKNOWN:
         return waiting("the probe could not determine whether the instance is gone")
-    return _release(context, intent)
+    refused = _refused_release(context)
+    return waiting(refused[1]) if refused else _release(context, intent)
+
+
+def _refused_release(context: StepContext) -> tuple[WaitingFor, str] | None:
+    """Return why nodes without an instance forbid the release of the node's instance, or None.
+
+    They forbid it if the policy permits no further one, or if the node's group has owed a successor for too long.
+    """
+    node, group = context.state.key.node, context.state.placement.group
+    vacancies = read_vacancies(shard_rows(context.tools.table, context.rules.config, UNHEALTHY))
+    if owed := owed_successor(vacancies, node, group, context.case.repair_action, context.now):
+        return WaitingFor.CAPACITY, owed
+    # Two repairs that have both recorded their intent do not wait for each other.
+    is_before_intent = context.attempt.intent is None
+    others = sum(one.node != node and (one.released or is_before_intent) for one in vacancies)
+    if others < context.rules.policy.limits.concurrent:
+        return None
+    return WaitingFor.BUDGET, f"{others} other nodes have no instance; the policy permits no further one"
 
 
 def _finish_released(context: StepContext, intent: Intent, answer: CallResult) -> StepResult:
@@ -136,7 +168,7 @@ def _finish_released(context: StepContext, intent: Intent, answer: CallResult) -
             operation=answer.operation,
             old_instance=intent.instance_id,
         )
-        state, draft = leave_instance(state, now, "old instance released")
+        state, draft = move_node(mark_gone(state, now), NodeStatus.PROVISIONING, now, "old instance released")
         return Transition(state, (step, draft))
 
     result = context.finish(StepOutcome.DONE, Phase.ACTED, finished)
