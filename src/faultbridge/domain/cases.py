@@ -71,8 +71,8 @@ class Resolution(StrEnum):
 
 EXTERNAL = "external"
 """The key in `Case.marks` that is set when another system replaced the instance before Faultbridge released it."""
-
-
+FAILED_STEP = "failed_step"
+"""The key in `Case.marks` for the start of the step that failed the last failed repair attempt."""
 INSTANCE_ADDED = "cloud.instance_added"
 """The code of a case whose node has never been in service: its instance joined the group and is verified first."""
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from faultbridge.dataclass import dataclass
-from faultbridge.domain.cases import Case
+from faultbridge.domain.cases import FAILED_STEP, Case
 from faultbridge.domain.cluster.volumes import MovingVolume
 from faultbridge.domain.conditions import Condition, Tombstone, worst_severity
 from faultbridge.domain.edges import CaseStatus, NodeStatus
@@ -180,10 +180,11 @@ class NodeState:
 
     @property
     def failed_step_at(self) -> datetime | None:
-        """Return when the failed step of an escalated repair started, or None. Verifications do not count."""
+        """Return when the step started that failed the last repair attempt, or None. Verifications do not count."""
         case = self.live_case
-        failed = case is not None and case.status is CaseStatus.ESCALATED and case.repair_action.needs_slot
-        return case.attempt.since if case and case.attempt and failed else None
+        if case and case.attempt and case.status is CaseStatus.ESCALATED and case.repair_action.needs_slot:
+            return case.attempt.since
+        return case.marks.get(FAILED_STEP) if case else None
 
     @property
     def severity(self) -> Severity | None:

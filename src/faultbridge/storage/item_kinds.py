@@ -76,7 +76,7 @@ ITEM_KINDS = (
         _SHARD,
         r"BAD#.+",
         derived="schema node status severity group domain case opened event deferred_until domains families incident "
-        "unverified ended failed_step repeated awaits_correlation isolated needs_permit joining left_at",
+        "unverified ended failed_step repeated awaits_correlation isolated needs_permit joining left_at vacant",
     ),
     ItemKind("node with a requested isolation", _SHARD, r"CORDON#.+", derived="schema node"),
     ItemKind("case held by an incident", _SHARD, r"HELD#.+", derived="schema node case incident opened"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,9 @@ from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerScope, BreakerState
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.ports import Verdict, Verification
+from faultbridge.domain.faults import Action
+from faultbridge.domain.policy import Match, Rule
+from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.storage import keys
 from tests.scenarios.world import CLUSTER, World, limits
 
@@ -248,7 +251,43 @@ def test_a_failed_trial_repair_reopens_a_half_open_breaker_until_it_stays_open()
     assert states(world)["domain:rack-1"] is BreakerState.OPEN
     changes = [line.removeprefix("breaker ") for line in safety(world)]
     assert changes == ["None -> open", *["open -> half_open", "half_open -> open"] * 2]
-    assert [world.status(node) for node in range(1, 7)].count(NodeStatus.FAILED) == 2
+    assert len(world.released_instances()) == 2
+    assert [world.status(node) for node in range(1, 7)].count(NodeStatus.FAILED) == 0
+
+
+@pytest.mark.parametrize("trial", [1, 2])
+def test_the_trial_of_a_half_open_breaker_ends_with_its_first_failed_attempt(trial: int):
+    world = World(nodes=20, breakers=(replace(CLUSTER_LIMIT, trial=trial, openings=2),), limits=limits(per_hour=100))
+    world.verifier.result = Verification(Verdict.FAILED, ("bad image",), b"{}")
+    fail(world, *range(1, 9))
+    world.until(lambda: states(world)["cluster"] is BreakerState.HALF_OPEN)
+    world.until(lambda: states(world)["cluster"] is BreakerState.OPEN)
+    assert len(world.released_instances()) == trial
+    world.advance_minutes(120)
+    assert len(world.released_instances()) == trial
+    tried = [world.case(node) for node in range(1, 9) if world.case(node).attempts]
+    assert {(case.status, case.attempts, case.waiting_for) for case in tried} == {(QUEUED, 1, WaitingFor.BREAKER)}
+    opened = [body["data"] for body in world.bodies(None) if body["data"].get("to") == "open"]
+    assert opened[-1]["reason"].startswith("a repair failed; opened 2 times within a day")
+
+
+def test_a_failed_reboot_ends_the_trial_of_a_half_open_breaker_before_a_replacement():
+    rule = Rule("reboot", Match(codes=("xid.79",)), action=Action.REBOOT_NODE)
+    world = World(nodes=20, rules=(rule,), breakers=(CLUSTER_LIMIT,))
+    world.verifier.result = Verification(Verdict.FAILED, ("bad image",), b"{}")
+    fail(world, *range(1, 9))
+    world.until(lambda: states(world)["cluster"] is BreakerState.HALF_OPEN)
+    world.until(lambda: states(world)["cluster"] is BreakerState.OPEN)
+    assert (len(world.restarter.restarted), world.released_instances()) == (1, [])
+
+
+def test_an_attempt_that_ends_before_it_repairs_does_not_end_the_trial_of_a_half_open_breaker():
+    world = World(nodes=20, breakers=(CLUSTER_LIMIT,))
+    fail(world, *range(1, 9))
+    world.provider.fail_next(ProviderFailure.THROTTLED)
+    world.until(lambda: bool(world.released_instances()))
+    world.advance_minutes(30)
+    assert "breaker half_open -> open" not in safety(world)
 
 
 @pytest.mark.parametrize("triggered", [True, False])

@@ -34,7 +34,7 @@ class BreakerLimit:
     - An open breaker closes when no further node has failed for `quiet`. If the failing nodes still reach both `nodes`
       and `percent` then, it becomes half open instead.
     - A half-open breaker permits `trial` repairs at a time. It closes when the failing nodes do not reach both limits.
-      Before that, it opens again if a repair or another node fails.
+      Before that, it opens again with the first failed attempt of a repair, or if another node fails.
     - A breaker that opens for the `openings`th time within a day stays open until no node fails or an operator closes
       it.
     """

@@ -71,7 +71,9 @@ def try_next_action(
         return context.escalate_to_operator(text, draft)
     reason = f"{reason}; {f'{action.value} is tried again' if same else f'next repair action: {action.value}'}"
     # There are few repair actions, so the policy limits only retries of the same action.
-    return context.requeue(WaitingFor.ADMISSION, reason, draft, repair_action=action, delay=False, counts=same)
+    return context.requeue(
+        WaitingFor.ADMISSION, reason, draft, repair_action=action, delay=False, counts=same, failed=True
+    )
 
 
 def _unrepairable_faults(context: StepContext) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction, WaitingFor
+from faultbridge.domain.cases import FAILED_STEP, Attempt, Case, Phase, RepairAction, WaitingFor
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
@@ -22,7 +22,7 @@ from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import ClusterNode, ComputeAccess, Launcher, Orchestrator, Provider, Restarter, Verifier, Volumes
 from faultbridge.repair.admission import ask_operator
 from faultbridge.repair.attempt.failed_attempts import escalate_case, exclude_attempt, requeue_case, retry_time
-from faultbridge.repair.attempt.progress import live_attempt, record_outcome
+from faultbridge.repair.attempt.progress import live_attempt, record_outcome, update_attempt
 from faultbridge.repair.attempt.step_contract import (
     AttemptSuperseded,
     StepAlreadyFinished,
@@ -176,16 +176,21 @@ class StepContext:
         repair_action: RepairAction | None = None,
         delay: bool = True,
         counts: bool = True,
+        failed: bool = False,
     ) -> StepResult:
         """End the attempt and queue the case again.
 
         - `repair_action`: the action of the next attempt; with None, `requeue_case` chooses it.
         - `delay`: if True, the next attempt waits for a time that grows with each attempt; else it may start at once.
         - `counts`: if True, the ended attempt counts against the number of attempts that the policy permits.
+        - `failed`: if True, the repair failed, which ends the trial of a half-open breaker.
         """
 
         def revise(state: NodeState, now: datetime) -> Transition:
             not_before = retry_time(self.case, now) if delay else None
+            case, attempt = live_attempt(state)
+            if failed and case.repair_action.needs_slot:
+                state = update_attempt(state, {**case.marks, FAILED_STEP: attempt.since or now})
             queued = requeue_case(
                 state,
                 now,
