@@ -10,16 +10,18 @@ import pytest
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
+from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.ports import ProviderFailure
 from faultbridge.registry.replacement_detection import ReplacementDetection
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.storage import keys
+from tests.races import run_before_call, run_before_write, writes_to
 from tests.scenarios.world import CLUSTER, GROUP, World, limits
 
 RESOLVED, QUEUED = CaseStatus.RESOLVED, CaseStatus.QUEUED
 REPAIRED_IN_PLACE = tuple(
-    Rule(action.value.replace("_", "-"), Match(codes=(code,)), action=action)
+    Rule(action.value.replace("_", "-"), Match(codes=(code,)), severity=Severity.FATAL, action=action)
     for code, action in (("xid.48", Action.REBOOT_NODE), ("xid.63", Action.RESET_GPU))
 )
 
@@ -52,8 +54,8 @@ def test_repairs_that_wait_for_successors_do_not_block_a_reboot_or_a_reset(code:
 
 def test_at_most_the_permitted_number_of_nodes_is_repaired_in_place_while_others_wait_for_successors():
     world = world_without_successors(nodes=8)
-    for node in (3, 4, 5, 6):
-        world.fault(node, "xid.48")
+    for node, code in ((3, "xid.48"), (4, "xid.48"), (5, "xid.63"), (6, "xid.63")):
+        world.fault(node, code)
     world.process_entries()
     running = set()
     for _ in range(60):
@@ -170,3 +172,69 @@ def test_a_release_that_got_no_answer_is_not_repeated_while_the_group_owes_a_suc
     assert (world.status(2), without_instance(world, 6)) == (NodeStatus.REPLACING, [1])
     world.fleet.set_capacity(None)
     world.until(world.case_is(RESOLVED, 2), minutes=60)
+
+
+def test_two_reactions_at_once_leave_at_most_the_permitted_number_of_nodes_without_an_instance():
+    mild = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR, action=Action.REPLACE_NODE)
+    world = World(nodes=4, rules=(mild,))
+    world.fleet.set_capacity(0)
+    world.fault(2, "xid.48")
+    world.isolate(world.key(2))
+    lose(world, 1)
+
+    def react_to_a_worse_fault() -> None:
+        world.fault(3)
+        world.isolate(world.key(3))
+        world.dispatch(CLUSTER)
+
+    run_before_write(world.seam, writes_to(keys.cluster_control(CLUSTER)), react_to_a_worse_fault)
+    world.dispatch(CLUSTER)
+    assert (world.case(2).attempts, list(world.control().holders)) == (0, [world.case(3).id])
+    world.advance_minutes(10)
+    assert len(without_instance(world, 4)) == 2
+
+
+@pytest.mark.parametrize("concurrent", [1, 2])
+def test_instances_that_others_terminate_between_the_check_and_the_intent_prevent_the_release(concurrent: int):
+    world = World(nodes=4, limits=limits(concurrent=concurrent))
+    world.fleet.set_capacity(0)
+
+    def lose_others() -> None:
+        for node in range(2, 2 + concurrent):
+            lose(world, node)
+
+    run_before_call(world.seam, "collector.collect", lose_others)
+    world.fault_and_react(1)
+    world.advance_minutes(10)
+    assert world.released_instances() == []
+    assert "intent committed" not in world.record_history()
+    assert world.case(1).waiting_for is WaitingFor.BUDGET
+
+
+def world_with_unanswered_releases(unanswered: int) -> World:
+    """Return a world in which releases get no answer and no probe shows their effect."""
+    world = World(nodes=4, orchestrated=True)
+    world.fleet.set_capacity(0)
+    world.provider.probe_unknown = True
+    for node in (1, 2):
+        world.provider.fail_next(ProviderFailure.AMBIGUOUS)
+        world.orchestrator.busy_until[f"node-{node}"] = world.clock.now() + timedelta(minutes=5 * node)
+        world.fault(node)
+    world.process_entries()
+    world.until(lambda: len(world.released_instances()) == unanswered)
+    lose(world, 3)
+    return world
+
+
+def test_a_release_that_is_not_confirmed_counts_before_the_intent_of_another():
+    world = world_with_unanswered_releases(1)
+    world.advance_minutes(16)
+    assert [world.status(node) for node in (1, 2)] == [NodeStatus.REPLACING, NodeStatus.QUARANTINED]
+    assert len(world.released_instances()) == 1
+
+
+def test_of_two_releases_that_are_not_confirmed_one_continues():
+    world = world_with_unanswered_releases(2)
+    world.provider.probe_unknown = False
+    world.advance_minutes(12)
+    assert len(without_instance(world, 4)) == 2
