@@ -73,6 +73,7 @@ EXTERNAL = "external"
 """The key in `Case.marks` that is set when another system replaced the instance before Faultbridge released it."""
 FAILED_STEP = "failed_step"
 """The key in `Case.marks` for the start of the step that failed the last failed repair attempt."""
+
 INSTANCE_ADDED = "cloud.instance_added"
 """The code of a case whose node has never been in service: its instance joined the group and is verified first."""
 
@@ -111,7 +112,8 @@ class Attempt:
     sent to Step Functions with `task_token`. The sweep checks the attempt at `probe_at`; `tries` counts these checks
     since the last step started or ended. `operation` is the id of the verification or restart that was started last.
     Faults after `watched_since` can fail a verification. Log collection started at `bundle_since`. `spare` is the
-    instance id of the taken spare. `launches` counts the launches after which a new launch token was needed.
+    instance id of the taken spare. `launch_token` is stored before a launch without an intent, and `launches` counts
+    the launches after which a new token was needed.
     """
 
     number: int
@@ -128,6 +130,7 @@ class Attempt:
     watched_since: datetime | None = None
     bundle_since: datetime | None = None
     launches: int = 0
+    launch_token: str | None = None
     spare: str | None = None
     instance_types: tuple[str, ...] = ()
     steps: Mapping[str, str] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from faultbridge.domain.cases import Resolution, WaitingFor
 from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.times import from_text
-from faultbridge.errors import Transient
+from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.registry.retirement import Retirement
 from faultbridge.repair.case_orders import OperatorOrder
@@ -148,6 +148,35 @@ def test_a_launch_whose_execution_is_lost_is_repeated_with_the_same_token() -> N
     assert list(world.fleet.instances) == [OLD, NEW]
     assert len({token for _, token in world.launcher.launch_calls}) == 1
     assert world.case().attempts == 2
+
+
+@pytest.mark.parametrize("hidden", [2, 5, 20])
+def test_a_launch_for_a_lost_instance_whose_answer_and_execution_are_lost_too_is_repeated_with_the_same_token(
+    hidden: int,
+) -> None:
+    world = faulty()
+    world.fleet.terminate(OLD)
+    world.launcher.fail_next(ProviderFailure.AMBIGUOUS, effect=True)
+    world.launcher.hidden_until = world.clock.now() + timedelta(minutes=hidden)
+    world.process_entries()
+    world.workflow.abort(f"{world.case().id}-1")
+    world.until(world.case_is(RESOLVED))
+    assert list(world.fleet.instances) == [OLD, NEW]
+    assert len({token for _, token in world.launcher.launch_calls}) == 1
+
+
+def test_a_step_that_fails_while_the_result_of_its_launch_is_unknown_is_not_retried_with_another_token() -> None:
+    world = faulty()
+    world.fleet.terminate(OLD)
+    world.launcher.fail_next(ProviderFailure.AMBIGUOUS, effect=True)
+    world.launcher.hidden_until = world.clock.now() + timedelta(minutes=90)
+    world.process_entries()
+    assert len(world.launcher.launch_calls) == 1
+    world.seam.before = raise_once(("launcher.launched", Misconfigured("no permission to list")))
+    world.until(world.case_is(ESCALATED))
+    world.advance_minutes(60)
+    assert list(world.fleet.instances) == [OLD, NEW]
+    assert world.case().reason == "await_successor failed: Misconfigured: no permission to list"
 
 
 def test_a_missing_launch_template_is_not_taken_for_an_old_instance_that_is_gone() -> None:

@@ -171,8 +171,9 @@ def _types(context: StepContext) -> tuple[str, ...]:
 def case_request(context: StepContext, group: str) -> LaunchRequest:
     """Return the request that identifies the launches of the case, without instance types.
 
-    It contains the case and its current launch token.
+    It contains the case and its current launch token, which is stored with the attempt. If the execution is lost, the
+    next one repeats an unfinished launch with the same token.
     """
     intent, attempt = context.attempt.intent, context.attempt
-    token = f"{intent.token if intent else context.case.execution}-{attempt.launches}"
+    token = f"{intent.token if intent else attempt.launch_token or context.case.execution}-{attempt.launches}"
     return LaunchRequest(context.rules.config, group, context.case.id, token, context.instance_id, spare=attempt.spare)

@@ -71,9 +71,11 @@ def _take_spare(context: StepContext, group: str) -> StepContext | None:
 
 
 def _launch(context: StepContext, launcher: Launcher, group: str) -> tuple[StepContext, CallResult]:
-    types = types_to_launch(context)
-    if types and not context.attempt.instance_types:
-        context = context.commit(lambda state, _: Transition(update_attempt(state, instance_types=types)))
+    if context.attempt.launch_token is None:
+        token, types = context.case.execution, context.attempt.instance_types or types_to_launch(context)
+        context = context.commit(
+            lambda state, _: Transition(update_attempt(state, launch_token=token, instance_types=types))
+        )
     try:
         answer = launcher.launch(launch_request(context, group))
     except Transient as error:
