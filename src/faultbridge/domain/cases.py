@@ -69,8 +69,9 @@ class Resolution(StrEnum):
     RETIRED = "retired"
 
 
-EXTERNAL = "external"
-"""The key in `Case.marks` that is set when another system replaced the instance before Faultbridge released it."""
+EXTERNAL, RELEASED = "external", "released"
+"""The keys in `Case.marks` that are set when another system replaced an instance, and when Faultbridge released one."""
+
 FAILED_STEP = "failed_step"
 """The key in `Case.marks` for the start of the step that failed the last failed repair attempt."""
 
@@ -112,8 +113,7 @@ class Attempt:
     sent to Step Functions with `task_token`. The sweep checks the attempt at `probe_at`; `tries` counts these checks
     since the last step started or ended. `operation` is the id of the verification or restart that was started last.
     Faults after `watched_since` can fail a verification. Log collection started at `bundle_since`. `spare` is the
-    instance id of the taken spare. `launch_token` is stored before a launch without an intent, and `launches` counts
-    the launches after which a new token was needed.
+    instance id of the taken spare. A launch without intent stores `launch_token`. `launches` counts refused launches.
     """
 
     number: int

@@ -121,6 +121,22 @@ def test_a_successor_terminated_during_its_verification_is_replaced() -> None:
     assert world.node().status is NodeStatus.HEALTHY
 
 
+@pytest.mark.parametrize("killed", [1, 2])
+def test_a_case_that_released_its_instance_is_replaced_although_another_tool_terminated_its_successors(
+    killed: int,
+) -> None:
+    world = World()
+    world.fault_and_react()
+    for number in range(killed):
+        world.until(lambda past=number: world.status() is NodeStatus.VALIDATING and world.case().attempts > past)
+        backing = world.node().incarnation
+        assert backing is not None
+        world.fleet.terminate(str(backing.instance_id))
+        world.advance_minutes()
+    world.until(world.case_is(RESOLVED))
+    assert (world.released_instances(), world.case().resolution) == ([FIRST], Resolution.REPLACED)
+
+
 def test_an_instance_terminated_during_a_diagnosis_is_replaced() -> None:
     world = busy_world(DIAGNOSE)
     world.fault_and_react(code="xid.48")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from faultbridge.domain.cases import Case, Phase
+from faultbridge.domain.cases import RELEASED, Case, Phase
 from faultbridge.domain.edges import CaseStatus
 
-_CLOSED = frozenset(status.value for status in CaseStatus if not status.live)
+_NO_PHASE = {RELEASED, *(status.value for status in CaseStatus if not status.live)}
 _PHASE_ORDER = ("detected", CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PROGRESS, *Phase)
 
 
@@ -17,7 +17,7 @@ def durations(case: Case, end: datetime) -> dict[str, int]:
     A phase starts when the case first reaches it (`Case.marks`) and ends when the case first reaches the next phase.
     The last phase ends at `end`. A status that closes a case is not a phase.
     """
-    reached = (mark for mark in case.marks.items() if mark[0] not in _CLOSED)
+    reached = (mark for mark in case.marks.items() if mark[0] not in _NO_PHASE)
     marks = sorted(reached, key=lambda mark: (mark[1], _order(mark[0])))
     ends = [*(at for _, at in marks[1:]), end][: len(marks)]
     millisecond = timedelta(milliseconds=1)

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import EXTERNAL, Attempt, Case, Phase, RepairAction, Resolution
+from faultbridge.domain.cases import EXTERNAL, RELEASED, Attempt, Case, Phase, RepairAction, Resolution
 from faultbridge.domain.cluster.vacancies import mark_gone
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
@@ -110,11 +110,12 @@ def _without_cordon(context: StepContext, state: NodeState, now: datetime) -> No
 def _resolution(case: Case, *, replaced: bool) -> Resolution:
     if case.cancelled:
         return Resolution.CANCELLED
-    # If another controller replaced the instance, Faultbridge only verified it.
+    # If another controller replaced the instance, Faultbridge only verified it. If an earlier attempt released the old
+    # instance, and another controller then terminated the successor, the release counts.
     attempt = case.attempt
     taken_over = attempt is not None and attempt.successor is not None and not _replaced_by_us(attempt)
     verified = case.repair_action is RepairAction.VERIFY
-    if EXTERNAL in case.marks and (verified or taken_over):
+    if EXTERNAL in case.marks and RELEASED not in case.marks and (verified or taken_over):
         return Resolution.EXTERNAL
     if verified and Phase.INTENT.value in case.marks:  # an earlier attempt repaired what this one only verified
         return Resolution.REPLACED if replaced else Resolution.REPAIRED

@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Intent, Phase, WaitingFor
+from faultbridge.domain.cases import RELEASED, Intent, Phase, WaitingFor
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.cluster.vacancies import mark_gone, owed_successor
 from faultbridge.domain.copies import replace
@@ -23,7 +23,7 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.ports import CallResult, Presence, ProviderFailure
 from faultbridge.repair.attempt.evidence import collect_logs
 from faultbridge.repair.attempt.intent import commit_intent, stop_before_intent, stop_for_new_incident
-from faultbridge.repair.attempt.progress import move_node
+from faultbridge.repair.attempt.progress import live_attempt, move_node
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.steps.follow_provider import finish_if_gone
@@ -168,6 +168,8 @@ def _finish_released(context: StepContext, intent: Intent, answer: CallResult) -
             operation=answer.operation,
             old_instance=intent.instance_id,
         )
+        case, _ = live_attempt(state)
+        state = replace(state, case=replace(case, marks={**case.marks, RELEASED: now}))
         state, draft = move_node(mark_gone(state, now), NodeStatus.PROVISIONING, now, "old instance released")
         return Transition(state, (step, draft))
 
