@@ -135,6 +135,16 @@ def test_an_instance_is_gone_from_shutting_down_on(state: str) -> None:
         assert AutoScalingProvider(clients).probe(INSTANCE) is STATES[state]
 
 
+@pytest.mark.parametrize("empty", [False, True])
+def test_an_instance_of_which_ec2_has_no_record_is_unlisted_and_not_proven_gone(empty: bool) -> None:
+    with stubbed("ec2") as (clients, stub):
+        if empty:
+            stub.add_response("describe_instances", {"Reservations": []})
+        else:
+            stub.add_client_error("describe_instances", "InvalidInstanceID.NotFound")
+        assert AutoScalingProvider(clients).probe(INSTANCE) is Presence.UNLISTED
+
+
 def test_a_probe_without_a_response_returns_unknown() -> None:
     with failing("ec2", ReadTimeoutError(endpoint_url=URL)) as clients:
         assert AutoScalingProvider(clients).probe(INSTANCE) is Presence.UNKNOWN

@@ -171,7 +171,7 @@ def test_live_instances_of_the_case_are_listed_oldest_first_without_the_one_to_r
 @pytest.mark.parametrize(
     ("code", "status", "failure"),
     [
-        ("InvalidInstanceID.NotFound", 400, None),
+        ("InvalidInstanceID.NotFound", 400, ProviderFailure.NOT_FOUND),
         ("OperationNotPermitted", 400, ProviderFailure.PERMISSION_DENIED),
         ("InternalError", 500, ProviderFailure.AMBIGUOUS),
     ],
@@ -180,6 +180,12 @@ def test_a_failed_termination_is_mapped_by_its_code(code: str, status: int, fail
     with stubbed("ec2_no_retry") as (clients, stub):
         stub.add_client_error("terminate_instances", code, "no", status)
         assert LaunchTemplateProvider(clients).replace(NEW, "token").failure is failure
+
+
+def test_an_unused_instance_that_ec2_has_no_record_of_counts_as_terminated() -> None:
+    with stubbed("ec2_no_retry") as (clients, stub):
+        stub.add_client_error("terminate_instances", "InvalidInstanceID.NotFound", "no", 400)
+        assert FleetLauncher(clients, "a-stack").terminate(NEW).ok
 
 
 def test_the_client_never_retries_a_termination() -> None:

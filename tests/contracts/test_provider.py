@@ -124,7 +124,7 @@ class TestProvider:
         assert world.provider.probe(world.instances[0]) is Presence.ALIVE
 
     def test_an_unknown_instance_is_gone(self, world: World) -> None:
-        assert world.provider.probe("i-0123456789abcdef0") is Presence.GONE
+        assert world.provider.probe("i-0123456789abcdef0").is_gone
 
     def test_no_check_of_a_healthy_instance_fails(self, world: World) -> None:
         found = world.provider.checks(world.instances[0])

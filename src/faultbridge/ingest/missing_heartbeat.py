@@ -54,7 +54,7 @@ class ProbedInstance:
         A failed status check therefore takes precedence over a connected SSM agent. The answer is UNKNOWN if the report
         supports no other member.
         """
-        if self.presence is Presence.GONE:
+        if self.presence.is_gone:
             return Answer.GONE
         known = (
             (self.checks.system is CheckResult.FAILED, Answer.HOST_IMPAIRED),

@@ -14,7 +14,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import FaultbridgeError
 from faultbridge.ingest.missing_heartbeat import ProbedInstance
 from faultbridge.log import log_cause
-from faultbridge.ports import CheckResult, ClusterNode, Presence
+from faultbridge.ports import CheckResult, ClusterNode
 from faultbridge.repair.attempt.step_tools import StepTools
 from faultbridge.rules.rulebook import rules_of
 from faultbridge.storage import items, keys
@@ -62,7 +62,7 @@ class ProbeInstance:
             provider = self.tools.compute(config).providers.get(config.provider)
             if provider is not None:
                 probed = ProbedInstance(provider.probe(instance_id))
-                if probed.presence is not Presence.GONE:
+                if not probed.presence.is_gone:
                     probed = ProbedInstance(probed.presence, provider.checks(instance_id))
         except FaultbridgeError as error:
             _log_unanswered(state, error)

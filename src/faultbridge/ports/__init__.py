@@ -11,6 +11,7 @@ Read in this order:
 - `messaging`: the event bus, the queues, delivery receipts
 - `workflow`: executions of repair attempts
 - `compute`: replace, launch, reset and reboot instances
+- `presence`: whether an instance exists, and its status checks
 - `volumes`: detach and attach EBS volumes
 - `orchestrator`: cordon and drain nodes
 - `object_watch`: list and watch the objects of a Kubernetes cluster
@@ -35,12 +36,9 @@ if TYPE_CHECKING:
         CallResult,
         Capacity,
         CapacityEvidence,
-        CheckResult,
-        InstanceChecks,
         LaunchedInstance,
         Launcher,
         LaunchRequest,
-        Presence,
         Provider,
         ProviderFailure,
         Restart,
@@ -63,6 +61,7 @@ if TYPE_CHECKING:
     from faultbridge.ports.objects import ObjectStore
     from faultbridge.ports.orchestrator import ClusterNode, Orchestrator
     from faultbridge.ports.paging import FormattedPage, PageFormat, PageMessage, Pager, PageUrgency
+    from faultbridge.ports.presence import CheckResult, InstanceChecks, Presence
     from faultbridge.ports.table import Clock, Table, UnprocessedKeys
     from faultbridge.ports.volumes import Attachment, Volume, VolumeAttachments, Volumes
     from faultbridge.ports.workflow import ExecutionStatus, Workflow
@@ -70,8 +69,8 @@ if TYPE_CHECKING:
 _NAMES = {
     "callbacks": "JobCallback JobNotice",
     "compute": (
-        "CallResult Capacity CapacityEvidence CheckResult InstanceChecks LaunchedInstance Launcher "
-        "LaunchRequest Presence Provider ProviderFailure Restart Restarter RestartState"
+        "CallResult Capacity CapacityEvidence LaunchedInstance Launcher LaunchRequest Provider ProviderFailure "
+        "Restart Restarter RestartState"
     ),
     "diagnostics": "Bundle BundleState Collector Verdict Verification Verifier",
     "extension": "Surroundings",
@@ -81,6 +80,7 @@ _NAMES = {
     "objects": "ObjectStore",
     "orchestrator": "ClusterNode Orchestrator",
     "paging": "FormattedPage PageFormat PageMessage Pager PageUrgency",
+    "presence": "CheckResult InstanceChecks Presence",
     "table": "Clock Table UnprocessedKeys",
     "volumes": "Attachment Volume VolumeAttachments Volumes",
     "workflow": "ExecutionStatus Workflow",

@@ -11,6 +11,7 @@ from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.cluster.capacity_sources import CapacitySource
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.names import NODE_NAME, short_name
+from faultbridge.ports.presence import InstanceChecks, Presence
 
 
 class ProviderFailure(StrEnum):
@@ -69,31 +70,6 @@ class CallResult:
         This is the case without a response, and after a refusal because of load or a concurrent change.
         """
         return self.no_response or self.failure in _INCONCLUSIVE
-
-
-class Presence(StrEnum):
-    """The result of a probe of the provider: whether an instance exists."""
-
-    ALIVE = "alive"
-    GONE = "gone"
-    UNKNOWN = "unknown"
-
-
-class CheckResult(StrEnum):
-    """The result of one status check of an instance. UNKNOWN means that there is no result."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class InstanceChecks:
-    """The checks of an instance: its host (`system`), its OS (`instance`) and its SSM agent (`agent`)."""
-
-    system: CheckResult = CheckResult.UNKNOWN
-    instance: CheckResult = CheckResult.UNKNOWN
-    agent: CheckResult = CheckResult.UNKNOWN
 
 
 class CapacityEvidence(StrEnum):

@@ -8,7 +8,8 @@ from typing import Protocol
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeState
-from faultbridge.ports.compute import CallResult, CheckResult, LaunchedInstance
+from faultbridge.ports.compute import CallResult, LaunchedInstance
+from faultbridge.ports.presence import CheckResult
 
 
 @dataclass(frozen=True, slots=True)

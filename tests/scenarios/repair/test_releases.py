@@ -9,6 +9,7 @@ import pytest
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.ports import ProviderFailure
+from faultbridge.simulation.fakes import Call
 from tests.scenarios.world import GROUP, World
 
 OLD = "i-00000000000000001"
@@ -48,12 +49,45 @@ def test_a_refused_call_decides_nothing_while_no_probe_shows_whether_the_instanc
     assert (world.case().attempts, outcomes(world)) == (1, ["released"])
 
 
-def test_an_instance_that_the_provider_does_not_know_counts_as_released_without_a_probe() -> None:
+def test_an_instance_that_the_provider_does_not_find_counts_as_released_once_a_probe_shows_it_terminated() -> None:
     world = World()
     world.provider.probe_unknown = True
     world.provider.fail_next(ProviderFailure.NOT_FOUND, effect=True)
-    world.fault_until_resolved()
+    world.fault_and_react()
+    world.advance_minutes(10)
+    assert (world.status(), outcomes(world)) == (NodeStatus.REPLACING, [])
+    world.provider.probe_unknown = False
+    world.until(world.case_is(RESOLVED))
     assert (world.case().attempts, world.released_instances()) == (1, [OLD])
+
+
+@pytest.mark.parametrize("template", [False, True])
+def test_a_live_instance_that_the_release_does_not_find_is_not_counted_as_released(template: bool) -> None:
+    world = World()
+    if template:
+        world.launch_from_template()
+    world.provider.fail_next(ProviderFailure.NOT_FOUND)
+    world.fault_and_react()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert world.case().reason == "NOT_FOUND: scripted"
+    assert (outcomes(world), world.fleet.is_alive(OLD)) == (["refused"], True)
+
+
+def test_an_instance_that_neither_the_release_nor_a_probe_finds_is_left_to_an_operator() -> None:
+    """Otherwise, a wrong region or role would leave the instance running, and nobody would terminate it."""
+    world = World()
+
+    def lists_it_nowhere(call: Call) -> None:
+        if call.name == "provider.replace":
+            world.fleet.instances.pop(OLD)
+
+    world.seam.before = lists_it_nowhere
+    world.provider.fail_next(ProviderFailure.NOT_FOUND)
+    world.fault_and_react()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    nowhere = f"the provider lists {OLD} nowhere; it may run in another region or account"
+    assert world.case().reason == f"NOT_FOUND: scripted; {nowhere}"
+    assert (outcomes(world), world.node().incarnation.instance_id) == (["refused"], OLD)  # type: ignore[union-attr]
 
 
 def test_the_entry_of_a_release_names_the_instance_and_the_operation_of_the_provider() -> None:

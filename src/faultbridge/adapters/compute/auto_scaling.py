@@ -62,7 +62,7 @@ class AutoScalingProvider:
         return CallResult(operation=answer.get("Activity", {}).get("ActivityId"))
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether the instance exists, as ALIVE, GONE or UNKNOWN.
+        """Return whether the instance exists, as ALIVE, GONE, UNLISTED or UNKNOWN.
 
         GONE includes a terminating instance, and ALIVE includes a stopped instance. UNKNOWN means that the call to EC2
         failed temporarily.

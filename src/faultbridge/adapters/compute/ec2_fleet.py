@@ -93,7 +93,9 @@ class FleetLauncher:
 
     def terminate(self, instance_id: str) -> CallResult:
         """Terminate an instance; the client never retries the call."""
-        return terminate_instance(self._clients, instance_id)
+        answer = terminate_instance(self._clients, instance_id)
+        gone = answer.failure is ProviderFailure.NOT_FOUND
+        return CallResult(reason="the instance is already gone") if gone else answer
 
     def _unless_gone(self, instance_id: str, answer: Mapping[str, Any]) -> CallResult:
         """Return success for a launch, or CONFLICT if the launched instance is terminating or terminated.

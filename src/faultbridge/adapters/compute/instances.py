@@ -44,7 +44,7 @@ class InstanceHardware:
 
 
 def presence_of(clients: Clients, instance_id: str) -> Presence:
-    """Return whether the instance exists, as ALIVE, GONE or UNKNOWN.
+    """Return whether the instance exists, as ALIVE, GONE, UNLISTED or UNKNOWN.
 
     GONE includes a terminating instance, and ALIVE includes a stopped instance. UNKNOWN means that the call to EC2
     failed temporarily.
@@ -114,11 +114,13 @@ def _presence(clients: Clients, instance_id: str) -> Presence:
         answer = clients.ec2.describe_instances(InstanceIds=[instance_id])
     except ClientError as error:
         if code_of(error) in UNKNOWN_INSTANCE:
-            return Presence.GONE
+            return Presence.UNLISTED
         raise
     states = [
         instance["State"]["Name"] for reservation in answer["Reservations"] for instance in reservation["Instances"]
     ]
+    if not states:
+        return Presence.UNLISTED
     return Presence.GONE if all(state in GONE_STATES for state in states) else Presence.ALIVE
 
 

@@ -21,7 +21,6 @@ from faultbridge.ports import (
     InstanceChecks,
     LaunchedInstance,
     Presence,
-    ProviderFailure,
 )
 
 GROUP_TAG = "faultbridge:group"
@@ -37,7 +36,7 @@ class LaunchTemplateProvider:
         self._clients, self._capacity = clients, Ec2Capacity(clients, frees_slot=False)
 
     def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
-        """Terminate the instance; the call succeeds if the instance is already gone.
+        """Terminate the instance; returns NOT_FOUND if EC2 has no record of it.
 
         The client never retries the call. After a lost response, `probe` determines whether the instance was
         terminated.
@@ -45,7 +44,7 @@ class LaunchTemplateProvider:
         return terminate_instance(self._clients, instance_id)
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether the instance exists, as ALIVE, GONE or UNKNOWN.
+        """Return whether the instance exists, as ALIVE, GONE, UNLISTED or UNKNOWN.
 
         GONE includes a terminating instance, and ALIVE includes a stopped instance. UNKNOWN means that the call to EC2
         failed temporarily.
@@ -78,13 +77,10 @@ class LaunchTemplateProvider:
 def terminate_instance(clients: Clients, instance_id: str) -> CallResult:
     """Terminate an instance with one call, which the client never retries.
 
-    The call succeeds if the instance is already gone.
+    The call succeeds if the instance was terminated before. The result is NOT_FOUND if EC2 has no record of it.
     """
     try:
         clients.ec2_no_retry.terminate_instances(InstanceIds=[instance_id])
     except (ClientError, BotoCoreError, ResponseParserError) as error:
-        failure = failure_of(error)
-        if failure is ProviderFailure.NOT_FOUND:
-            return CallResult(reason="the instance is already gone")
-        return CallResult(failure, str(translate(error, f"terminating {instance_id}")))
+        return CallResult(failure_of(error), str(translate(error, f"terminating {instance_id}")))
     return CallResult(operation=f"terminate-{instance_id}")

@@ -24,7 +24,6 @@ from faultbridge.ports import (
     LaunchedInstance,
     Launcher,
     LaunchRequest,
-    Presence,
     Verdict,
     Verification,
     Verifier,
@@ -222,7 +221,7 @@ class _SpareReconciler:
 
     def _is_gone(self) -> bool:
         provider = adapter_named(self.compute.providers, "provider", self.config.provider)
-        return provider.probe(str(self.spare.instance_id)) is Presence.GONE
+        return provider.probe(str(self.spare.instance_id)).is_gone
 
     def _has_ended(self, case: str) -> bool:
         found = self.pool.table.get(keys.case(case))

@@ -20,7 +20,6 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.instance_pairing import FOLLOW_STEP
 from faultbridge.pipeline.fold.expire import end_all
-from faultbridge.ports import Presence
 from faultbridge.repair.attempt.progress import live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
@@ -121,7 +120,7 @@ def is_gone(context: StepContext) -> bool:
     """
     if context.instance_id is None or context.state.placement.group is None or context.rules.config.follows_provider:
         return False
-    return context.provider.probe(context.instance_id) is Presence.GONE
+    return context.provider.probe(context.instance_id).is_gone
 
 
 def gone_reason(context: StepContext) -> str:

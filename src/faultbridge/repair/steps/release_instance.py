@@ -119,7 +119,7 @@ def _release(context: StepContext, intent: Intent) -> StepResult:
     except Transient as error:
         context.log("release_unanswered", str(error), instance_id=intent.instance_id)
         answer = CallResult(ProviderFailure.AMBIGUOUS, str(error))
-    if answer.failure in {None, ProviderFailure.NOT_FOUND}:
+    if answer.ok:
         return _finish_released(context, intent, answer)
     presence = context.provider.probe(intent.instance_id)
     if presence is Presence.GONE:
@@ -127,6 +127,10 @@ def _release(context: StepContext, intent: Intent) -> StepResult:
     if presence is Presence.UNKNOWN or answer.failure in EFFECT_UNKNOWN:
         # The release may still be in progress: the next probe decides, not this call.
         return waiting(f"{answer.failure.value if answer.failure else ''}: {answer.reason}")
+    if presence is Presence.UNLISTED:
+        # No record of the instance is no proof that it is gone: a wrong region or role has none either.
+        text = f"the provider lists {intent.instance_id} nowhere; it may run in another region or account"
+        answer = replace(answer, reason=f"{answer.reason}; {text}")
     return _handle_refusal(context, answer)
 
 

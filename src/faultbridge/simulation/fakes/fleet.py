@@ -205,11 +205,12 @@ class FakeProvider(FailingFake):
             return CallResult(script.failure, "scripted") if script else CallResult(operation=f"give-up-{instance_id}")
 
     def probe(self, instance_id: str) -> Presence:
-        """Return whether an instance exists: ALIVE, GONE, or UNKNOWN."""
+        """Return whether an instance exists: ALIVE, GONE, UNKNOWN, or UNLISTED if the fleet never had it."""
         with self.seam.around("provider", "probe", instance_id):
             if self.probe_unknown:
                 return Presence.UNKNOWN
-            return Presence.ALIVE if self.fleet.is_alive(instance_id) else Presence.GONE
+            found = self.fleet.instances.get(instance_id)
+            return Presence.UNLISTED if found is None else Presence.ALIVE if found.alive else Presence.GONE
 
     def checks(self, instance_id: str) -> InstanceChecks:
         """Return the results of the EC2 status checks: `known_checks` for a live instance, else only UNKNOWN."""
