@@ -225,6 +225,18 @@ def test_orders_for_a_node_record_the_operator(desk: Desk) -> None:
     assert operators(desk, "--cluster", KEY.cluster) == [OPERATOR] * 3
 
 
+def test_an_order_to_replace_names_an_instance_and_is_refused_if_another_one_backs_the_node(desk: Desk) -> None:
+    node = (KEY.node, "--cluster", KEY.cluster)
+    instance = desk.json("node", "show", *node)["instance_id"]
+    asked = desk("node", "replace", *node)
+    assert f"this releases the instance: {KEY.cluster}/{KEY.node} ({instance})" in asked.err
+    refused = desk("node", "replace", *node, "--instance", "i-00000000000000fff", "--yes")
+    (line,) = refused.err.splitlines()
+    assert (refused.code, "the instance changed since you looked" in line, instance in line) == (2, True, True)
+    assert operators(desk, "--cluster", KEY.cluster) == []
+    assert desk.json("node", "replace", *node, "--instance", instance, "--yes")["status"] == "quarantined"
+
+
 def test_an_order_prints_the_node_after_it_and_what_happens_next(desk: Desk) -> None:
     node = (KEY.node, "--cluster", KEY.cluster)
     quarantined = desk("node", "quarantine", *node, "--reason", "bad cable")
@@ -300,7 +312,7 @@ def test_a_degraded_node_without_a_repair_says_why_and_what_would_change_it(desk
     desk.world.app.ingestion.ingest([desk.world.message(NO_REPAIR)])
     shown = desk("node", "show", *node).out
     assert "No repair        no fault of the node needs a repair: xid.92 (action none)" in shown
-    assert "`faultbridge node replace" in shown
+    assert f"`faultbridge node replace {' '.join(node)} --instance " in shown
     (row,) = desk.json("stuck")
     assert (row["node"], row["status"], row["case"], row["command"]) == (KEY.node, "degraded", None, None)
     assert row["reason"].startswith("no fault of the node needs a repair: xid.92")

@@ -15,7 +15,8 @@ from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 from faultbridge.pipeline.observe import observe
 from tests.builders import CATALOG, KEY, NOON, after, arrival, config, fault, node, rules
 
-REPLACE = f"`faultbridge node replace {KEY.node} --cluster {KEY.cluster}` orders a repair"
+NAMED = "--instance i-0aaaaaaaaaaaaaaa1"
+REPLACE = f"`faultbridge node replace {KEY.node} --cluster {KEY.cluster} {NAMED}` orders a repair"
 HOUR = after(hours=1)
 
 

@@ -46,16 +46,22 @@ class NodeOrders:
     append: Append
     rulebook: Rulebook
 
-    def replace(self, key: NodeKey, order: OperatorOrder) -> NodeState:
+    def replace(self, key: NodeKey, order: OperatorOrder, instance: str | None = None) -> NodeState:
         """Order the replacement of a node's instance, and return the state of the node.
 
-        The replacement starts as soon as all limits of repairs permit it. An escalated case is queued again. Raises
-        Rejected `not_replaceable` if the node has no instance.
+        `instance` is the id of the instance that the operator saw. With None, the order is about the instance that
+        backs the node now. The replacement starts as soon as all limits of repairs permit it. An escalated case is
+        queued again. Raises Rejected `not_replaceable` if the node has no instance, and `instance_changed` if another
+        instance than `instance` backs the node.
         """
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:
             if state.status in WITHOUT_INSTANCE:
                 raise Rejected("not_replaceable", f"no instance to replace: {key.node} is {state.status}")
+            backing = state.incarnation.instance_id if state.incarnation else None
+            if instance not in {None, backing}:
+                now_on = f"{key.node} has {backing or 'no known instance'} now, and not {instance}"
+                raise Rejected("instance_changed", f"the instance changed since you looked: {now_on}")
             observed = self._observe_order(_resumed(state), REPLACE, order, rules, now)
             return _requeue_escalated(observed, RepairAction.REPLACE_NODE, now, "an operator ordered a replacement")
 

@@ -65,6 +65,61 @@ def test_a_second_order_for_the_same_node_releases_no_second_instance() -> None:
     assert len(world.released_instances()) == 1
 
 
+def backing(world: World) -> str:
+    incarnation = world.node().incarnation
+    assert incarnation is not None
+    return str(incarnation.instance_id)
+
+
+@pytest.mark.parametrize("busy", [0, 15], ids=["idle", "busy"])
+@pytest.mark.parametrize("minutes", [0, 2, 4, 6, 10, 13, 18, 22, 28])
+def test_an_order_about_the_faulty_instance_never_releases_its_successor(busy: int, minutes: int) -> None:
+    world = World(orchestrated=True)
+    seen = backing(world)
+    if busy:
+        world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=busy)
+    world.fault_and_react()
+    world.advance_minutes(minutes)
+    drains = world.status() is NodeStatus.DRAINING
+    try:
+        world.node_orders.replace(world.key(), ADA, seen)
+    except Rejected as error:
+        assert error.reason in {"instance_changed", "not_replaceable"}  # noqa: PT017 - an order may also be accepted
+    else:
+        assert drains
+    world.process_entries()
+    world.advance_minutes(150)
+    assert (world.released_instances(), world.status()) == ([seen], NodeStatus.HEALTHY)
+
+
+def test_an_order_about_an_instance_that_no_longer_backs_the_node_is_refused_in_one_line() -> None:
+    world = World()
+    seen = backing(world)
+    world.fault_and_react()
+    world.until(lambda: world.status() is NodeStatus.VALIDATING)
+    before = world.record_history()
+    with pytest.raises(Rejected) as refused:
+        world.node_orders.replace(world.key(), ADA, seen)
+    text = f"the instance changed since you looked: node-1 has {backing(world)} now, and not {seen}"
+    assert (refused.value.reason, str(refused.value).splitlines()) == (
+        "instance_changed",
+        [f"instance_changed: {text}"],
+    )
+    assert world.record_history() == before
+
+
+def test_an_order_about_the_instance_that_is_verified_replaces_it() -> None:
+    world = World()
+    first = backing(world)
+    world.fault_and_react()
+    world.until(lambda: world.status() is NodeStatus.VALIDATING)
+    second = backing(world)
+    world.node_orders.replace(world.key(), ADA, second)
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert world.released_instances() == [first, second]
+
+
 def test_a_quarantined_node_stays_out_until_an_operator_returns_it_and_it_is_verified() -> None:
     world = World(orchestrated=True)
     world.node_orders.quarantine(world.key(), ADA)

@@ -42,6 +42,7 @@ USAGE_HINTS: Mapping[str, str] = {
     "node_retired": "choose another name",
     "not_acting": "`faultbridge cluster set --mode act` enables repairs",
     "not_confirmed": "answer y, or give --yes",
+    "instance_changed": "`faultbridge node show` shows the instance and its state",
     "not_asked": "`faultbridge case show` shows what the case waits for",
     "not_cancellable": "`faultbridge case show` shows its status",
     "not_quarantinable": "`faultbridge node show` shows its status",

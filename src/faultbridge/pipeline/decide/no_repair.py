@@ -30,7 +30,9 @@ def no_repair(state: NodeState, config: ClusterConfig, now: datetime) -> NoRepai
     faults = tuple(state.active())
     if not faults or state.live_case is not None or state.status is None or not state.status.in_service:
         return None
-    replace_node = f"`faultbridge node replace {state.key.node} --cluster {state.key.cluster}`"
+    instance = state.incarnation.instance_id if state.incarnation else None
+    named = f" --instance {instance}" if instance else ""
+    replace_node = f"`faultbridge node replace {state.key.node} --cluster {state.key.cluster}{named}`"
     needing_repair = [one for one in faults if one.action.opens_case]
     if not needing_repair:
         listed = ", ".join(sorted({f"{one.code} (action {one.action.value})" for one in faults}))

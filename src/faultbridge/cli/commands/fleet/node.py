@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -119,6 +120,18 @@ def _needs_no_confirmation() -> bool:
     return True
 
 
+def _instance_by_option(
+    instance: Annotated[
+        str | None, typer.Option(metavar="ID", help="Instance to replace. Default: the instance of the node now.")
+    ] = None,
+) -> str | None:
+    return instance
+
+
+def _names_no_instance() -> None:
+    return None
+
+
 def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
     """Add the command `faultbridge node VERB`, which records an operator's order for a node.
 
@@ -131,15 +144,26 @@ def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
         verb, epilog=examples(f"faultbridge node {verb} n-7 --cluster train-a --reason '{reason}'"), help=summary
     )
     @stack_command
-    @with_options(yes=_confirmed_by_option if effect else _needs_no_confirmation)
+    @with_options(
+        instance=_instance_by_option if verb == "replace" else _names_no_instance,
+        yes=_confirmed_by_option if effect else _needs_no_confirmation,
+    )
     def give_order(
-        session: Session, node: NodeArgument, cluster: ClusterOption, reason: ReasonOption = "", *, yes: bool
+        session: Session,
+        node: NodeArgument,
+        cluster: ClusterOption,
+        reason: ReasonOption = "",
+        *,
+        instance: str | None,
+        yes: bool,
     ) -> None:
-        key = session.directory.node(NodeKey(cluster, node)).key
-        confirm(f"{effect}: {cluster}/{node}", yes=yes)
+        state = session.directory.node(NodeKey(cluster, node))
+        key, backing = state.key, state.incarnation.instance_id if state.incarnation else None
+        shown = instance or backing
+        confirm(f"{effect}: {cluster}/{node}{f' ({shown})' if shown else ''}", yes=yes)
         node_orders = session.application.repair.node_orders
         orders: dict[str, Callable[[NodeKey, OperatorOrder], NodeState]] = {
-            "replace": node_orders.replace,
+            "replace": partial(node_orders.replace, instance=shown),
             "quarantine": node_orders.quarantine,
             "return": node_orders.return_node,
             "retire": session.application.registry.retirement,
