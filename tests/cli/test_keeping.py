@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from faultbridge.errors import Misconfigured
+from faultbridge.repair.spares.reconcile import ReconcileSpares
 from tests.cli.desk import OPERATOR, Desk
 
 
@@ -9,6 +13,21 @@ def test_recover_starts_an_epoch_in_every_stream(desk: Desk) -> None:
     done = desk.json("recover", "--by", OPERATOR, "--yes")
     assert (done["epoch"], done["streams"], done["already"]) == (2, 2, 0)
     assert desk.world.node().head.epoch == 2
+
+
+def test_recover_names_the_spares_that_serve_a_node_and_the_clusters_that_it_could_not_check(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert desk.json("recover", "--yes")["spares_dropped"] == []
+    monkeypatch.setattr(ReconcileSpares, "drop_taken", lambda _self, cluster: [f"i-1 of {cluster}"])
+    assert desk.json("recover", "--yes")["spares_dropped"] == ["i-1 of train-a"]
+
+    def denied(_self: ReconcileSpares, _cluster: str) -> list[str]:
+        raise Misconfigured("no permission to describe instances")
+
+    monkeypatch.setattr(ReconcileSpares, "drop_taken", denied)
+    done = desk.json("recover", "--yes")
+    assert (done["epoch"], done["spares_not_checked"]) == (4, ["train-a: no permission to describe instances"])
 
 
 def test_recover_with_an_epoch_continues_it_and_without_starts_another(desk: Desk) -> None:

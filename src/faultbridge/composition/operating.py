@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from faultbridge.ops.react import React
     from faultbridge.ops.sweep import Sweep
     from faultbridge.ops.tick_node import TickNode
+    from faultbridge.repair.spares.reconcile import ReconcileSpares
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,6 @@ class Operations:
         from faultbridge.findings.compare_peers import ComparePeers
         from faultbridge.ops.cluster_steps import ClusterSteps
         from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
-        from faultbridge.repair.spares.pool import SparePool
-        from faultbridge.repair.spares.reconcile import ReconcileSpares
         from faultbridge.repair.successor.unused import EndUnusedLaunches
 
         of, repair = self.installation, self.installation.repair
@@ -83,11 +82,20 @@ class Operations:
             job_impact=of.jobs.impact,
             resume_jobs=of.jobs.resume,
             release_leaked_slots=ReleaseLeakedSlots(of.table),
-            reconcile_spares=ReconcileSpares(SparePool(of.table, of.ports.clock), repair.step_runner.tools),
+            reconcile_spares=self.reconcile_spares,
             end_unused_launches=EndUnusedLaunches(repair.step_runner.tools),
             has_callbacks=of.jobs.deliver_callbacks.has_waiting,
             compare_peers=ComparePeers(of.ledger.append, of.rules.rulebook, detectors()),
         )
+
+    @cached_property
+    def reconcile_spares(self) -> ReconcileSpares:
+        """Return the service that keeps the spare pools."""
+        from faultbridge.repair.spares.pool import SparePool
+        from faultbridge.repair.spares.reconcile import ReconcileSpares
+
+        of = self.installation
+        return ReconcileSpares(SparePool(of.table, of.ports.clock), of.repair.step_runner.tools)
 
     @cached_property
     def backlog(self) -> Backlog:

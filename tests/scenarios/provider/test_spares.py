@@ -125,7 +125,7 @@ def test_a_spare_that_is_given_back_leaves_the_spare_of_another_case_taken() -> 
     world = world_with_ready(2)
     places = SparePool(world.table, world.clock)
     first, second = (places.take(CLUSTER, GROUP, case, None, lambda _: True) for case in ("c-1", "c-2"))
-    places.give_back(CLUSTER, str(first))
+    places.give_back(CLUSTER, str(first), world.launcher)
     assert (ready(world), places.taken_by(CLUSTER, "c-2", ())) == ([first], second)
 
 

@@ -14,6 +14,14 @@ VERIFIED_FOR = timedelta(hours=24)
 """The validity of a passed verification of an idle spare."""
 
 
+def is_taken(tag: str | None, case: str | None = None) -> bool:
+    """Return whether the case tag of a spare's instance names another case than `case`.
+
+    The provider's tag is newer than a table that was restored from a backup: the instance may serve a node.
+    """
+    return tag not in {None, case} and not str(tag).startswith(SPARE)
+
+
 class SpareStatus(StrEnum):
     """The status of one spare, which is a numbered position of a cluster's spare pool."""
 

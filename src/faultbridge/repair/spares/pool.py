@@ -12,7 +12,7 @@ from faultbridge.domain.cluster.spares import Spare, SpareStatus
 from faultbridge.errors import Conflict
 from faultbridge.ledger.queries import query_all
 from faultbridge.log import log_cause
-from faultbridge.ports import Clock, Table
+from faultbridge.ports import Clock, Launcher, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, Condition, Delete, Equals, Put
 
@@ -63,10 +63,11 @@ class SparePool:
                 return spare.instance_id
         return None
 
-    def give_back(self, cluster: str, instance_id: str) -> None:
-        """Make a spare that a case has taken available to other cases again."""
+    def give_back(self, cluster: str, instance_id: str, launcher: Launcher) -> None:
+        """Make a spare that a case has taken available to other cases again, once its tag names the pool again."""
         for spare in self.spares(cluster):
-            if spare.status is SpareStatus.TAKEN and spare.instance_id == instance_id:
+            taken = spare.status is SpareStatus.TAKEN and spare.instance_id == instance_id
+            if taken and launcher.assign(instance_id, spare.owner).ok:
                 self.change(spare, status=SpareStatus.READY, case=None)
 
     def take(

@@ -7,12 +7,11 @@ all calls use the same token. An instance is terminated only while its spare is 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
 from faultbridge.dataclass import dataclass
-from faultbridge.decoders.common.gpu_count import missing_gpus
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.cluster.spares import Spare, SpareStatus
 from faultbridge.domain.edges import CaseStatus
@@ -25,11 +24,10 @@ from faultbridge.ports import (
     Launcher,
     LaunchRequest,
     Verdict,
-    Verification,
     Verifier,
 )
 from faultbridge.repair.attempt.step_tools import StepTools, adapter_named
-from faultbridge.repair.attempt.verification_rules import joined_findings
+from faultbridge.repair.spares.instances import case_of_instance, failure_of
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.successor.launch import SAME_TOKEN
 from faultbridge.rules.rulebook import rules_of
@@ -59,22 +57,27 @@ class ReconcileSpares:
 
         Errors are raised after the last spare: Misconfigured if an operator must act, else Transient.
         """
-        rules = rules_of(self.tools.rulebook, cluster)
-        config = rules.config
-        compute = self.tools.compute(config)
-        launcher = compute.launchers.get(config.provider)
-        if launcher is None or not config.repairs:
-            return
         failures: list[tuple[Spare, Misconfigured | Transient]] = []
-        for spare in self._spares(config):
-            timeout = rules.policy.limits.verify_deadline
+        for one in self._reconcilers(cluster):
             try:
-                _SpareReconciler(self.pool, self.tools, config, compute, launcher, timeout, spare).step()
+                one.step()
             except (Misconfigured, Transient) as error:
-                failures.append((spare, error))
+                failures.append((one.spare, error))
         if failures:
             text = "; ".join(f"spare {spare.number}: {error}" for spare, error in failures)
             raise Misconfigured(text) if any(isinstance(one, Misconfigured) for _, one in failures) else Transient(text)
+
+    def drop_taken(self, cluster: str) -> list[str]:
+        """Remove the instances from the pool whose tag names a case, as after a restore; return their ids."""
+        return [str(one.spare.instance_id) for one in self._reconcilers(cluster) if one.drop_if_taken()]
+
+    def _reconcilers(self, cluster: str) -> Iterator[_SpareReconciler]:
+        rules = rules_of(self.tools.rulebook, cluster)
+        config, timeout = rules.config, rules.policy.limits.verify_deadline
+        compute = self.tools.compute(config)
+        launcher = compute.launchers.get(config.provider)
+        for spare in self._spares(config) if launcher is not None and config.repairs else ():
+            yield _SpareReconciler(self.pool, self.tools, config, compute, launcher, timeout, spare)
 
     def _spares(self, config: ClusterConfig) -> list[Spare]:
         found = {spare.number: spare for spare in self.pool.spares(config.cluster)}
@@ -114,6 +117,8 @@ class _SpareReconciler:
         return adapter_named(self.compute.verifiers, "verifier", self.config.verifier)
 
     def step(self) -> None:
+        if self.drop_if_taken():
+            return
         steps: Mapping[SpareStatus, Callable[[], object]] = {
             SpareStatus.EMPTY: self._fill,
             SpareStatus.LAUNCHING: self._launch,
@@ -123,6 +128,15 @@ class _SpareReconciler:
             SpareStatus.ENDING: self._terminate,
         }
         steps[self.spare.status]()
+
+    def drop_if_taken(self) -> bool:
+        """Remove the instance from the pool, and keep it, if its tag names a case that did not take this spare."""
+        case = case_of_instance(self.launcher, self.launch_request, self.spare)
+        if case is not None:
+            reason = f"the tag of the instance names case {case}"
+            self._log("spare_dropped", reason, instance_id=self.spare.instance_id)
+            self._empty(reason)
+        return case is not None
 
     def _fill(self) -> None:
         spare = self.spare
@@ -139,6 +153,8 @@ class _SpareReconciler:
             if not answer.ok and answer.failure not in SAME_TOKEN:
                 self._log("spare_launch_failed", answer.reason)
                 self._empty(answer.reason)
+            elif answer.ok and self._lasted(LAUNCH_TIMEOUT):
+                self._empty("the launched instance is not listed with the tag of the pool")
             return
         candidate = found[0]
         if self.surplus:
@@ -170,16 +186,12 @@ class _SpareReconciler:
         spare = self.spare
         instance = str(spare.instance_id)
         found = self.verifier.status(instance, str(spare.operation))
-        failure = _failure_of(found, spare)
+        failure = failure_of(found, spare)
         if failure or self.surplus or self._lasted(self.verify_timeout):
             self._discard(instance, failure or (POOL_SHRUNK if self.surplus else "the instance could not be verified"))
         elif found.verdict is Verdict.PASSED:
-            self.pool.change(
-                spare,
-                status=SpareStatus.READY,
-                verified_at=self.tools.clock.now(),
-                verifications=spare.verifications + 1,
-            )
+            passed = {"verified_at": self.tools.clock.now(), "verifications": spare.verifications + 1}
+            self.pool.change(spare, status=SpareStatus.READY, **passed)
         elif found.verdict is Verdict.UNKNOWN:
             self._verify_again(instance)
 
@@ -204,7 +216,7 @@ class _SpareReconciler:
         if self.pool.table.get(keys.claim(str(spare.instance_id))) is not None or self._is_gone():
             self._empty("")
         elif self._has_ended(str(spare.case)):
-            self.pool.change(spare, status=SpareStatus.READY, case=None)
+            self.pool.give_back(spare.cluster, str(spare.instance_id), self.launcher)
 
     def _terminate(self) -> None:
         if self.launcher.terminate(str(self.spare.instance_id)).ok or self._is_gone():
@@ -234,9 +246,3 @@ class _SpareReconciler:
     def _log(self, decision: str, reason: str, **ids: object) -> None:
         cluster, number = self.spare.cluster, self.spare.number
         log_cause(decision, reason=reason, level=logging.WARNING, cluster=cluster, spare=number, **ids)
-
-
-def _failure_of(found: Verification, spare: Spare) -> str:
-    if found.verdict is Verdict.FAILED:
-        return joined_findings(found.findings) or "the verification failed"
-    return (missing_gpus(found.gpus, spare.instance_type) or "") if found.verdict is Verdict.PASSED else ""

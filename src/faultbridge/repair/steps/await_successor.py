@@ -69,7 +69,7 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
 def _candidates(context: StepContext, group: str) -> tuple[LaunchedInstance, ...]:
     launcher = context.launcher
     if launcher is not None:
-        return launcher.launched(launch.launch_request(context, group))
+        return launch.case_launches(launcher, launch.launch_request(context, group))
     return context.provider.candidates(group, _launched_after(context))
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from faultbridge.decoders.common.gpu_count import with_same_gpu_count
 from faultbridge.domain.cluster.capacity_sources import CapacitySource
+from faultbridge.domain.cluster.spares import is_taken
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import CallResult, LaunchedInstance, Launcher, LaunchRequest, ProviderFailure
 from faultbridge.repair.attempt.step_context import StepContext
@@ -60,10 +61,15 @@ def free_launches(context: StepContext, launcher: Launcher, request: LaunchReque
 
     An operator may have registered a launched instance as a node of its own.
     """
-    launched = launcher.launched(request)
+    launched = case_launches(launcher, request)
     aliases = {one.instance_id: keys.alias("instance", one.instance_id) for one in launched}
     found = context.tools.table.get_many(aliases.values())
     return tuple(one for one in launched if not belongs_to_other(found.get(aliases[one.instance_id]), context.state))
+
+
+def case_launches(launcher: Launcher, request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
+    """Return the live instances of the case, without a recorded spare whose tag names another case."""
+    return tuple(one for one in launcher.launched(request) if not is_taken(one.case, request.case))
 
 
 def tag_spare(context: StepContext, launcher: Launcher, found: Sequence[LaunchedInstance]) -> CallResult | None:
@@ -83,13 +89,16 @@ def taken_spare(context: StepContext, fits: Callable[[str], bool]) -> str | None
     """Return the id of the spare that an earlier call took for the case, or None.
 
     If `fits` returns False for this spare, the spare goes back to the pool, and the result is None. Spares that back or
-    backed the node are ignored. The spare that the attempt has recorded is ignored too: `free_launches` finds it.
+    backed the node are ignored. The spare that the attempt has recorded is ignored too: `free_launches` finds it. So is
+    a spare whose tag at the provider names another case, because it may serve another node.
     """
     pool, cluster = SparePool(context.tools.table, context.tools.clock), context.state.key.cluster
     used = {context.instance_id, context.attempt.spare, *context.state.former_instances}
     taken = pool.taken_by(cluster, context.case.id, used)
-    if taken is not None and not fits(taken):
-        pool.give_back(cluster, taken)
+    if taken is None or not _is_unused(context, taken):
+        return None
+    if not fits(taken):
+        pool.give_back(cluster, taken, context.launcher)
         return None
     return taken
 
@@ -97,10 +106,24 @@ def taken_spare(context: StepContext, fits: Callable[[str], bool]) -> str | None
 def take_spare(context: StepContext, group: str, fits: Callable[[str], bool]) -> str | None:
     """Take a verified spare from the cluster's pool for the case, and return its instance id.
 
-    `fits` gets the instance id of a spare, and returns whether it fits. The result is None if no spare fits.
+    `fits` gets the instance id of a spare, and returns whether it fits. The result is None if no spare fits. A spare
+    does not fit if its tag at the provider names another case.
     """
     pool, instance_type = SparePool(context.tools.table, context.tools.clock), context.state.placement.instance_type
-    return pool.take(context.state.key.cluster, group, context.case.id, instance_type, fits)
+    return pool.take(
+        context.state.key.cluster,
+        group,
+        context.case.id,
+        instance_type,
+        lambda one: _is_unused(context, one) and fits(one),
+    )
+
+
+def _is_unused(context: StepContext, spare: str) -> bool:
+    if context.launcher is None:
+        return False
+    request = replace(case_request(context, context.state.placement.group or ""), spare=spare)
+    return any(one.instance_id == spare for one in case_launches(context.launcher, request))
 
 
 def check_launchable(context: StepContext) -> None:

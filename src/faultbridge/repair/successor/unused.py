@@ -17,9 +17,9 @@ from faultbridge.ports import LaunchedInstance, Launcher
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_tools import StepTools
 from faultbridge.repair.spares.pool import read_spares
-from faultbridge.repair.successor.launch import case_request
+from faultbridge.repair.successor.launch import case_launches, case_request
 from faultbridge.rules.rulebook import rules_of
-from faultbridge.storage import keys
+from faultbridge.storage import items, keys
 
 
 def end_for_case(context: StepContext) -> None:
@@ -31,7 +31,7 @@ def end_for_case(context: StepContext) -> None:
     if launcher is None or group is None:
         return
     try:
-        launched = launcher.launched(case_request(context, group))
+        launched = case_launches(launcher, case_request(context, group))
         _end(context.tools, launcher, context.state.key.cluster, launched)
     except Transient as error:
         # The node is verified, so the case closes anyway; `EndUnusedLaunches` repeats the termination.
@@ -43,7 +43,8 @@ class EndUnusedLaunches:
     """Terminates the unused instances of a cluster's closed cases. A repeated call has no further effect.
 
     A call reads the case of each launched instance. To limit these reads, a call does nothing outside the first minute
-    of an hour. It also does nothing for a cluster that Faultbridge does not repair.
+    of an hour. It also does nothing for a cluster that Faultbridge does not repair, or whose repairs are paused: after
+    a restore, an instance may serve a node although the table says otherwise.
     """
 
     tools: StepTools
@@ -53,6 +54,8 @@ class EndUnusedLaunches:
         config = rules_of(self.tools.rulebook, cluster).config
         launcher = self.tools.compute(config).launchers.get(config.provider)
         if launcher is None or not config.repairs or self.tools.clock.now().minute:
+            return
+        if items.read_control(cluster, self.tools.table.get(keys.cluster_control(cluster))).paused:
             return
         launched = launcher.launched_in(config)
         # An instance is claimed only while its case is live: after the case was read as closed, no claim can follow.

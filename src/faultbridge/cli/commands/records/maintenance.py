@@ -11,6 +11,7 @@ from faultbridge.cli.render.live_output import progress
 from faultbridge.cli.render.output import Columns, examples
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.errors import Misconfigured, Transient
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -23,6 +24,8 @@ RECOVERED: Columns = {
     "Epoch": lambda one: one["epoch"],
     "Streams": lambda one: one["streams"],
     "Already started": lambda one: one["already"],
+    "Spares dropped": lambda one: ", ".join(one["spares_dropped"]),
+    "Spares not checked": lambda one: ", ".join(one["spares_not_checked"]),
 }
 ERASED: Columns = {"Cluster": lambda one: one["cluster"], "Items deleted": lambda one: one["erased"]}
 
@@ -55,7 +58,8 @@ def recover(
     """Start a new epoch in every stream of entries after the table was restored from a backup.
 
     Run the command once, before any function writes to the table. The epoch is part of every event id, so no event id
-    is used twice.
+    is used twice. The command also removes each spare from its pool whose tag at the provider names a case: it may
+    serve a node.
     """
     from faultbridge.ledger.recover import RecoverTable
 
@@ -65,7 +69,15 @@ def recover(
         confirm(f"this starts a new epoch in every stream of the table in {session.place}", yes=yes)
     restore = RecoverTable(kept.table, kept.vault, kept.clock, application.ledger.append, application.stack)
     done = restore(epoch, by=by)
-    session.show_one({"epoch": done.epoch, "streams": done.streams, "already": done.already}, RECOVERED)
+    dropped: list[str] = []
+    not_checked: list[str] = []
+    for cluster in done.clusters:
+        try:
+            dropped += application.ops.reconcile_spares.drop_taken(cluster)
+        except (Misconfigured, Transient) as error:  # such as a missing permission of the operator
+            not_checked.append(f"{cluster}: {error}")
+    counts = {"epoch": done.epoch, "streams": done.streams, "already": done.already}
+    session.show_one({**counts, "spares_dropped": dropped, "spares_not_checked": not_checked}, RECOVERED)
 
 
 @app.command("erase", epilog=examples("faultbridge erase train-a"))
