@@ -324,7 +324,7 @@ def test_the_timeline_of_a_retired_node_stays_known_to_the_archive_and_is_erased
     key = KEY._replace(node="a")
     gone = instance(world)
     for retire in (
-        lambda: world.app.registry.retirement.after_update(key, gone),
+        lambda: world.app.registry.retirement.from_complete_group(key, gone),
         lambda: world.app.registry.retirement(KEY._replace(node="b"), OperatorOrder(None, "rack given up")),
     ):
         retire()

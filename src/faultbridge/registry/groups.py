@@ -117,4 +117,5 @@ def vacancy_of(row: Item, state: NodeState, gone: Collection[str]) -> VacantNode
         slot=str(row["slot"]) if row.get("slot") else None,
         confirmed_gone=not instance or str(instance) in gone,
         under_repair=not may_change_instance(state),
+        gone_since=state.incarnation.gone_since if state.incarnation else None,
     )

@@ -5,8 +5,8 @@ For each group of a cluster, a sync
 1. reads the group's members and the cluster's roster,
 2. attaches instances that another controller launched to the nodes whose instance is gone,
 3. registers the other new instances as nodes, except those that are reserved for repairs,
-4. takes out of service each node whose instance is gone without a successor, or retires the node if an update of its
-   group put a new node in its place,
+4. takes out of service each node whose instance is gone without a successor, or retires the node if its group is
+   complete without it, after an update or a scale-in; escalates a node that has waited too long for a successor,
 5. updates names, failure domains and opt-outs of unchanged nodes,
 6. adds the roles of described instances to the cluster's `node_roles`.
 
@@ -41,7 +41,7 @@ from faultbridge.registry.instances import GroupMember, Inventory, NodeListing, 
 from faultbridge.registry.provider_check import ProviderCheck
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
-from faultbridge.registry.retirement import RetireReplaced, is_replaced
+from faultbridge.registry.retirement import RetireReplaced, is_replaced, owes_no_successor
 from faultbridge.registry.roster import new_metadata, retired_row, rows_by_group
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item, Key
@@ -95,8 +95,12 @@ class SyncInventory:
                 result.nodes += len(group.rows)
                 vacancies = self._vacancies(config, group.missing)
                 self._fill(config, group, vacancies, listed, result)
-                if is_replaced(config, group, status, self.registration.clock.now()):
+                now = self.registration.clock.now()
+                if is_replaced(config, group, status, now):
                     self.retire_replaced(config, group, vacancies, result)
+                elif vacancies and owes_no_successor(config, group, status, now):
+                    grace = self.replacement_detection.rulebook.policy(config).limits.update_grace
+                    self.retire_replaced(config, group, vacancies, result, now - grace)
                 self._update(config, group, listed, result)
                 for row in group.departed:
                     self.table.write(retired_row(Key(str(row["pk"]), str(row["sk"])), keeps_instance=False))

@@ -34,14 +34,12 @@ from faultbridge.pipeline.fold.expire import end_all
 from faultbridge.ports import Table
 from faultbridge.registry.aliases import AliasChange, alias_writes, usable_names
 from faultbridge.registry.roster import row_update
-from faultbridge.registry.verification.cases import move_node, require_verification
+from faultbridge.registry.verification.cases import escalate_vacant, move_node, require_verification
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.storage.writes import Write
 
 CODE = "cloud.instance_replaced"
 MAX_FORMER_INSTANCES = 8
-_VACANT = frozenset({NodeStatus.PROVISIONING, NodeStatus.RETIRED})
-"""In these statuses a node has no instance that it could lose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +75,24 @@ class ReplacementDetection:
 
         Returns True if the node then has the status provisioning. The node is not changed if another instance backs the
         node, if the node is retired, or if it has a live case. A case that only waits for the provider's repair permits
-        the change.
+        the change. A node that already waits for a successor is escalated to an operator after `launch_deadline`.
         """
-        reason = f"{EXTERNAL}: {instance_id} is gone"
+        reason, rules = f"{EXTERNAL}: {instance_id} is gone", self.rulebook.rules(config)
 
         def revise(state: NodeState, now: datetime) -> Transition:
             under_repair = state.live_case is not None and not waits_for_provider(state)
-            if not _is_backed_by(state, instance_id) or under_repair or state.status in _VACANT:
+            current = state.incarnation
+            if current is None or not _is_backed_by(state, instance_id) or under_repair:
                 return Transition(state)
+            if state.status is NodeStatus.RETIRED:
+                return Transition(state)
+            gone = mark_gone(state, current.gone_since or now)
+            if state.status is NodeStatus.PROVISIONING:
+                since, deadline = current.gone_since, rules.policy.limits.launch_deadline
+                overdue = since is not None and now - since >= deadline
+                return escalate_vacant(gone, instance_id, rules, now) if overdue else Transition(gone)
             draft = entry_builder.status_change(state, NodeStatus.PROVISIONING, now, reason)
-            return Transition(replace(mark_gone(state, now), status=NodeStatus.PROVISIONING), (draft,))
+            return Transition(replace(gone, status=NodeStatus.PROVISIONING), (draft,))
 
         key = NodeKey(config.cluster, node)
         result = self.append(key, revise, actor=Actor.INVENTORY)

@@ -14,7 +14,7 @@ from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, Resolution
 from faultbridge.domain.cluster.config import ClusterConfig
-from faultbridge.domain.cluster.provider_status import ProviderStatus
+from faultbridge.domain.cluster.provider_status import GroupStatus, ProviderStatus
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeKey, NodeState
@@ -56,12 +56,12 @@ class Retirement:
         """
         return self._retire(key, lambda now: order.note("retire", now), Actor.CLI, keeps_instance=True)
 
-    def after_update(self, key: NodeKey, instance_id: str) -> NodeState:
-        """Retire a node that an update of its group replaced by another node.
+    def from_complete_group(self, key: NodeKey, instance_id: str) -> NodeState:
+        """Retire a node whose group is complete without it, after an update or a scale-in.
 
         A node whose repair has passed its intent (the point of no return) raises Rejected `past_intent`.
         """
-        text = f"retire: {instance_id} is gone, and an update completed its group without it"
+        text = f"retire: {instance_id} is gone, and its group is complete without it"
         return self._retire(
             key,
             lambda now: entry_builder.note(kind="inventory", text=text, at=now),
@@ -136,29 +136,52 @@ def is_replaced(config: ClusterConfig, group: Group, status: ProviderStatus, now
     if reported is None or group.unassigned or not any(one.until > now or not one.running for one in holds):
         return False
     # The members were read after the status: one of them may have left in between, and its successor still comes.
+    return _is_complete(group, reported)
+
+
+def _is_complete(group: Group, reported: GroupStatus) -> bool:
     return reported.complete and sum(member.serving for member in group.members.values()) >= reported.desired
+
+
+def owes_no_successor(config: ClusterConfig, group: Group, status: ProviderStatus, now: datetime) -> bool:
+    """Return whether a group without a running update is complete although some of its nodes have no instance.
+
+    Its owner then made it smaller, for example by a scale-in, so no instance will be launched for these nodes.
+    """
+    reported = status.groups.get(group.name)
+    if reported is None or group.unassigned or config.update_hold(group.name, now) is not None:
+        return False
+    return _is_complete(group, reported)
 
 
 @dataclass(frozen=True, slots=True)
 class RetireReplaced:
-    """Retires the vacant nodes of a group whose update reached the desired size with other nodes."""
+    """Retires the vacant nodes of a group that is complete without them."""
 
     retirement: Retirement
 
     def __call__(
-        self, config: ClusterConfig, group: Group, vacancies: Iterable[VacantNode], result: SyncResult
+        self,
+        config: ClusterConfig,
+        group: Group,
+        vacancies: Iterable[VacantNode],
+        result: SyncResult,
+        gone_by: datetime | None = None,
     ) -> None:
         """Retire each vacant node whose instance is gone, and add its name to `result.retired`.
 
-        A node is kept if a repair controls it, or if its retirement is rejected.
+        A node is kept if a repair controls it, or if its retirement is rejected. With `gone_by`, a node is kept too
+        unless the inventory found by this time that its instance is gone.
         """
         former = {str(row["node"]): row.get("instance") for row in group.missing}
         for vacancy in vacancies:
             instance_id = former.get(vacancy.node)
             if not vacancy.open or not instance_id:
                 continue
+            if gone_by is not None and (vacancy.gone_since is None or vacancy.gone_since > gone_by):
+                continue
             try:
-                self.retirement.after_update(NodeKey(config.cluster, vacancy.node), str(instance_id))
+                self.retirement.from_complete_group(NodeKey(config.cluster, vacancy.node), str(instance_id))
             except Rejected as error:
                 log_cause("node_not_retired", reason=str(error), level=logging.WARNING, cluster=config.cluster)
             else:

@@ -28,6 +28,7 @@ class VacantNode:
 
     `confirmed_gone` is True if the node has no instance, or if its instance is terminated or unknown to the provider.
     `under_repair` is True while an attempt controls the node. `slot` is the provider's permanent node id, or None.
+    `gone_since` is when the instance was found to be gone, or None.
     """
 
     node: str
@@ -35,6 +36,7 @@ class VacantNode:
     slot: str | None = None
     confirmed_gone: bool = True
     under_repair: bool = False
+    gone_since: datetime | None = None
 
     @property
     def open(self) -> bool:

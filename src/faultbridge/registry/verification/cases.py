@@ -14,8 +14,11 @@ from faultbridge.domain.faults import Action, Component, ComponentType, Severity
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.policy import INVENTORY_RULE
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.case_moves import drop_approval, move_case
+from faultbridge.pipeline.decide.case_moves import drop_approval, escalate_case, move_case
 from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
+from faultbridge.pipeline.decide.opt_out import exclusion_reason
+
+GONE = "cloud.instance_gone"
 
 
 def verify_before_service(registered: Transition, rules: Rules, now: datetime) -> Transition:
@@ -91,6 +94,24 @@ def _open_verification_case(transition: Transition, code: str, rules: Rules, now
     cause = Cause(code, Component(ComponentType.NODE), Severity.WARNING, Action.RUN_DIAGNOSTICS)
     rule = INVENTORY_RULE if code != INSTANCE_ADDED else _rule_for(transition.state, cause, rules, now)
     return open_case(transition, cause, rules, now, rule=rule, repair_action=RepairAction.VERIFY, reason=reason)
+
+
+def escalate_vacant(state: NodeState, instance_id: str, rules: Rules, now: datetime) -> Transition:
+    """Open an escalated case for a node that has had no instance since `instance_id` was gone.
+
+    Nothing changes if the node has a live case or is excluded from repairs, or in a cluster in which faults open no
+    cases (`opens_cases`).
+    """
+    excluded = exclusion_reason(state, rules.config, now) is not None
+    if state.live_case is not None or excluded or not rules.config.opens_cases:
+        return Transition(state)
+    waited = f"{rules.policy.limits.launch_deadline.total_seconds() / 3600:g} hours"
+    reason = f"{instance_id} is gone, and its group launched no successor within {waited}"
+    cause = Cause(GONE, Component(ComponentType.NODE), Severity.FATAL, Action.REPLACE_NODE)
+    action = RepairAction.VERIFY if rules.config.follows_provider else RepairAction.REPLACE_NODE
+    opened = open_case(Transition(state), cause, rules, now, rule=INVENTORY_RULE, repair_action=action, reason=reason)
+    case = opened.state.live_case
+    return opened if case is None else escalate_case(opened, case, now, reason)
 
 
 def _rule_for(state: NodeState, cause: Cause, rules: Rules, now: datetime) -> str:
