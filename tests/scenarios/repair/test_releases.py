@@ -74,7 +74,7 @@ def test_a_live_instance_that_the_release_does_not_find_is_not_counted_as_releas
 
 
 def test_an_instance_that_neither_the_release_nor_a_probe_finds_is_left_to_an_operator() -> None:
-    """Otherwise, a wrong region or role would leave the instance running, and nobody would terminate it."""
+    """Otherwise, a wrong region or role would leave the instance running without an end."""
     world = World()
 
     def lists_it_nowhere(call: Call) -> None:

@@ -141,7 +141,7 @@ VOLUME_GUARDS: tuple[PlantedBug, ...] = (
         "repair/successor/launch.py",
         "taken_spare",
         "a spare that no volume can be attached to stays with its case",
-        "if taken is not None and not fits(taken):",
+        "if not fits(taken):",
         "if False:",
     ),
     planted(

@@ -76,7 +76,9 @@ class ReconcileSpares:
         config, timeout = rules.config, rules.policy.limits.verify_deadline
         compute = self.tools.compute(config)
         launcher = compute.launchers.get(config.provider)
-        for spare in self._spares(config) if launcher is not None and config.repairs else ():
+        if launcher is None or not config.repairs:
+            return
+        for spare in self._spares(config):
             yield _SpareReconciler(self.pool, self.tools, config, compute, launcher, timeout, spare)
 
     def _spares(self, config: ClusterConfig) -> list[Spare]:

@@ -95,7 +95,7 @@ def taken_spare(context: StepContext, fits: Callable[[str], bool]) -> str | None
     pool, cluster = SparePool(context.tools.table, context.tools.clock), context.state.key.cluster
     used = {context.instance_id, context.attempt.spare, *context.state.former_instances}
     taken = pool.taken_by(cluster, context.case.id, used)
-    if taken is None or not _is_unused(context, taken):
+    if taken is None or context.launcher is None or not _is_unused(context, context.launcher, taken):
         return None
     if not fits(taken):
         pool.give_back(cluster, taken, context.launcher)
@@ -110,20 +110,19 @@ def take_spare(context: StepContext, group: str, fits: Callable[[str], bool]) ->
     does not fit if its tag at the provider names another case.
     """
     pool, instance_type = SparePool(context.tools.table, context.tools.clock), context.state.placement.instance_type
+    launcher = context.launcher
     return pool.take(
         context.state.key.cluster,
         group,
         context.case.id,
         instance_type,
-        lambda one: _is_unused(context, one) and fits(one),
+        lambda one: launcher is not None and _is_unused(context, launcher, one) and fits(one),
     )
 
 
-def _is_unused(context: StepContext, spare: str) -> bool:
-    if context.launcher is None:
-        return False
+def _is_unused(context: StepContext, launcher: Launcher, spare: str) -> bool:
     request = replace(case_request(context, context.state.placement.group or ""), spare=spare)
-    return any(one.instance_id == spare for one in case_launches(context.launcher, request))
+    return any(one.instance_id == spare for one in case_launches(launcher, request))
 
 
 def check_launchable(context: StepContext) -> None:
