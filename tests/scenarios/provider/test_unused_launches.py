@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from faultbridge.domain.cluster.config import Mode, RepairOwner
+from faultbridge.domain.edges import CaseStatus
 from faultbridge.registry.registration import Registration
-from tests.scenarios.provider.test_launch_template import NEW, launched_and_then_retired
+from faultbridge.repair.successor.unused import EndUnusedLaunches
+from faultbridge.simulation.fakes import Call
+from faultbridge.storage import keys
+from tests.scenarios.provider.test_launch_template import NEW, faulty, launched_and_then_retired
 from tests.scenarios.world import CLUSTER
 
 
@@ -26,3 +30,21 @@ def test_a_cluster_that_faultbridge_does_not_repair_keeps_its_unused_launches(ch
     Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, changes)
     world.advance_minutes(120)
     assert world.live_instances() == [NEW]
+
+
+def test_an_instance_that_is_claimed_while_unused_launches_are_searched_is_kept() -> None:
+    """The claims are read after the cases: a case that was read as closed can claim no instance any more."""
+    world = faulty()
+    world.process_entries()
+    assert NEW in world.live_instances()
+    case = keys.case(world.case().id)
+
+    def claims_and_closes(call: Call) -> None:
+        if call.name == "table.get_many" and case in call.argument:
+            world.seam.before = lambda _: None
+            world.until(world.case_is(CaseStatus.RESOLVED))
+
+    world.seam.before = claims_and_closes
+    EndUnusedLaunches(world.step_runner.tools)(CLUSTER)
+    assert world.case().status is CaseStatus.RESOLVED
+    assert (world.live_instances(), world.launcher.terminated) == ([NEW], [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import Alias, AliasRow, Isolation, NodeKey
+from faultbridge.domain.nodes import Alias, AliasRow, Isolation, NodeKey, NodeState
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Transient
@@ -38,6 +38,27 @@ def test_a_successor_registered_for_another_node_during_the_claim_stays_there() 
     world.advance_minutes()
     assert world.node().incarnation.instance_id == second
     assert items.read_alias(world.table.get(keys.alias("instance", first))).key.node == "node-9"
+
+
+def test_a_host_name_registered_for_another_node_during_the_claim_stays_with_that_node() -> None:
+    """The claim ends the names of the old instance; AWS may have given such a name to another instance meanwhile."""
+    world = World(launch_delay=timedelta(minutes=1))
+    alias = Alias("name", f"{CLUSTER}/ip-old")
+    mine = AliasRow(world.key(), "i-00000000000000001", world.clock.now() - timedelta(days=1))
+    world.table.write(Put(items.alias_item(alias, mine, world.clock.now())))
+
+    def named(state: NodeState, _: datetime) -> Transition:
+        return Transition(replace(state, placement=replace(state.placement, host_names=("ip-old",))))
+
+    world.append(world.key(), named, actor=Actor.INVENTORY)
+    world.fault_and_react()
+    world.clock.advance(timedelta(minutes=2))
+    other = AliasRow(NodeKey(CLUSTER, "node-9"), "i-00000000000000009", world.clock.now())
+    register = Put(items.alias_item(alias, other, world.clock.now()))
+    run_before_write(world.seam, lambda write: write.key.sk == "CLAIM", lambda: world.table.write(register))
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    found = items.read_alias(world.table.get(keys.alias(*alias)))
+    assert (found.key.node, found.valid_to) == ("node-9", None)
 
 
 def test_a_group_found_without_capacity_by_two_repairs_at_once_stays_marked() -> None:
