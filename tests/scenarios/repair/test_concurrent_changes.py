@@ -17,13 +17,15 @@ from faultbridge.domain.policy import Match, Rule
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Transient
 from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
+from faultbridge.repair.attempt.step_contract import StepRequest
 from faultbridge.simulation.fakes import Call, raise_once
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Put, Update
+from faultbridge.storage.writes import Put, Update, Write
 from tests.races import run_before_write
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 CONTROL = keys.cluster_control(CLUSTER)
+REBOOT = Rule("reboot", Match(codes=("xid.48",)), action=Action.REBOOT_NODE)
 
 
 def test_a_successor_registered_for_another_node_during_the_claim_stays_there() -> None:
@@ -59,6 +61,53 @@ def test_a_host_name_registered_for_another_node_during_the_claim_stays_with_tha
     world.until(world.case_is(CaseStatus.RESOLVED))
     found = items.read_alias(world.table.get(keys.alias(*alias)))
     assert (found.key.node, found.valid_to) == ("node-9", None)
+
+
+@pytest.mark.parametrize(("code", "step"), [("xid.79", "release_instance"), ("xid.48", "repair_in_place")])
+def test_two_calls_of_a_step_at_once_commit_one_intent_and_act_once(code: str, step: str) -> None:
+    """A retry and a probe of the sweep may run the same step at the same time."""
+    world = World(rules=(REBOOT,))
+
+    def second_call() -> None:
+        world.clock.advance(timedelta(seconds=1))
+        world.step_runner.run(StepRequest(step, world.key(), world.case().id, 1), None)
+
+    def commits_intent(write: Write) -> bool:
+        attempt = world.case().attempt
+        return write.key == CONTROL and attempt is not None and (attempt.step, attempt.intent) == (step, None)
+
+    world.fault(code=code)
+    world.provider.fail_next(ProviderFailure.AMBIGUOUS)
+    run_before_write(world.seam, commits_intent, second_call)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.record_history().count("intent committed") == 1
+    assert len(set(world.provider.replaced)) + len(set(world.restarter.restarted)) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "step", "entry"),
+    [("xid.79", "verify", "verify begun"), ("xid.48", "repair_in_place", "repair_in_place begun")],
+)
+def test_two_calls_of_a_step_that_starts_an_operation_record_one_start(code: str, step: str, entry: str) -> None:
+    """A second entry would count the start twice, and a second operation could hide the result of the first one."""
+    world = World(rules=(REBOOT,))
+
+    def second_call() -> None:
+        world.clock.advance(timedelta(seconds=1))
+        world.step_runner.run(StepRequest(step, world.key(), world.case().id, 1), None)
+
+    def records_start(_: Write) -> bool:
+        attempt = world.case().attempt
+        started = world.verifier.started if step == "verify" else world.restarter.restarted
+        return bool(started) and attempt is not None and (attempt.step, attempt.operation) == (step, None)
+
+    world.fault(code=code)
+    run_before_write(world.seam, records_start, second_call)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.record_history().count(entry) == 1
+    assert len(world.verifier.started) == 1
 
 
 def test_a_group_found_without_capacity_by_two_repairs_at_once_stays_marked() -> None:
