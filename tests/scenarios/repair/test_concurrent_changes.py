@@ -16,7 +16,7 @@ from faultbridge.domain.nodes import Alias, AliasRow, Isolation, NodeKey, NodeSt
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Transient
-from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
+from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure, Verdict, Verification
 from faultbridge.repair.attempt.step_contract import StepRequest
 from faultbridge.simulation.fakes import Call, raise_once
 from faultbridge.storage import items, keys
@@ -108,6 +108,27 @@ def test_two_calls_of_a_step_that_starts_an_operation_record_one_start(code: str
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert world.record_history().count(entry) == 1
     assert len(world.verifier.started) == 1
+
+
+def test_two_calls_that_find_a_verification_without_a_result_restart_it_once() -> None:
+    world = World(launch_delay=timedelta(minutes=1))
+    successor = "i-00000000000000002"
+    world.verifier.results[successor] = Verification(Verdict.UNKNOWN)
+
+    def second_call(call: Call) -> None:
+        if call.name != "verifier.status":
+            return
+        attempt = world.case().attempt
+        since = attempt.watched_since if attempt else None
+        if since and world.clock.now() - since >= timedelta(minutes=10):
+            world.seam.after = lambda _: None
+            world.clock.advance(timedelta(seconds=1))
+            world.step_runner.run(StepRequest("verify", world.key(), world.case().id, 1), None)
+            del world.verifier.results[successor]
+
+    world.seam.after = second_call
+    world.fault_until_resolved()
+    assert world.record_history().count("verify no_result") == 1
 
 
 def test_a_group_found_without_capacity_by_two_repairs_at_once_stays_marked() -> None:
