@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.jobs import OUTCOMES, Job
+from faultbridge.domain.isolation import ORDERED
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected, UnknownName
 from faultbridge.jobs.changes import Impact, JobChange, Resume
@@ -23,7 +24,6 @@ from faultbridge.jobs.placement import ranks_by_node, resolved_nodes
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import query_all, recorded_job
 from faultbridge.log import log_cause
-from faultbridge.pipeline.fold.expire import ORDERED
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import jobs
 from faultbridge.storage.jobs import FollowedJob, read_job

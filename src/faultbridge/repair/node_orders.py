@@ -15,6 +15,7 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import NODE_COMPONENT, Fault
+from faultbridge.domain.isolation import ORDERED
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Append
@@ -24,7 +25,7 @@ from faultbridge.pipeline.decide.case_moves import escalate_case, move_case
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import exclusion_reason
 from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.fold.expire import ORDERED, ORDERED_QUARANTINE
+from faultbridge.pipeline.fold.expire import ORDERED_QUARANTINE
 from faultbridge.pipeline.observe import observe
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.withdraw_orders import withdraw_orders

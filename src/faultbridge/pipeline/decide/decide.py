@@ -15,6 +15,7 @@ from faultbridge.domain.conditions import Condition
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.isolation import ORDERED
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline import entry_builder
@@ -33,7 +34,6 @@ from faultbridge.pipeline.decide.opt_out import deferred_until, is_absence
 from faultbridge.pipeline.decide.relapse import Response, respond
 from faultbridge.pipeline.fold.capacity import MAX_OVERRIDES
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
-from faultbridge.pipeline.fold.expire import ORDERED
 
 
 def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datetime) -> Transition:

@@ -14,13 +14,13 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.isolation import ORDERED
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
-from faultbridge.pipeline.fold.expire import ORDERED
 
 
 @dataclass(frozen=True, slots=True)
