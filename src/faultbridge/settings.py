@@ -155,6 +155,11 @@ class Settings:
         int,
         5400,
     )
+    ignore_processes = Variable(
+        "the programs that may use the GPUs during a verification, separated by spaces",
+        _words,
+        frozenset({"nv-hostengine", "dcgm-exporter", "nvidia-cuda-mps-server", "nvidia-cuda-mps-control"}),
+    )
     clock_offset_seconds = Variable("the offset of the clock in seconds; for tests of the embedded stack only", int, 0)
 
     @classmethod

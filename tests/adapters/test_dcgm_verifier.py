@@ -14,6 +14,7 @@ from botocore.exceptions import ReadTimeoutError
 from faultbridge.adapters.compute.dcgm_verifier import OUTPUT_CHARACTERS, OutputBucket, SsmDcgmVerifier
 from faultbridge.adapters.compute.instances import InstanceHardware, hardware_of
 from faultbridge.decoders.dcgm.diag import read_report
+from faultbridge.decoders.verification.gpu_processes import MARKER, GpuProcesses
 from faultbridge.errors import Misconfigured, Transient, Unverifiable
 from faultbridge.ports import Verdict, Verification
 from faultbridge.simulation.fakes import FakeObjects
@@ -110,6 +111,33 @@ class TestVerdict:
         assert verdict("Successfully ran diagnostic.\n" + report(MEMORY)).verdict is Verdict.PASSED
 
 
+class TestOccupied:
+    def test_processes_on_the_gpus_are_no_result_of_the_hardware(self) -> None:
+        found = verdict(f"{MARKER}\n4711, python3\n{report(BAD_MEMORY)}")
+        assert (found.verdict, found.findings) == (Verdict.OCCUPIED, ("process 4711 uses a GPU: python3",))
+
+    def test_a_marker_after_the_start_of_a_report_is_not_occupied(self) -> None:
+        assert verdict(f"{report(MEMORY)}\n{MARKER}\n4711, python3\n").verdict is Verdict.PASSED
+
+    @pytest.mark.parametrize("prove_idle", [False, True])
+    def test_the_check_comes_before_the_diagnostics_and_knows_whether_the_idle_node_has_to_be_proven(
+        self, prove_idle: bool
+    ) -> None:
+        sent: dict[str, Any] = {}
+        processes = GpuProcesses({"dcgm-exporter"})
+        with stubbed("ssm") as (clients, stub), stubbed("ssm_no_retry") as (_, sending):
+            stub.add_response("list_commands", {"Commands": []})
+            sending.add_response("send_command", {"Command": {"CommandId": COMMAND}})
+            clients.ssm_no_retry.meta.events.register_first(
+                "provide-client-params.ssm.SendCommand", lambda params, **_: sent.update(params["Parameters"])
+            )
+            verifier = SsmDcgmVerifier(
+                clients, level=3, timeout_seconds=60, read_report=read_report, processes=processes
+            )
+            verifier.start(INSTANCE, "token", prove_idle=prove_idle)
+        assert sent["commands"] == [*processes.script(prove_idle=prove_idle), "dcgmi diag -r 3 -j"]
+
+
 class TestUnfinishedCommands:
     @pytest.mark.parametrize("status", ["Pending", "InProgress", "Delayed", "Cancelling"])
     def test_a_running_command_is_pending(self, status: str) -> None:
@@ -175,7 +203,7 @@ class TestStart:
             "DocumentName": "AWS-RunShellScript",
             "Comment": "token",
             "TimeoutSeconds": 600,
-            "Parameters": {"commands": ["dcgmi diag -r 3 -j"], "executionTimeout": ["5400"]},
+            "Parameters": {"commands": [*GpuProcesses().script(), "dcgmi diag -r 3 -j"], "executionTimeout": ["5400"]},
         }
         if kept:
             expected |= {"OutputS3BucketName": kept.bucket, "OutputS3KeyPrefix": kept.prefix}
@@ -383,7 +411,7 @@ def test_below_their_level_the_further_tests_neither_run_nor_count() -> None:
     assert deep_verdict(report(MEMORY), FurtherTests((BAD,)), level=3).verdict is Verdict.PASSED
 
 
-@pytest.mark.parametrize(("level", "lines", "seconds"), [(3, 1, "60"), (4, 2, "960")])
+@pytest.mark.parametrize(("level", "lines", "seconds"), [(3, 4, "60"), (4, 5, "960")])
 def test_the_further_tests_are_part_of_the_command_and_of_its_time(level: int, lines: int, seconds: str) -> None:
     sent: dict[str, Any] = {}
     with stubbed("ssm") as (clients, stub), stubbed("ssm_no_retry") as (_, sending), stubbed("ec2") as (typed, ec2):

@@ -8,12 +8,17 @@ from typing import Protocol
 
 
 class Verdict(StrEnum):
-    """The result of a verification. `unknown` means that there is no usable report."""
+    """The result of a verification.
+
+    - `occupied`: another process uses the GPUs, so no diagnostics started. This shows nothing about the hardware.
+    - `unknown`: there is no usable report.
+    """
 
     PENDING = "pending"
     PASSED = "passed"
     FAILED = "failed"
     UNKNOWN = "unknown"
+    OCCUPIED = "occupied"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +41,11 @@ class Verification:
 class Verifier(Protocol):
     """Runs diagnostics on an instance to verify that it is healthy."""
 
-    def start(self, instance_id: str, token: str, level: int | None = None) -> str:
+    def start(self, instance_id: str, token: str, level: int | None = None, *, prove_idle: bool = False) -> str:
         """Start a verification and return its operation id; a token starts at most one verification.
+
+        If another process uses the GPUs, no diagnostics start, and the verdict is `occupied`. With `prove_idle`, this
+        is also so if it is unknown whether a process uses them.
 
         `level` is the diagnostics level from 1 to 5. None means the default level of the verifier. Level 5 requires
         tests between two instances. A verifier without these tests runs level 4 instead. Raises Unverifiable if it can

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from faultbridge.data import load_catalog
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import RepairAction, WaitingFor
@@ -15,7 +17,7 @@ from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import Call
 from tests.builders import DEFAULT_RULE
-from tests.scenarios.world import World
+from tests.scenarios.world import World, limits
 
 GPU_IN_USE = Verification(Verdict.FAILED, ("dcgm: GPU is in use by another process",))
 NODE, INSTANCE = "node-1", "i-00000000000000001"
@@ -60,7 +62,7 @@ def test_a_claimed_node_is_verified_once_its_job_has_ended() -> None:
     assert world.status() is NodeStatus.HEALTHY
 
 
-def test_a_claim_waits_while_the_orchestrator_cannot_tell_whether_work_runs() -> None:
+def test_a_claim_waits_while_the_orchestrator_does_not_answer_whether_work_runs() -> None:
     world = busy_world(hours=0)
 
     def give_no_answer(call: Call) -> None:
@@ -131,4 +133,76 @@ def test_a_drain_is_not_forced_because_of_a_fatal_claim_beside_a_proven_error() 
     assert (world.case().severity, world.case().counted_attempts) == (Severity.FATAL, 1)
     world.advance_minutes(120)
     assert "drain forced" not in world.record_history()
+    assert world.released_instances() == []
+
+
+def without_orchestrator(*, occupied: bool | None = True) -> World:
+    """A world without an orchestrator, whose verifier finds a process on the GPUs, or (None) cannot list them."""
+    world = World(catalog=load_catalog(), limits=limits(verify_deadline=timedelta(minutes=30)))
+    world.verifier.results[INSTANCE] = GPU_IN_USE
+    world.verifier.occupied = lambda _: occupied
+    return world
+
+
+@pytest.mark.parametrize("occupied", [True, None])
+def test_no_diagnostics_for_a_claim_run_beside_a_process_or_where_the_processes_are_not_known(
+    occupied: bool | None,
+) -> None:
+    world = without_orchestrator(occupied=occupied)
+    world.claim()
+    world.process_entries()
+    world.advance_minutes(180)
+
+    assert (world.released_instances(), world.restarter.restarted) == ([], [])
+    assert not {"verify failed", "verify passed"} & set(world.record_history())
+    assert (world.case().waiting_for, world.case().counted_attempts) == (WaitingFor.IDLE, 0)
+    assert world.case().reason == "no diagnostics beside running work: process 7 uses a GPU: train"
+    assert len(world.seam.named("verifier.start")) <= 12
+
+
+def test_a_claimed_node_is_verified_once_no_process_uses_its_gpus() -> None:
+    world = without_orchestrator()
+    world.claim()
+    world.process_entries()
+    world.advance_minutes(60)
+    world.verifier.occupied = lambda _: False
+    del world.verifier.results[INSTANCE]
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.status() is NodeStatus.HEALTHY
+
+
+def test_the_diagnostics_of_a_proven_fault_wait_for_processes_until_the_deadline() -> None:
+    world = without_orchestrator()
+    world.fault(code="gpu.unknown", severity=Severity.FATAL, action=Action.RUN_DIAGNOSTICS)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.ESCALATED), minutes=60)
+
+    assert "verify failed" not in world.record_history()
+    assert world.record_history().count("verify occupied") <= 10
+    assert "process 7 uses a GPU: train" in world.case().reason
+    assert world.released_instances() == []
+
+
+def test_the_diagnostics_of_a_proven_fault_start_again_once_the_processes_have_ended() -> None:
+    world = without_orchestrator()
+    world.fault(code="gpu.unknown", severity=Severity.FATAL, action=Action.RUN_DIAGNOSTICS)
+    world.process_entries()
+    world.advance_minutes(5)
+    world.verifier.occupied = lambda _: False
+    world.until(lambda: "verify failed" in world.record_history(), minutes=60)
+
+
+def test_the_diagnostics_of_a_proven_fault_run_where_the_processes_are_not_known() -> None:
+    world = without_orchestrator(occupied=None)
+    world.fault(code="gpu.unknown", severity=Severity.FATAL, action=Action.RUN_DIAGNOSTICS)
+    world.process_entries()
+    world.until(lambda: "verify failed" in world.record_history(), minutes=60)
+
+
+def test_a_busy_gpu_does_not_confirm_a_claim_beside_a_missing_heartbeat() -> None:
+    world = without_orchestrator()
+    world.claim()
+    world.fault(code="host.silent", component=NODE_COMPONENT, source="heartbeat", action=Action.RUN_DIAGNOSTICS)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.ESCALATED), minutes=90)
     assert world.released_instances() == []

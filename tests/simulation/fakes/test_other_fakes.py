@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.ports import (
     ClusterNode,
@@ -108,6 +110,19 @@ def test_a_verification_takes_its_duration_and_returns_the_result_of_its_instanc
     clock.advance(timedelta(minutes=45))
     assert verifier.status("i-1", first).verdict is Verdict.PASSED
     assert verifier.status("i-2", second).verdict is Verdict.FAILED
+
+
+@pytest.mark.parametrize(("occupied", "prove_idle"), [(True, False), (True, True), (None, True)])
+def test_a_verification_does_not_start_beside_work_or_where_an_idle_instance_has_to_be_proven(
+    occupied: bool | None, prove_idle: bool
+) -> None:
+    verifier = FakeVerifier(ManualClock(), duration=timedelta(minutes=45))
+    verifier.occupied = lambda _: occupied
+    operation = verifier.start("i-1", "t", prove_idle=prove_idle)
+    verifier.occupied = lambda _: False
+    assert verifier.status("i-1", operation).verdict is Verdict.OCCUPIED
+    assert verifier.start("i-1", "t") == operation
+    assert verifier.status("i-1", verifier.start("i-1", "t-2")).verdict is Verdict.PENDING
 
 
 def test_a_node_is_drained_once_its_jobs_have_ended() -> None:

@@ -171,6 +171,7 @@ class ComputePorts:
         from faultbridge.adapters.verification.peer_leases import PeerLeases
         from faultbridge.decoders.dcgm.diag import read_report
         from faultbridge.decoders.verification.deep_checks import DeepChecks
+        from faultbridge.decoders.verification.gpu_processes import GpuProcesses
         from faultbridge.decoders.verification.peer_checks import PeerChecks
         from faultbridge.registry.verification.peers import VerificationPeers
 
@@ -183,13 +184,14 @@ class ComputePorts:
             timeout_seconds=settings.verify_seconds,
             read_report=read_report,
             output=output,
+            processes=(processes := GpuProcesses(settings.ignore_processes)),
         )
         deep, hyperpod = verifier(deep=DeepChecks()), HyperPodVerifier(self._hyperpod, self._requests)
         pair = SsmPairVerifier(
             self.compute,
             deep=deep,
             level=settings.verify_level,
-            tests=PeerChecks(),
+            tests=PeerChecks(processes),
             peers=Ec2Peers(self.compute, VerificationPeers(self.table, self.clock), settings.repair_tag),
             leases=PeerLeases(self.table, self.clock),
         )

@@ -14,6 +14,7 @@ from faultbridge.adapters.compute import ssm_commands
 from faultbridge.adapters.compute.instances import hardware_of
 from faultbridge.adapters.compute.ssm_commands import OUTPUT_CHARACTERS, RUNNING, UNFINISHED
 from faultbridge.dataclass import dataclass
+from faultbridge.decoders.verification.gpu_processes import NONE_IGNORED, GpuProcesses, occupants
 from faultbridge.domain.faults import Component, ComponentType
 from faultbridge.errors import Rejected, Transient, Unverifiable
 from faultbridge.ports import ObjectStore, Verdict, Verification
@@ -104,7 +105,8 @@ class SsmDcgmVerifier:
     """A Verifier that runs `dcgmi diag -r LEVEL -j` on the instance through SSM.
 
     Above level 4, the DCGM diagnostics run at level 4. `read_report` parses the DCGM report and raises Rejected if the
-    output contains no report. `deep` adds further tests after the diagnostics.
+    output contains no report. `deep` adds further tests after the diagnostics. `processes` checks first that no other
+    process uses the GPUs.
     """
 
     def __init__(
@@ -116,15 +118,16 @@ class SsmDcgmVerifier:
         read_report: Callable[[bytes], Sequence[DiagTest]],
         output: OutputBucket | None = None,
         deep: DeepTests | None = None,
+        processes: GpuProcesses = NONE_IGNORED,
     ) -> None:
         self._clients = clients
         self._deep = deep
         self._level = level
         self._timeout_seconds = timeout_seconds
         self._read_report = read_report
-        self._output = output
+        self._output, self._processes = output, processes
 
-    def start(self, instance_id: str, token: str, level: int | None = None) -> str:
+    def start(self, instance_id: str, token: str, level: int | None = None, *, prove_idle: bool = False) -> str:
         """Send the verification command, unless it was already sent with this token; returns the command id.
 
         Without `level`, the level of this verifier is used. Raises Transient if the SSM agent does not respond yet, and
@@ -134,7 +137,7 @@ class SsmDcgmVerifier:
             sent = ssm_commands.find(self._clients.ssm, instance_id, token)
             if sent is None:
                 self._refuse(instance_id, level or self._level)
-            return sent or self._send(instance_id, token, level or self._level)
+            return sent or self._send(instance_id, token, level or self._level, prove_idle=prove_idle)
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
         """Return the status of the verification that the SSM command `operation` runs.
@@ -154,6 +157,8 @@ class SsmDcgmVerifier:
         if verdict is not None:
             return Verification(verdict, (f"the command ended as {details or answer['Status']}",))
         report = self._report(answer, instance_id, operation)
+        if found := occupants(report):
+            return Verification(Verdict.OCCUPIED, found, report)
         return self._judge(level or self._level, report, instance_id)
 
     def _refuse(self, instance_id: str, level: int) -> None:
@@ -164,12 +169,13 @@ class SsmDcgmVerifier:
         if refusal:
             raise Unverifiable(f"{instance_id} cannot be verified at level {level}: {refusal}")
 
-    def _send(self, instance_id: str, token: str, level: int) -> str:
+    def _send(self, instance_id: str, token: str, level: int, *, prove_idle: bool) -> str:
         output: dict[str, str] = {}
         if self._output is not None:
             output = {"OutputS3BucketName": self._output.bucket, "OutputS3KeyPrefix": self._output.prefix}
         ssm, further = self._clients.ssm_no_retry, self._deep.script(level) if self._deep else ()
-        script = (f"dcgmi diag -r {min(level, DCGM_LEVELS)} -j", *further)
+        check = self._processes.script(prove_idle=prove_idle)
+        script = (*check, f"dcgmi diag -r {min(level, DCGM_LEVELS)} -j", *further)
         seconds = self._timeout_seconds + (self._deep.seconds(level) if self._deep else 0)
         try:
             return ssm_commands.send(ssm, instance_id, token, script, seconds=seconds, output=output)
@@ -239,10 +245,6 @@ def findings_of(tests: Sequence[DiagTest]) -> tuple[str, ...]:
 
 
 def output_key(url: str, output: OutputBucket, instance_id: str, operation: str) -> str:
-    """Return the S3 key under which SSM stored the output of a command.
-
-    `url` is the URL of the output that SSM returned. If `url` is empty, the key is built from the id of the command
-    (`operation`) and the instance id, as SSM documents it.
-    """
+    """Return the S3 key of a command's output, from the URL that SSM returned, or from the ids if it is empty."""
     path = urlsplit(url).path.lstrip("/").removeprefix(f"{output.bucket}/")
     return path or f"{output.prefix}/{operation}/{instance_id}/{OUTPUT_PATH}"

@@ -58,7 +58,7 @@ class HyperPodVerifier:
     def __init__(self, cluster: HyperPodCluster, requests: RequestLog) -> None:
         self._cluster, self._requests = cluster, requests
 
-    def start(self, instance_id: str, token: str, level: int | None = None) -> str:
+    def start(self, instance_id: str, token: str, level: int | None = None, *, prove_idle: bool = False) -> str:  # noqa: ARG002 - HyperPod runs the checks
         """Start the health checks, unless they were already started with this token; returns the operation id.
 
         Without `level`, the level is 1. Raises Transient while the node does not run. From level 2, also raises

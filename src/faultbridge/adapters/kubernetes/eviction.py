@@ -128,10 +128,8 @@ def evict_all(kubernetes: Kubernetes, node: str, now: datetime, deadline: dateti
 
 def running_pods(kubernetes: Kubernetes, node: str) -> list[RemainingPod]:
     """Return the pods of a node for which a drain would have to wait. No pod is evicted."""
-    return [
-        RemainingPod(name, "running" if metadata.deletionTimestamp is None else "terminating")
-        for name, metadata in _leaving(kubernetes, node).items()
-    ]
+    leaving = _leaving(kubernetes, node)
+    return [RemainingPod(name, "terminating" if one.deletionTimestamp else "running") for name, one in leaving.items()]
 
 
 def describe(pods: list[RemainingPod]) -> str:

@@ -118,11 +118,8 @@ class EksOrchestrator:
         if found is None:
             return CallResult(reason="not a node of the cluster: no pods to drain")
         remaining = remaining_pods(client.api, name_of(found))
-        return (
-            CallResult(ProviderFailure.TIMEOUT, describe(remaining))
-            if remaining
-            else CallResult(reason="no pod is left")
-        )
+        failure = ProviderFailure.TIMEOUT if remaining else None
+        return CallResult(failure, describe(remaining) if remaining else "no pod is left")
 
     def _node_client(self, node: ClusterNode) -> NodeClient:
         from faultbridge.adapters.kubernetes.node_client import NodeClient

@@ -23,6 +23,7 @@ from faultbridge.adapters.compute.ssm_commands import RUNNING, UNFINISHED
 from faultbridge.adapters.verification.ec2_peers import PEER_TAG, Ec2Peers, Peer
 from faultbridge.adapters.verification.peer_leases import PeerLeases
 from faultbridge.dataclass import dataclass
+from faultbridge.decoders.verification.gpu_processes import occupants
 from faultbridge.errors import Transient
 from faultbridge.log import log_cause
 from faultbridge.ports import Verdict, Verification, Verifier
@@ -103,7 +104,7 @@ class SsmPairVerifier:
         self._clients, self._deep, self._level = clients, deep, level
         self._tests, self._peers, self._leases = tests, peers, leases
 
-    def start(self, instance_id: str, token: str, level: int | None = None) -> str:
+    def start(self, instance_id: str, token: str, level: int | None = None, *, prove_idle: bool = False) -> str:
         """Start the deep verification, unless this token already started it; returns the operation id.
 
         The level applies to the deep verification; if `level` is None, that verification uses its own level. Raises
@@ -111,7 +112,7 @@ class SsmPairVerifier:
         """
         if self._leases.holder(instance_id) is not None:
             raise Transient(f"{instance_id} is still the peer of another verification")
-        return self._deep.start(instance_id, token, level)
+        return self._deep.start(instance_id, token, level, prove_idle=prove_idle)
 
     def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
         """Return the status of the deep verification and, at level 4 or 5, of the tests with peers after it.
@@ -176,8 +177,10 @@ class SsmPairVerifier:
             return self._tests.unanswered(f"the command ended as {details[0]}")
         if details[1] in UNFINISHED:
             return self._tests.unanswered(f"the command ended as {details[1]} on the peer")
-        output = str((answers[0] or {}).get("StandardOutputContent", ""))
-        return self._tests.read(output.encode(), level, hardware.instance_type, hardware.efa_interfaces)
+        output, of_peer = (str((one or {}).get("StandardOutputContent", "")).encode() for one in answers)
+        if occupants(of_peer):
+            return self._tests.unanswered("other processes use the GPUs of the peer")
+        return self._tests.read(output, level, hardware.instance_type, hardware.efa_interfaces)
 
     def _begin(
         self, instance_id: str, operation: str, hardware: InstanceHardware, tried: set[str], refused: list[str]

@@ -2,6 +2,7 @@
 
 Read in this order:
 
+- `gpu_processes`: finds the processes that use the GPUs, before the tests start
 - `sections`: builds the script that runs the tests, and divides its output into one section per test
 - `nccl_tests`: reads the output of `all_reduce_perf`
 - `fabric_tests`: reads the output of `fi_pingpong` for each EFA device

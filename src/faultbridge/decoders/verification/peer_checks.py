@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from faultbridge.data.deep_tests import DeepTest, peer_tests
 from faultbridge.dataclass import dataclass
 from faultbridge.decoders.verification.deep_checks import DeepResult, instance_of, judge, unverified
+from faultbridge.decoders.verification.gpu_processes import NONE_IGNORED, GpuProcesses, occupants
 from faultbridge.decoders.verification.sections import NOT_STARTED, Section, script_of, split
 from faultbridge.domain.copies import replace
 
@@ -30,14 +31,21 @@ class PeerDecision:
 
 
 class PeerChecks:
-    """Defines the tests that run between two instances, and reads their output."""
+    """Defines the tests that run between two instances, and reads their output.
+
+    The tests run on neither instance while a process uses its GPUs, except those that `processes` ignores.
+    """
+
+    def __init__(self, processes: GpuProcesses = NONE_IGNORED) -> None:
+        self._processes = processes
 
     def script(self, server: str) -> tuple[str, ...]:
         """Return the script that both instances run.
 
         `server` is the address of the instance that acts as the server.
         """
-        return script_of([replace(test, script=f"server={server}\n{test.script}") for test in peer_tests()])
+        tests = script_of([replace(test, script=f"server={server}\n{test.script}") for test in peer_tests()])
+        return (*self._processes.script(), *tests)
 
     @property
     def seconds(self) -> int:
@@ -53,6 +61,8 @@ class PeerChecks:
 
         A test that is optional at this level is left out if its tools are not installed.
         """
+        if occupied := occupants(output):
+            return self.unanswered("; ".join(occupied))
         sections, instance = split(output)[1], instance_of(instance_type, efa_interfaces)
         if isinstance(instance, str):
             return self.unanswered(instance)

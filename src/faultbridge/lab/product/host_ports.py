@@ -206,7 +206,7 @@ class HostVerifier:
 
     ports: HostPorts
 
-    def start(self, instance_id: str, token: str, level: int | None = None) -> str:
+    def start(self, instance_id: str, token: str, level: int | None = None, *, prove_idle: bool = False) -> str:  # noqa: ARG002 - the lab's hosts run no processes
         """Start a verification of an instance; returns its operation id."""
         return self.ports.start(instance_id, token, level)
 

@@ -30,6 +30,7 @@ _STEP_TEXTS = {
     "verify begun": "diagnostics run on instance {new_instance}",
     "verify passed": "diagnostics passed on instance {new_instance}",
     "verify no_result": "diagnostics on instance {new_instance} gave no result",
+    "verify occupied": "no diagnostics on instance {new_instance}, because work runs there",
     "verify failed": "diagnostics failed on instance {new_instance}",
     "return_to_service done": "new work permitted again",
     "return_to_service not_applicable": "",

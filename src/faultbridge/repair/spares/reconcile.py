@@ -194,7 +194,7 @@ class _SpareReconciler:
         elif found.verdict is Verdict.PASSED:
             passed = {"verified_at": self.tools.clock.now(), "verifications": spare.verifications + 1}
             self.pool.change(spare, status=SpareStatus.READY, **passed)
-        elif found.verdict is Verdict.UNKNOWN:
+        elif found.verdict in {Verdict.UNKNOWN, Verdict.OCCUPIED}:
             self._verify_again(instance)
 
     def _verify_again(self, instance: str) -> None:

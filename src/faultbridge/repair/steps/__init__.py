@@ -5,7 +5,7 @@
 - `repair_in_place` (RepairInPlace): resets the GPUs or reboots the instance.
 - `release_instance` (ReleaseInstance): releases the old instance so that it is replaced.
 - `await_successor` (AwaitSuccessor): claims a new instance for the node.
-- `verify_instance` (VerifyInstance): runs diagnostics.
+- `verify_instance` (VerifyInstance): runs diagnostics. `unverified` has the outcomes without a result.
 - `return_to_service` (ReturnToService): uncordons the node.
 - `close_case` (CloseCase): resolves the case and releases its slot.
 - `record_failure` (RecordFailure): records an error that a step could not record itself.

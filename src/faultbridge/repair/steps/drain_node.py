@@ -71,14 +71,10 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
         return _hold(context, reason)
     if context.state.status is NodeStatus.QUARANTINED:
         return context.retry_or_escalate(WaitingFor.WAIT, f"TIMEOUT: the drain could not begin: {reason}")
-    if _changes_instance(context) and _is_proven_fatal(context):
+    if context.case.repair_action is not RepairAction.VERIFY and _is_proven_fatal(context):
         return _finish_drained(context, "forced", f"not drained in time, but the node is unusable: {reason}")
     draft = entry_builder.step(context.case, NAME, "held", context.now, reason=reason, failure="TIMEOUT")
     return context.retry_or_escalate(WaitingFor.WAIT, f"TIMEOUT: work did not leave in time: {reason}", draft)
-
-
-def _changes_instance(context: StepContext) -> bool:
-    return context.case.repair_action is not RepairAction.VERIFY
 
 
 def _is_proven_fatal(context: StepContext) -> bool:
@@ -178,7 +174,7 @@ def _without_orchestrator(context: StepContext, reason: str) -> StepResult:
         context = context.commit(lambda state, now: Transition(replace(state, orchestrator_lost_at=now)))
     policy, now = context.rules.policy, context.now
     proof = reason_to_proceed(context.state, policy, now)
-    if proof is not None and _changes_instance(context):
+    if proof is not None and context.case.repair_action is not RepairAction.VERIFY:
         context.log("drain_forced", proof)
         return _finish_drained(context, "forced", proof)
     return _hold(context, reason) if orchestrator_timed_out(context.state, policy, now) else waiting(reason)

@@ -1,6 +1,7 @@
 """The step VerifyInstance: runs diagnostics; a node returns to service only if they pass.
 
-A verification that ends without a result has not failed. It is started again until the deadline.
+A verification that ends without a result has not failed. It is started again until the deadline. So is one that did not
+start because other processes use the GPUs, unless the case rests on claims: it is then queued again.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ from functools import partial
 
 from faultbridge.decoders.common.gpu_count import missing_gpus
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Phase, RepairAction, WaitingFor
-from faultbridge.domain.cluster.vacancies import mark_gone
+from faultbridge.domain.cases import Phase, RepairAction
 from faultbridge.domain.copies import replace
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
-from faultbridge.pipeline.decide.repair_actions import required_repair_action, without_claims
+from faultbridge.pipeline.decide.repair_actions import required_repair_action, rests_on_claims, without_claims
 from faultbridge.pipeline.fold.changes import Folded
 from faultbridge.pipeline.fold.expire import end_claims, end_former, end_verified, ignore_observations
 from faultbridge.ports import ProviderFailure, Verdict, Verification
@@ -35,7 +35,7 @@ from faultbridge.repair.attempt.verification_rules import (
     watched_since,
 )
 from faultbridge.repair.isolation_changes import confirm_cordon
-from faultbridge.repair.steps.follow_provider import gone_reason, is_gone
+from faultbridge.repair.steps.unverified import end_if_occupied, end_operation, requeue_if_gone
 
 NAME = "verify"
 FAILED = ProviderFailure.VERIFY_FAILED.value
@@ -46,12 +46,12 @@ def verify_instance(context: StepContext) -> StepResult:
     if context.instance_id is None:
         raise Misconfigured(f"no known instance to verify: node {context.state.key.stream}")
     if context.attempt.operation is None:
-        return _requeue_if_gone(context) or _start(context, context.instance_id)
+        return requeue_if_gone(context) or _start(context, context.instance_id)
     found = context.verifier.status(context.instance_id, context.attempt.operation, verification_level(context))
     if found.verdict is Verdict.PENDING:
         return waiting("the verification is running")
-    if found.verdict is Verdict.UNKNOWN:
-        return _requeue_if_gone(context) or _start_again(context, found)
+    if found.verdict in {Verdict.OCCUPIED, Verdict.UNKNOWN}:
+        return end_if_occupied(context, found) or requeue_if_gone(context) or _start_again(context, found)
     faults = (*faults_since_start(context.state), *_missing_gpus(context, found))
     if found.verdict is not Verdict.PASSED or faults:
         return _finish_failed(context, found, (*found.findings, *faults))
@@ -139,7 +139,8 @@ def _start(context: StepContext, instance_id: str) -> StepResult:
             context = context.commit(confirm_cordon)
     # The token contains the number of probes so far: a retry after a crash finds the verification that it started.
     token = f"{context.case.execution}-{context.attempt.tries}"
-    operation = context.verifier.start(instance_id, token, verification_level(context))
+    claimed = rests_on_claims(context.state, context.case)
+    operation = context.verifier.start(instance_id, token, verification_level(context), prove_idle=claimed)
 
     def revise(state: NodeState, now: datetime) -> Transition:
         case, attempt = live_attempt(state)
@@ -153,29 +154,12 @@ def _start(context: StepContext, instance_id: str) -> StepResult:
     return waiting("the verification has started")
 
 
-def _requeue_if_gone(context: StepContext) -> StepResult | None:
-    if not is_gone(context):
-        return None
-    reason = gone_reason(context)
-    context = context.commit(lambda state, now: Transition(mark_gone(state, now)))
-    draft = entry_builder.step(context.case, NAME, "gone", context.now, reason=reason, new_instance=context.instance_id)
-    return context.retry_or_escalate(WaitingFor.WAIT, reason, draft)
-
-
 def _start_again(context: StepContext, found: Verification) -> StepResult:
     reason = joined_findings(found.findings) or "the verification left no result"
-
-    def revise(state: NodeState, now: datetime) -> Transition:
-        case, attempt = live_attempt(state)
-        if attempt.operation is None:
-            return Transition(state)
-        step = entry_builder.step(
-            case, NAME, "no_result", now, reason=reason, operation=attempt.operation, new_instance=context.instance_id
-        )
-        return Transition(update_attempt(state, operation=None), (step,))
-
-    context.commit(revise)
+    context = end_operation(context, found, reason)
     context.log("verification_restarted", reason, instance_id=context.instance_id)
+    if found.verdict is Verdict.OCCUPIED and context.instance_id is not None:
+        _start(context, context.instance_id)  # so that the result at the deadline is that of the latest check
     return waiting(reason)
 
 

@@ -23,6 +23,7 @@ from faultbridge.simulation.fakes.fleet import FailingFake, FakeFleet
 from faultbridge.simulation.fakes.seam import Seam
 
 PASSED = Verification(Verdict.PASSED, report=b'{"verdict": "passed"}')
+OCCUPIED = Verification(Verdict.OCCUPIED, ("process 7 uses a GPU: train",))
 CUT_OFF = Verification(Verdict.FAILED, ("nccl-allreduce: peers unreachable",))
 DEFAULT_LEVEL = 3
 """The level of a verification for which the policy sets no level, equal to the default of `settings`."""
@@ -89,6 +90,8 @@ class FakeVerifier:
 
     After `duration`, the result is the first of these that applies:
 
+    - OCCUPIED, at once, if `occupied` returned True for the instance at the start, because work used it. None means
+      that this is unknown; then only a verification with `prove_idle` is OCCUPIED.
     - UNKNOWN for a terminated instance, for which `alive` returns False.
     - FAILED for an instance that cannot connect to its peers, for which `cut_off` returns True.
     - The result that `results` contains for the instance. The default is `result`, a passed verification.
@@ -109,14 +112,19 @@ class FakeVerifier:
         self.result = result
         self.alive = alive
         self.cut_off: Callable[[str], bool] = lambda _instance: False
+        self.occupied: Callable[[str], bool | None] = lambda _instance: False
         self.results: dict[str, Verification] = {}
         self.started: dict[str, tuple[str, datetime]] = {}
+        self._occupied: set[str] = set()
         self._by_token: dict[tuple[str, str], str] = {}
 
-    def start(self, instance_id: str, token: str, level: int | None = None) -> str:
+    def start(self, instance_id: str, token: str, level: int | None = None, *, prove_idle: bool = False) -> str:
         """Start a verification and return its operation id; the same token starts no second verification."""
         with self.seam.around("verifier", "start", (instance_id, token, level)):
             operation = self._by_token.setdefault((instance_id, token), f"verify-{len(self._by_token) + 1}")
+            occupied = self.occupied(instance_id)
+            if operation not in self.started and (prove_idle if occupied is None else occupied):
+                self._occupied.add(operation)
             self.started.setdefault(operation, (instance_id, self.clock.now()))
             return operation
 
@@ -130,6 +138,8 @@ class FakeVerifier:
             owner, at = self.started.get(operation, ("", self.clock.now()))
             if owner != instance_id:
                 return Verification(Verdict.UNKNOWN, ("no such verification",))
+            if operation in self._occupied:
+                return OCCUPIED
             if self.clock.now() < at + self.duration:
                 return Verification(Verdict.PENDING)
             if not self.alive(instance_id):
