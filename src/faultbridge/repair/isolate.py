@@ -22,7 +22,7 @@ from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.isolation import in_service, needs_isolation, needs_permit, takes_work
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
-from faultbridge.errors import Misconfigured
+from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ledger.append import Append, Revise
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import opted_out_until
@@ -107,7 +107,10 @@ class Isolate:
 
         Returns the node, and None or the reason why it stays in service.
         """
-        answer = self.orchestrator(rules.config).idle(ClusterNode.of(state, rules.config))
+        try:
+            answer = self.orchestrator(rules.config).idle(ClusterNode.of(state, rules.config))
+        except Transient as error:
+            return state, f"it is not known whether work runs: {error}"
         if not answer.ok:
             return state, f"running work is not evicted for a claim: {answer.reason}"
 

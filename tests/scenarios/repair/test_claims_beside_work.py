@@ -82,9 +82,12 @@ def test_a_claim_waits_while_the_orchestrator_does_not_answer_whether_work_runs(
 
 def test_a_claim_is_escalated_if_the_orchestrator_refuses_to_say_whether_work_runs() -> None:
     world = busy_world(hours=0)
-    world.seam.before = lambda call: (
-        world.orchestrator.fail_next(ProviderFailure.PERMISSION_DENIED) if call.name == "orchestrator.idle" else None
-    )
+
+    def refuse_in_the_step(call: Call) -> None:
+        if call.name == "orchestrator.idle" and world.status() is NodeStatus.DRAINING:
+            world.orchestrator.fail_next(ProviderFailure.PERMISSION_DENIED)
+
+    world.seam.before = refuse_in_the_step
     world.claim()
     world.process_entries()
     world.until(world.case_is(CaseStatus.ESCALATED))
