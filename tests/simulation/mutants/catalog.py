@@ -48,6 +48,7 @@ WATERMARKS = (
     "repair/attempt/step_runner.py",
     "repair/steps/repair_in_place.py",
     "repair/attempt/verification_rules.py",
+    "repair/steps/unverified.py",
     "repair/steps/verify_instance.py",
     "ledger/recover.py",
     "ingest/heartbeat_log.py",
