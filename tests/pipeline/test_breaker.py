@@ -163,3 +163,41 @@ def test_the_breaker_of_a_failure_domain_closes_when_no_node_there_fails_anymore
 )
 def test_a_failing_node_counts_with_its_own_status(status: NodeStatus | None, counted: NodeStatus) -> None:
     assert failing_node(node(status), ESCALATED) == FailingNode(counted, None, NOON)
+
+
+def explained(*minutes: float) -> list[FailingNode]:
+    """Return failing nodes that an expired incident explains."""
+    return [replace(one, incident="inc-1") for one in failing(*minutes)]
+
+
+def test_a_breaker_that_nodes_of_an_expired_incident_open_names_the_incident_and_others_alone_do_not() -> None:
+    assert _incident(change_of(None, explained(0, 0, 0), NOON)) == "inc-1"
+    assert _incident(change_of(None, explained(0) + failing(0, 0), NOON)) == "inc-1"
+    assert _incident(change_of(None, explained(0) + failing(0, 0, 0), NOON)) is None
+
+
+def test_a_breaker_of_an_expired_incident_needs_a_page_when_other_nodes_reach_its_limits_alone() -> None:
+    covered = replace(breaker(OPEN), incident="inc-1")
+    assert change_of(covered, explained(-5, -5, -5) + failing(1, 1), after(minutes=2)) is None
+    change = change_of(covered, explained(-5) + failing(1, 1, 1), after(minutes=2))
+    assert change is not None
+    assert (change.before, change.breaker.state, change.breaker.incident) == (OPEN, OPEN, None)
+    assert change_of(change.breaker, explained(-5, -5, -5), after(minutes=3)) is None
+    assert _incident(change_of(change.breaker, explained(-5, -5, -5), after(minutes=15))) is None
+
+
+def test_a_breaker_that_stays_open_after_its_incident_closed_needs_a_page_while_a_node_waits_for_it() -> None:
+    covered = replace(breaker(OPEN), incident="inc-1", stays_open=True)
+    assert change_of(covered, explained(-5), after(minutes=60)) is None
+    change = change_of(covered, failing(-5), after(minutes=60))
+    assert change is not None
+    assert (change.breaker.state, change.breaker.incident) == (OPEN, None)
+
+
+def test_a_breaker_that_an_operator_closed_names_no_incident() -> None:
+    assert close_manually(replace(breaker(OPEN), incident="inc-1"), NOON).incident is None
+
+
+def _incident(change: BreakerChange | None) -> str | None:
+    assert change is not None
+    return change.breaker.incident

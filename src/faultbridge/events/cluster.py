@@ -137,7 +137,10 @@ class ClusterSafetyData(Model):
     counts: Counts = Field(description="Counts behind the decision, such as `failing`, `of`, `limit`, `holders`.")
     until: Instant | None = Field(description="When it ends or is checked again; null if only an event ends it.")
     waiting_cases: Count | None = Field(default=None, description="Number of cases that it holds.")
-    incident_id: Text | None = Field(default=None, description="Cluster incident behind a hold.")
+    incident_id: Text | None = Field(
+        default=None,
+        description="Cluster incident behind a hold, or expired incident behind a breaker or a used-up budget.",
+    )
     operator: Text | None = Field(default=None, description="ARN of the operator who gave the order.")
 
 

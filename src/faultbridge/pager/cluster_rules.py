@@ -30,8 +30,8 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
     _EXPIRED.triggered(
         {"change": frozenset({"expired"})},
         "cluster incident not over: {reason}",
-        "Repairs the nodes that are still faulty ({nodes}) within the repair limits, oldest case first.{not_isolated}"
-        "{no_repairs}",
+        "Repairs the nodes that are still faulty ({nodes}) within the repair limits, oldest case first. If "
+        "breakers hold these repairs, no further page follows.{not_isolated}{no_repairs}",
         "If they share one cause, pause repairs (faultbridge pause --cluster {cluster}) and fix it.",
     ),
     *(
@@ -43,8 +43,8 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
         for kind in (_INCIDENT, _EXPIRED)
     ),
     _SAFETY.triggered(
-        # Not `held`: the incident behind a hold has a page of its own.
-        {"to": frozenset({"open", "half_open", "used_up", "paused"})},
+        # Not `held`, and not with an incident: the incident behind the change has a page of its own.
+        {"to": frozenset({"open", "half_open", "used_up", "paused"}), "incident_id": frozenset({None})},
         "repairs on hold: {kind} is {to}",
         "Holds repairs ({reason}).",
         "Check for one cause behind many faults before you allow repairs again.",

@@ -55,12 +55,12 @@ class Breakers:
 
         def revise(control: Control, now: datetime) -> ControlChange:
             rows = [row for row in with_case if not _has_incident(row, rules.config, control)]
-            failing = [_failing(row) for row in rows]
+            failing = [_failing(row, control) for row in rows]
             counts = self._node_counts(rules, failing, control)
             moved = evaluate_breakers(control.breakers, rules.policy.breakers, failing, counts, now)
             breakers = {**control.breakers, **{one.name: one.breaker for one in moved}}
             drafts = tuple(breaker_draft(one.name, one.before, one.breaker, one.reason) for one in moved)
-            used_up, budget_drafts = _update_budget(control, rules.policy.limits, now)
+            used_up, budget_drafts = _update_budget(control, rules.policy.limits, now, failing)
             changed = replace(control, breakers=breakers, budget_used_up=used_up)
             return ControlChange(
                 changed, (*drafts, *budget_drafts), highest_severity(rows), cause or latest_event(rows)
@@ -84,7 +84,9 @@ class Breakers:
         return counts
 
 
-def _update_budget(control: Control, limits: Limits, now: datetime) -> tuple[bool, tuple[Draft, ...]]:
+def _update_budget(
+    control: Control, limits: Limits, now: datetime, failing: Sequence[FailingNode]
+) -> tuple[bool, tuple[Draft, ...]]:
     starts = list(recent_starts(control, now))
     used_up = len(starts) >= limits.per_hour
     if used_up is control.budget_used_up:
@@ -93,7 +95,10 @@ def _update_budget(control: Control, limits: Limits, now: datetime) -> tuple[boo
     reason = f"{len(starts)} repairs started within an hour; the limit is {limits.per_hour}"
     counts = {"begun": len(starts), "limit": limits.per_hour}
     until = starts[len(starts) - limits.per_hour] + HOUR if used_up else None
-    return used_up, (control_draft("budget", before, after, now, reason=reason, counts=counts, until=until),)
+    incidents = {one.incident for one in failing}
+    incident = incidents.pop() if len(incidents) == 1 else None
+    draft = control_draft("budget", before, after, now, reason=reason, counts=counts, until=until, incident=incident)
+    return used_up, (draft,)
 
 
 def _count_by_domain(table: Table, config: ClusterConfig) -> dict[str | None, int]:
@@ -117,11 +122,12 @@ def _has_incident(row: Mapping[str, Any], config: ClusterConfig, control: Contro
     return control.incident_of(str(row["node"]), domains_of(config, row), families, repeated_since=since) is not None
 
 
-def _failing(row: Item) -> FailingNode:
+def _failing(row: Item, control: Control) -> FailingNode:
     domain, opened, failed_step = row.get("domain"), row.get("opened") or row["updated_at"], row.get("failed_step")
     return FailingNode(
         NodeStatus(str(row["status"])),
         str(domain) if domain else None,
         from_text(str(opened)),
         from_text(str(failed_step)) if failed_step else None,
+        control.expired_incident_with(str(row["node"]), [Family(name) for name in row.get("families") or {}]),
     )

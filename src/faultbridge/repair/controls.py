@@ -147,6 +147,7 @@ def breaker_draft(
         counts={"failing": breaker.failing, "of": breaker.of},
         operator=operator,
         name=name,
+        incident=breaker.incident,
     )
 
 
@@ -168,7 +169,8 @@ def control_draft(
 
     `before` and `after` are the states of the control. `name` distinguishes several breakers or holds of a cluster.
     `domain` is the failure domain of a breaker or a hold; with None, the control applies to the whole cluster. A hold
-    delays the repairs that the incident `incident` affects. `until` is the time at which the new state ends by itself.
+    delays the repairs that the incident `incident` affects; of a breaker or the budget, it is the expired incident
+    whose page covers the change. `until` is the time at which the new state ends by itself.
     """
     data = {
         "kind": kind,

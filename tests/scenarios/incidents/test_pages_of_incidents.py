@@ -7,7 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from faultbridge.domain.cluster.breakers import BreakerState
 from faultbridge.domain.cluster.config import Mode, RepairOwner
+from faultbridge.domain.cluster.incidents import IncidentStatus
 from faultbridge.pager.deliver import Paging
 from faultbridge.pager.page import PagerSettings
 from faultbridge.ports import PageMessage, PageUrgency
@@ -80,6 +82,39 @@ def test_an_expired_incident_pages_again_and_that_page_is_resolved_when_its_node
         f"train-a:incident-expired:{incident.id} triggered",
         f"train-a:incident-expired:{incident.id} resolved",
     ]
+
+
+def test_the_expiry_of_an_incident_of_eight_racks_sends_one_urgent_page_for_the_breakers_of_all_racks():
+    world = world_of(64)
+    lose_links(world, range(1, 65))
+    world.advance_minutes(122)
+    (incident,) = incidents(world)
+    assert incident.status is IncidentStatus.EXPIRED
+    breakers = [(breaker.state, breaker.incident) for breaker in world.control().breakers.values()]
+    assert breakers == [(BreakerState.OPEN, incident.id)] * (1 + 8)
+    world.advance_minutes(60)
+    lines = [
+        f"train-a:incident:{incident.id} triggered",
+        f"train-a:incident:{incident.id} resolved",
+        f"train-a:incident-expired:{incident.id} triggered",
+    ]
+    assert urgent(world) == lines
+    restore_links(world, range(1, 65))
+    world.advance_minutes(120)
+    assert urgent(world) == [*lines, f"train-a:incident-expired:{incident.id} resolved"]
+    assert {breaker.state for breaker in world.control().breakers.values()} == {BreakerState.CLOSED}
+
+
+def test_nodes_of_another_cause_that_reach_the_limits_after_an_expiry_get_the_page_of_their_breaker():
+    world = world_of(64)
+    lose_links(world)
+    world.advance_minutes(130)
+    assert not any(":breaker" in line for line in urgent(world))
+    for node in (9, 17, 25, 33, 41, 49, 57, 10, 18, 26, 34, 42, 50, 58):
+        world.fault(node, "xid.79")
+    world.process_entries()
+    world.advance_minutes(2)
+    assert [line for line in urgent(world) if ":breaker" in line] == ["train-a:breaker triggered"]
 
 
 def incident_page(world: World, **settings: object) -> str:

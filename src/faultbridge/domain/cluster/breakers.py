@@ -59,6 +59,8 @@ class Breaker:
     - `stays_open` is True if the breaker opened too often within a day (`BreakerLimit.openings`). It then stays open
       until no node fails or an operator closes it.
     - `trial` is how many repairs a half-open breaker permits at a time.
+    - `incident` is the id of the expired incident whose nodes opened the breaker, or None. The page of this incident
+      covers the breaker, so the breaker sends no page.
     """
 
     state: BreakerState
@@ -69,6 +71,7 @@ class Breaker:
     ignored_before: datetime | None = None
     opened: tuple[datetime, ...] = ()
     stays_open: bool = False
+    incident: str | None = None
 
 
 def breaker_name(scope: BreakerScope, domain: str | None = None) -> str:

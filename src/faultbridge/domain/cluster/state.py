@@ -16,7 +16,7 @@ from faultbridge.domain.cluster.incidents import Hold
 from faultbridge.domain.cluster.provider_status import ProviderCondition
 from faultbridge.domain.cluster.vacancies import Vacancy
 from faultbridge.domain.faults import Family
-from faultbridge.domain.nodes import Head, NodeKey
+from faultbridge.domain.nodes import DomainKind, Head, NodeKey
 
 
 class ClusterStatus(StrEnum):
@@ -130,6 +130,16 @@ class Control:
             families = {*families, *(hold.family for hold in live if hold.family not in expired)}
         held = [family for family in families if family not in exempt]
         return next((name for name, hold in sorted(self.holds.items()) if hold.covers(domains, held)), None)
+
+    def expired_incident_with(self, node: str, families: Collection[Family]) -> str | None:
+        """Return the id of an expired incident, not closed yet, that explains why a node fails, or None.
+
+        `families` are the families of the node's faults. An incident of the intake affects every node.
+        """
+        live = {name: hold for name, hold in sorted(self.holds.items()) if not hold.holding and hold.ended_at is None}
+        intake = {name for name, hold in live.items() if hold.domain.kind is DomainKind.INTAKE}
+        explaining = (n for n, hold in live.items() if node in hold.exempt or (n in intake and hold.family in families))
+        return next(explaining, None)
 
     def closed_incident_of(self, domains: Collection[FailureDomain], since: datetime) -> str | None:
         """Return the id of an incident in these failure domains that was closed at `since` or later, or None."""

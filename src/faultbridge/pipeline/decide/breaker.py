@@ -7,7 +7,7 @@ being provisioned or validated does not count as failing, so that a growing clus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from faultbridge.dataclass import dataclass
@@ -32,13 +32,15 @@ _DAY = timedelta(days=1)
 class FailingNode:
     """A node with a live case: its status, its failure domain and when the case was opened.
 
-    `failed_step_at` is the start of the step that failed the node's repair, or None if no repair failed.
+    `failed_step_at` is the start of the step that failed the node's repair, or None if no repair failed. `incident` is
+    the id of the expired incident that explains the failure, or None.
     """
 
     status: NodeStatus
     domain: str | None
     opened_at: datetime
     failed_step_at: datetime | None = None
+    incident: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,8 @@ def failing_node(state: NodeState, case: Case) -> FailingNode:
 
 def close_manually(breaker: Breaker, now: datetime) -> Breaker:
     """Return the breaker as closed by an operator. It then counts only cases that open after `now`."""
-    return replace(breaker, state=BreakerState.CLOSED, since=now, ignored_before=now, opened=(), stays_open=False)
+    closed = replace(breaker, state=BreakerState.CLOSED, since=now, ignored_before=now, opened=())
+    return replace(closed, stays_open=False, incident=None)
 
 
 def _without_limit(
@@ -130,18 +133,41 @@ def _change(
         for one in tally.failing
         if one.status not in GROWING and (ignored_before is None or one.opened_at > ignored_before)
     ]
-    exceeded = len(failing) >= limit.nodes and len(failing) * 100 >= limit.percent * tally.of
+    exceeded = _exceeds(failing, limit, tally.of)
     state = before.state if before else BreakerState.CLOSED
     repair_failed = before is not None and any(_failed_since(one, before.since) for one in tally.failing)
     target, reason = _next_state(before, limit, failing, repair_failed=repair_failed, exceeded=exceeded, now=now)
+    incident = _covering_incident(before, failing, limit, tally.of)
     if target is state:
-        return None
+        if before is None or state is BreakerState.CLOSED or incident == before.incident:
+            return None
+        reason = f"incident {before.incident} no longer explains that so many nodes fail"
+        return BreakerChange(name, state, replace(before, incident=None), reason)
     openings = before.opened if before else ()
-    breaker = Breaker(target, now, limit.trial, len(failing), tally.of, ignored_before, openings)
+    breaker = Breaker(target, now, limit.trial, len(failing), tally.of, ignored_before, openings, incident=incident)
     if target is BreakerState.OPEN:
         breaker, end = _count_opening(breaker, limit)
         reason = f"{reason}; {end}"
     return BreakerChange(name, before.state if before else None, breaker, reason)
+
+
+def _exceeds(failing: Collection[FailingNode], limit: BreakerLimit, of: int) -> bool:
+    return len(failing) >= limit.nodes and len(failing) * 100 >= limit.percent * of
+
+
+def _covering_incident(before: Breaker | None, failing: list[FailingNode], limit: BreakerLimit, of: int) -> str | None:
+    """Return the expired incident whose page covers a breaker, or None if the breaker needs a page of its own.
+
+    A page covers a breaker from the opening on, until the nodes that the incident does not explain reach the limits
+    alone. If the breaker stays open, any such node is sufficient after the incident is closed, because nobody else
+    reports that its repair waits. A breaker with a page of its own keeps it until it closes.
+    """
+    others = [one for one in failing if one.incident is None]
+    explained = min((one.incident for one in failing if one.incident), default=None)
+    if before is None or before.state is BreakerState.CLOSED:
+        return None if _exceeds(others, limit, of) else explained
+    uncovered = _exceeds(others, limit, of) or (before.stays_open and others and explained is None)
+    return None if uncovered else before.incident
 
 
 def _count_opening(breaker: Breaker, limit: BreakerLimit) -> tuple[Breaker, str]:
