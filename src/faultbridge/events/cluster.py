@@ -104,6 +104,9 @@ class ClusterIncidentData(Model):
     domain: Domain
     domain_nodes: Count = Field(description="Number of nodes of the failure domain.")
     nodes: NodeList = Field(description="Nodes that are affected now.")
+    doubled: bool = Field(
+        default=False, description="True if its nodes doubled since its last page or notice, so that a notice follows."
+    )
     added: NodeList = Field(description="Nodes that this change added.")
     removed: NodeList = Field(description="Nodes that this change removed.")
     absorbed_cases: Count = Field(description="Number of cases that wait for the incident instead of a repair.")

@@ -39,6 +39,7 @@ def _data(change: IncidentChange, at: datetime, waiting: int) -> dict[str, Any]:
         "domain": {"type": after.domain.kind.value, "name": after.domain.name},
         "domain_nodes": after.of,
         "nodes": node_list(after.nodes, after.affected),
+        "doubled": change.doubled,
         "added": node_list(change.added),
         "removed": node_list(change.removed),
         "absorbed_cases": waiting,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from faultbridge.domain.copies import replace
 from faultbridge.domain.entries import EntryType
 from faultbridge.pager.page_rule import CLUSTER_SHOW, CLUSTER_TIMELINE, INCIDENT_SHOW, PageKind, PageRule
+from faultbridge.ports import PageUrgency
 
 _INCIDENT_COMMANDS = (CLUSTER_TIMELINE, INCIDENT_SHOW)
 # During maintenance, a faulty node opens no case and sends no page; the same applies to many faulty nodes.
@@ -11,6 +13,7 @@ _INCIDENT, _EXPIRED = (
     PageKind(name, EntryType.CLUSTER_INCIDENT.value, _INCIDENT_COMMANDS, "incident", postponed=True, replaces=replaced)
     for name, replaced in (("incident", None), ("incident-expired", "incident"))
 )
+_GROWN = replace(_INCIDENT, urgency=PageUrgency.NOTICE, replaces="incident", repeated=True)
 _SAFETY = PageKind("safety", EntryType.CLUSTER_SAFETY.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "stuck-case")
 _PROVIDER = PageKind("provider", EntryType.CLUSTER_STATUS.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "provider")
 
@@ -22,10 +25,19 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
         "{no_repairs}",
         "Fix the common cause. Do not replace the nodes one by one.",
     ),
-    _INCIDENT.resolved(
-        {"change": frozenset({"expired"})},
-        "cluster incident reached its maximum age, another page follows",
-        "Continues the cases that it held, the oldest first.",
+    _GROWN.triggered(
+        {"change": frozenset({"grown"}), "doubled": frozenset({True})},
+        "cluster incident grew: {reason}",
+        "Holds the repairs of all its nodes ({nodes}).{not_isolated}{no_repairs}",
+        "Look for a cause that all of them share. Do not replace the nodes one by one.",
+    ),
+    *(
+        kind.resolved(
+            {"change": frozenset({"expired"})},
+            "cluster incident reached its maximum age, another page follows",
+            "Continues the cases that it held, the oldest first.",
+        )
+        for kind in (_INCIDENT, _GROWN)
     ),
     _EXPIRED.triggered(
         {"change": frozenset({"expired"})},
@@ -40,7 +52,7 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
             "cluster incident closed: {reason}",
             "Repairs the nodes that are still faulty, one by one, unless another incident holds them.{no_repairs}",
         )
-        for kind in (_INCIDENT, _EXPIRED)
+        for kind in (_INCIDENT, _GROWN, _EXPIRED)
     ),
     _SAFETY.triggered(
         # Not `held`, and not with an incident: the incident behind the change has a page of its own.

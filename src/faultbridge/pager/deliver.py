@@ -168,6 +168,8 @@ class Paging:
         write = pages.put(opened) if rule.state is PageState.TRIGGERED else deleted
         try:
             self._notifications.finish(event, rule, message_id, [write])
+            if rule.repeated and rule.state is PageState.TRIGGERED:
+                pages.refresh(opened.page)
         except Conflict as conflict:
             # A withheld page that is not recorded is in no summary, so the event must be delivered again.
             if not opened.individual:

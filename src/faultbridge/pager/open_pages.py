@@ -7,6 +7,7 @@ and urgency is left, the summary is resolved.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -129,6 +130,14 @@ class OpenPages:
             log_cause("open page not updated", reason="resolved or triggered again", page_key=opened.page.key)
             return False
         return True
+
+    def refresh(self, page: Page) -> None:
+        """Store the text of a notice in the urgent page with the same key, so that its reminders are up to date."""
+        opened = self.read(replace(page, urgency=PageUrgency.URGENT))
+        if opened is not None:
+            before = opened.page
+            texts = {name: getattr(page, name) for name in ("headline", "fault", "system_action", "action_required")}
+            self.update(replace(opened, page=replace(before, **texts)))
 
     def set_summary(self, cluster: str, urgency: PageUrgency, summary: OpenPage | None) -> None:
         """Store the open summary of a cluster and urgency, or delete it if `summary` is None.

@@ -75,7 +75,7 @@ class NotificationLog:
         If the page must not be sent, `outcome` in the result is the reason, else None. After five conflicts with other
         writers, the page is sent without a record.
         """
-        key, position = _record_key(rule.key(event)), _position(event["metadata"])
+        key, position = _record_key(rule.record_key(event)), _position(event["metadata"])
         for _ in range(MAX_TRIES):
             record = self.table.get(key)
             recorded = _position(record) if record else (0, 0)
@@ -83,7 +83,7 @@ class NotificationLog:
                 return SendStart(PageOutcome.OVERTAKEN)
             if record is not None and recorded == position and record["state"] == SENT:
                 return SendStart(PageOutcome.REPEATED)
-            is_new, possibly_sent = _is_new(record, rule.state), _possibly_sent(record, rule.state)
+            is_new, possibly_sent = _is_new(record, rule), _possibly_sent(record, rule.state)
             new_record = self._new_record(key, event, rule, SENDING if is_new else SENT)
             try:
                 self.table.write(Put(new_record | {"possibly_sent": possibly_sent}, when=_unchanged(record)))
@@ -107,7 +107,7 @@ class NotificationLog:
         }
         # After a restore, the event of another epoch can have the same sequence.
         unchanged = Equals("event_id", event["metadata"]["event_id"])
-        update = Update(_record_key(rule.key(event)), set=sent, when=unchanged)
+        update = Update(_record_key(rule.record_key(event)), set=sent, when=unchanged)
         self.table.transact([update, *other_writes])
 
     def was_sent(self, page_key: str) -> bool:
@@ -143,16 +143,18 @@ def _record_key(page_key: str) -> Key:
     return keys.page_notification(owner, kind)
 
 
-def _is_new(record: Item | None, state: PageState) -> bool:
+def _is_new(record: Item | None, rule: PageRule) -> bool:
     """Return whether a page must be sent.
 
-    The page must be sent if its state differs from the recorded state, or if the recorded send was interrupted. Without
-    a record, only a trigger is sent, because a page that was never triggered needs no resolve.
+    The page must be sent if its state differs from the recorded state, or if the recorded send was interrupted. A rule
+    with `repeated` sends each trigger. Without a record, only a trigger is sent, because a page that was never
+    triggered needs no resolve.
     """
-    if record is None:
-        return state is PageState.TRIGGERED
+    triggers = rule.state is PageState.TRIGGERED
+    if record is None or (triggers and rule.repeated):
+        return triggers
     # An interrupted send is repeated.
-    return record["state"] == SENDING or record["page_state"] != state.value
+    return record["state"] == SENDING or record["page_state"] != rule.state.value
 
 
 def _possibly_sent(record: Item | None, state: PageState) -> bool:

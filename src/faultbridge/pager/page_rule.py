@@ -20,7 +20,7 @@ CLUSTER_SHOW = "faultbridge cluster show {cluster}"
 CLUSTER_TIMELINE = "faultbridge timeline --cluster {cluster} --since 1h"
 NO_ACTION = "None."
 
-Condition = Mapping[str, frozenset[str | None]]
+Condition = Mapping[str, frozenset[str | bool | None]]
 """Fields of `data` and their allowed values; None is the JSON null."""
 
 
@@ -35,6 +35,8 @@ class PageRule:
       only to all other events. None means that the cause of an event does not matter.
     - If `postponed` is True, a page that is triggered during a maintenance of the cluster is sent after its end.
       However, the page is sent at once if an earlier page of the kind `replaces` about the same incident was sent.
+    - If `repeated` is True, each event that triggers the page sends it again. The page has the key of another page, so
+      its last state is stored in a record of its own, and that page gets its text for reminders.
     - Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), the name of each scalar field of
       `data` and of its `facts`, and the placeholders that `compose.write_page` adds.
     """
@@ -52,6 +54,7 @@ class PageRule:
     by_operator: bool | None = None
     postponed: bool = False
     replaces: str | None = None
+    repeated: bool = False
 
     def applies_to(self, event: Mapping[str, Any]) -> bool:
         """Return whether the rule applies to an event; False for an event without data."""
@@ -64,6 +67,10 @@ class PageRule:
     def replaced_key(self, event: Mapping[str, Any]) -> str | None:
         """Return the key of the earlier page that this page replaces, or None if it replaces none."""
         return replace(self, kind=self.replaces).key(event) if self.replaces else None
+
+    def record_key(self, event: Mapping[str, Any]) -> str:
+        """Return the page key under which the last state of the page is stored."""
+        return f"{self.key(event)}:repeated" if self.repeated else self.key(event)
 
     def key(self, event: Mapping[str, Any]) -> str:
         """Return the page key. A trigger, its repetitions and its resolve have the same key.
@@ -101,6 +108,7 @@ class PageKind:
     urgency: PageUrgency = PageUrgency.URGENT
     postponed: bool = False
     replaces: str | None = None
+    repeated: bool = False
 
     def triggered(self, when: Condition, headline: str, system_action: str, action_required: str) -> PageRule:
         """Return the rule for the events that trigger this kind of page."""
@@ -128,4 +136,5 @@ class PageKind:
             urgency=self.urgency,
             postponed=self.postponed,
             replaces=self.replaces,
+            repeated=self.repeated,
         )

@@ -62,6 +62,25 @@ def test_three_of_eight_nodes_of_a_rack_open_an_incident_and_two_do_not() -> Non
     assert opened([affected(0), affected(1), affected(2)]).domain.name == "r-0"
 
 
+def test_a_notice_of_growth_is_due_at_each_doubling_and_at_most_every_15_minutes() -> None:
+    def grown(incident: Incident, number: int, minute: float) -> tuple[Incident, bool]:
+        """Return the incident with this number of nodes at this minute, and whether a notice is due."""
+        changes = run(
+            [affected(one, after(minutes=minute)) for one in range(number)], [incident], after(minutes=minute)
+        )
+        assert [change.kind for change in changes] in ([KINDS.GROWN], [])
+        return changes[0].after if changes else incident, any(change.doubled for change in changes)
+
+    everywhere, due = opened(affected(number) for number in range(0, 80, 2)), []
+    assert everywhere.announced == 40
+    incident = replace(everywhere, nodes=("n-00", "n-01"), affected=2, announced=2)
+    steps = ((3, 5), (4, 14), (4, 15), (7, 20), (8, 29), (16, 29.9), (16, 30), (16, 45), (31, 50), (32, 51))
+    for number, minute in steps:
+        incident, notice = grown(incident, number, minute)
+        due += [(number, minute)] if notice else []
+    assert due == [(4, 15), (16, 30), (32, 51)]
+
+
 def test_thirty_percent_of_the_domain_is_needed() -> None:
     assert [change.after.domain.kind for change in run(affected(number * 8) for number in range(RACKS))] == []
     assert run(affected(number) for number in (0, 8, 16)) == []

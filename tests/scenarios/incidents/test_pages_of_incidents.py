@@ -11,6 +11,7 @@ from faultbridge.domain.cluster.breakers import BreakerState
 from faultbridge.domain.cluster.config import Mode, RepairOwner
 from faultbridge.domain.cluster.incidents import IncidentStatus
 from faultbridge.pager.deliver import Paging
+from faultbridge.pager.open_pages import OpenPages
 from faultbridge.pager.page import PagerSettings
 from faultbridge.ports import PageMessage, PageUrgency
 from faultbridge.registry.registration import Registration
@@ -149,3 +150,47 @@ def test_the_page_of_an_incident_that_joined_another_promises_no_repair_of_its_n
     paging(incident("opened"))
     paging(incident("closed", 8, reason="joined inc-1: cluster train-a"))
     assert "unless another incident holds them" in pager.sent[-1].bodies["email"]
+
+
+def growth_notices(world: World) -> list[PageMessage]:
+    return [page for page in pages(world) if page.urgency is PageUrgency.NOTICE and ":incident:" in page.key]
+
+
+def test_an_incident_that_grows_from_a_rack_to_the_cluster_sends_one_notice_with_the_present_domain_and_number():
+    world = world_of(64)
+    lose_links(world, range(1, 5))
+    world.advance_minutes(10)
+    lose_links(world, range(5, 65))
+    world.advance_minutes(4)
+    assert growth_notices(world) == []
+    world.advance_minutes(40)
+    (incident,) = incidents(world)
+    (notice,) = growth_notices(world)
+    assert notice.key == f"train-a:incident:{incident.id}"
+    assert notice.attributes["state"] == "triggered"
+    assert "64 of 64 nodes of cluster train-a have network faults" in notice.bodies["email"]
+    assert urgent(world) == [f"train-a:incident:{incident.id} triggered"]
+
+
+def test_the_notices_of_a_growing_incident_are_resolved_once_with_its_page():
+    world = world_of(64)
+    lose_links(world, range(1, 4))
+    world.advance_minutes(8)
+    lose_links(world, range(4, 9))
+    world.advance_minutes(20)
+    restore_links(world)
+    world.advance_minutes(60)
+    assert [page.attributes["state"] for page in growth_notices(world)] == ["triggered", "resolved"]
+    assert [line.rpartition(" ")[2] for line in urgent(world)] == ["triggered", "resolved"]
+
+
+def test_the_reminder_of_an_incident_that_grew_states_the_present_domain_and_number():
+    pager, clock = FakePager(), ManualClock()
+    table = FakeTable(clock)
+    paging = Paging(table, pager, clock)
+    paging(incident("opened", reason="4 of 8 nodes of rack rack-1 have network faults"))
+    paging(incident("grown", 4, doubled=True, reason="64 of 64 nodes of cluster train-a have network faults"))
+    (opened,), _ = OpenPages(table, clock, 10).read_all(CLUSTER, PageUrgency.URGENT)
+    assert opened.page.headline.endswith("64 of 64 nodes of cluster train-a have network faults")
+    paging(incident("closed", 8))
+    assert [OpenPages(table, clock, 10).read_all(CLUSTER, urgency)[0] for urgency in PageUrgency] == [[], []]

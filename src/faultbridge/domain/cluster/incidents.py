@@ -129,6 +129,8 @@ class Incident:
     - `recurrence` is how often the same shared cause came back. A cause comes back if a new incident opens less than
       `CorrelationLimits.max_age` after an incident of the same family was closed, and all nodes of the new incident are
       in the failure domain of the closed incident. For an incident of the intake, it is always 0.
+    - `announced` is the number of affected nodes in the last page or notice. At `announced_at`, a notice reported that
+      the incident has grown to this number; None before the first notice.
     """
 
     id: str
@@ -150,6 +152,8 @@ class Incident:
     reason: str = ""
     operator: str | None = None
     recurrence: int = 0
+    announced: int = 0
+    announced_at: datetime | None = None
 
     def quiet_period(self, limits: CorrelationLimits) -> timedelta:
         """Return how long no node may be affected before the incident closes.

@@ -6,7 +6,7 @@ The input is the time and the affected nodes of a cluster.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.incidents import (
@@ -22,6 +22,9 @@ from faultbridge.domain.nodes import DomainKind
 from faultbridge.pipeline.correlate.exempt_nodes import exempt_nodes, recently_left
 from faultbridge.pipeline.correlate.openings import close_incident, superseded_incidents, with_shared_causes
 from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapshot, shared_subject
+
+NOTICE_INTERVAL = timedelta(minutes=15)
+"""Minimum time between the page of an incident, the first notice of its growth, and each further notice."""
 
 _QUIET = "no node has been affected for the quiet period"
 
@@ -43,6 +46,11 @@ class IncidentChange:
     def removed(self) -> tuple[str, ...]:
         """Return the names of the nodes that left the incident, sorted."""
         return tuple(sorted(set(self.before.nodes if self.before else ()) - set(self.after.nodes)))
+
+    @property
+    def doubled(self) -> bool:
+        """Return whether the incident has doubled since its last page or notice, so that a notice is due."""
+        return self.before is not None and self.before.announced_at != self.after.announced_at
 
 
 def correlate(
@@ -143,8 +151,17 @@ def _advance(
         return replace(incident, status=IncidentStatus.EXPIRED, expired_at=now, reason=reason)
     if incident.status.holds:
         status = IncidentStatus.OPEN if members else IncidentStatus.RECOVERING
-        return replace(incident, status=status, reason=incident.summary)
+        return _announce_growth(replace(incident, status=status, reason=incident.summary), now)
     return incident
+
+
+def _announce_growth(incident: Incident, now: datetime) -> Incident:
+    if not incident.announced:
+        return replace(incident, announced=incident.affected)
+    due = now >= (incident.announced_at or incident.opened_at) + NOTICE_INTERVAL
+    if not due or incident.affected < 2 * incident.announced:
+        return incident
+    return replace(incident, announced=incident.affected, announced_at=now)
 
 
 def _members(
@@ -170,17 +187,18 @@ def _change(before: Incident | None, after: Incident) -> IncidentChange | None:
         return IncidentChange(_FINAL_KINDS[after.status], before, after)
     if _content(before) == _content(after):
         return None
-    learned = (after.domain, after.subject) != (before.domain, before.subject)
+    compared = ((one.domain, one.subject, one.announced_at) for one in (before, after))
+    learned = len(set(compared)) > 1
     grown = learned or set(after.nodes) - set(before.nodes)
     return IncidentChange(IncidentChangeKind.GROWN if grown else IncidentChangeKind.SHRUNK, before, after)
 
 
 def _content(incident: Incident) -> tuple[object, ...]:
-    """Return the nodes, failure domain, status and subject of an incident.
+    """Return the nodes, failure domain, status and subject of an incident, and when its growth was last announced.
 
     A change of one of these values is recorded. A change of only other values, such as the counts of nodes, is not.
     """
-    return incident.nodes, incident.domain, incident.status, incident.subject
+    return incident.nodes, incident.domain, incident.status, incident.subject, incident.announced_at
 
 
 _FINAL_KINDS = {
