@@ -60,6 +60,7 @@ from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import ReconcileSpares
 from faultbridge.repair.successor.unused import EndUnusedLaunches
+from faultbridge.repair.successor.waits import CapacityWaits
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.simulation import fakes
 from faultbridge.simulation.fakes.state_machine import FakeStateMachine
@@ -170,6 +171,7 @@ class World:
             ReleaseLeakedSlots(self.reads),
             ReconcileSpares(SparePool(self.reads, self.clock), self.step_runner.tools),
             EndUnusedLaunches(self.step_runner.tools),
+            CapacityWaits(self.step_runner.tools),
             self.deliver_callbacks.has_waiting,
         )
         self.sweep = Sweep(

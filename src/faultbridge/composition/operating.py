@@ -69,6 +69,7 @@ class Operations:
         from faultbridge.ops.cluster_steps import ClusterSteps
         from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
         from faultbridge.repair.successor.unused import EndUnusedLaunches
+        from faultbridge.repair.successor.waits import CapacityWaits
 
         of, repair = self.installation, self.installation.repair
         return ClusterSteps(
@@ -84,6 +85,7 @@ class Operations:
             release_leaked_slots=ReleaseLeakedSlots(of.table),
             reconcile_spares=self.reconcile_spares,
             end_unused_launches=EndUnusedLaunches(repair.step_runner.tools),
+            capacity_waits=CapacityWaits(repair.step_runner.tools),
             has_callbacks=of.jobs.deliver_callbacks.has_waiting,
             compare_peers=ComparePeers(of.ledger.append, of.rules.rulebook, detectors()),
         )

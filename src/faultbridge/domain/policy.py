@@ -148,6 +148,7 @@ class Limits:
       nodes that the update replaced are retired.
     - At most `isolation_percent` percent of the nodes of a cluster, and of each failure domain, may take no new work
       because of suspected faults; at least one node may.
+    - A node that waits for capacity or for a successor longer than `page_waiting_after` sends an urgent page.
     - The findings of a detector count as faults if its recorded precision is at least `finding_precision` percent. With
       None, findings never count as faults.
     """
@@ -171,6 +172,7 @@ class Limits:
     finding_precision: int | None = None
     update_deadline: timedelta = timedelta(hours=6)
     update_grace: timedelta = timedelta(minutes=15)
+    page_waiting_after: timedelta = timedelta(hours=1)
 
 
 DEFAULT_RULE = Rule("default")

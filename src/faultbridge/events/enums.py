@@ -192,7 +192,7 @@ class NoteKind(OpenEnum):
     order that was refused. `shadow`: a finding of a detector that is on trial. `operator`: a comment or order of an
     operator. `would_have_done`: the result of a dry run, or of a shadow policy. `anchor`: a record of the hash of the
     last entry of every stream. `canary`: proof that records pass from the queue to the bus. `devices`: devices that
-    were seen for the first time in an instance.
+    were seen for the first time in an instance. `waiting`: a node waits too long for capacity or a successor.
     """
 
     INFORMATION = "information"
@@ -207,4 +207,5 @@ class NoteKind(OpenEnum):
     ANCHOR = "anchor"
     CANARY = "canary"
     DEVICES = "devices"
+    WAITING = "waiting"
     UNKNOWN = "unknown"

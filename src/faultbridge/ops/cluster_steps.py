@@ -25,6 +25,7 @@ from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.isolate_many import IsolateMany
 from faultbridge.repair.spares.reconcile import ReconcileSpares
 from faultbridge.repair.successor.unused import EndUnusedLaunches
+from faultbridge.repair.successor.waits import CapacityWaits
 from faultbridge.rules.rulebook import rules_of
 from faultbridge.storage.projections import REQUESTED_ISOLATIONS, UNHEALTHY
 
@@ -45,6 +46,7 @@ class ClusterSteps:
     release_leaked_slots: ReleaseLeakedSlots
     reconcile_spares: ReconcileSpares
     end_unused_launches: EndUnusedLaunches
+    capacity_waits: CapacityWaits
     has_callbacks: Callable[[str], bool]
     compare_peers: Callable[[str], object] = lambda _cluster: None
 
@@ -67,6 +69,8 @@ class ClusterSteps:
             self.reconcile_spares(cluster)
         with failures.collect(f"terminating unused launches of {cluster}"):
             self.end_unused_launches(cluster)
+        with failures.collect(f"checking the capacity that cases of {cluster} wait for"):
+            self.capacity_waits(cluster)
         with failures.collect(f"opening postponed cases of {cluster}"):
             self._open_postponed(cluster, result)
         with failures.collect(f"isolating nodes of {cluster}"):

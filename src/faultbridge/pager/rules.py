@@ -38,6 +38,7 @@ _REPAIRABLE: Condition = {
 _OPENED = PageKind("opened", _CASE, _CASE_COMMANDS, "node-failed", PageUrgency.NOTICE)
 _ESCALATED = PageKind("escalated", _CASE, _CASE_COMMANDS, "stuck-case")
 _APPROVAL = PageKind("approval", _NOTE, _CASE_COMMANDS, "approval")
+_WAITING = PageKind("waiting", _NOTE, _CASE_COMMANDS, "reason-capacity")
 _ISOLATION = PageKind("isolation", _NOTE, (TIMELINE, NODE_SHOW), "isolation")
 
 
@@ -115,6 +116,17 @@ CASE_RULES: tuple[PageRule, ...] = (
     replace(
         _APPROVAL.resolved(_to(*_CLOSED, "escalated", "absorbed"), "approval no longer required", _CASE_IS),
         event_type=_CASE,
+    ),
+    _WAITING.triggered(
+        _note("waiting", "overdue"),
+        "node out of service, waits for {waiting_for}",
+        "Keeps the node {isolated} and continues the repair as soon as an instance is free ({text}).",
+        "Give the group {group} an instance: a reservation, a spare, a higher quota or desired size. Or allow another "
+        "source in the policy (`capacity`).",
+    ),
+    _WAITING.resolved(_note("waiting", "over"), "node no longer waits", "Continues the repair ({text})."),
+    replace(
+        _WAITING.resolved(_to(*_CLOSED, "escalated", "absorbed"), "node no longer waits", _CASE_IS), event_type=_CASE
     ),
     _ISOLATION.triggered(
         _note("isolation", "overdue"),

@@ -195,6 +195,7 @@ class LimitsPart(_Part):
     finding_precision: Annotated[int, Field(ge=1, le=100)] | None = None
     update_deadline: Duration = 6 * 3_600
     update_grace: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=_DAY), _AS_TEXT] = 900
+    page_waiting_after: Duration = 3_600
 
     @model_validator(mode="after")
     def _fit_into_the_state_machine(self) -> Self:
@@ -241,6 +242,7 @@ DURATION_FIELDS = frozenset(
         "probation",
         "update_deadline",
         "update_grace",
+        "page_waiting_after",
         "approval_deadline",
         "duration",
         "quiet",

@@ -147,7 +147,8 @@ def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime
         case_id=case.id,
         facts={"waiting_for": refusal.waiting_for.value, "rule": refusal.queued.rule, "policy": case.policy},
     )
-    waiting = replace(case, waiting_for=refusal.waiting_for, reason=refusal.reason)
+    since = (case.capacity_since or now) if refusal.waiting_for is WaitingFor.CAPACITY else case.capacity_since
+    waiting = replace(case, waiting_for=refusal.waiting_for, reason=refusal.reason, capacity_since=since)
     if must_ask:
         answer_by, asking = now + rule.approval_deadline, refusal.queued.rule
         return ask_operator(replace(state, case=waiting), action, refusal.reason, now, answer_by, rule=asking)

@@ -67,7 +67,7 @@ ITEM_KINDS = (
         unproven="case.code case.component case.action case.repair_action case.rule case.policy case.isolate "
         "case.not_before case.attempts case.uncounted case.attempt case.approval case.cancelled case.reason case.marks "
         "case.previous_case case.gpus case.incident case.held_from case.relapse_of case.confirmed_at "
-        "case.governed_by",
+        "case.governed_by case.capacity_since case.capacity_checks case.wait_paged",
         limit="The current case of a node is compared completely with the node's state; earlier cases are not. A "
         "case is found by the entries that name it, as long as these are in the table.",
     ),
@@ -88,7 +88,7 @@ ITEM_KINDS = (
         _SHARD,
         r"ADMISSION#.+",
         derived="schema node case repair_action waiting_for not_before rule domain domains families "
-        "group approved approval_pending reason opened repeated needs_permit lost",
+        "group approved approval_pending reason opened repeated needs_permit lost capacity_since",
     ),
     ItemKind(
         "node in the node list",

@@ -201,6 +201,7 @@ def queue_row(state: NodeState, now: datetime) -> Item | None:
             "lost": first_loss(state, case),
             "repeated": _repeated(state),
             "opened": to_text(case.opened_at) if _repeated(state) else None,
+            "capacity_since": to_text(case.capacity_since) if case.capacity_since and not case.wait_paged else None,
         },
     )
 

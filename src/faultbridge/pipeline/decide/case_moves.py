@@ -62,6 +62,8 @@ def move_case(decided: Transition, case: Case, now: datetime, reason: str) -> Tr
     approval request, a note withdraws the request.
     """
     before = decided.state.live_case
+    if case.status not in {CaseStatus.QUEUED, CaseStatus.IN_PROGRESS}:  # the status has a page of its own
+        case = replace(case, capacity_since=None, wait_paged=False)
     marked = replace(case, marks={**case.marks, case.status.value: case.marks.get(case.status.value, now)})
     draft = entry_builder.case_change(before.status if before else None, marked, now, reason, decided.state)
     withdrawn = _withdraw_approval_request(before, case, now)

@@ -87,6 +87,7 @@ def requeue_case(
         waiting_for=waiting_for,
         not_before=not_before,
         reason=reason,
+        capacity_since=(case.capacity_since or now) if waiting_for is WaitingFor.CAPACITY else case.capacity_since,
     )
     return move_case(Transition(state, drafts), queued, now, reason)
 

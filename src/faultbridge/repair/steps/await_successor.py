@@ -16,6 +16,7 @@ from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, wa
 from faultbridge.repair.successor import launch
 from faultbridge.repair.successor.claim import InstanceTaken, claim
 from faultbridge.repair.successor.provide import provide_successor
+from faultbridge.repair.successor.waits import ending_wait, page_for_successor
 
 NAME = "await_successor"
 
@@ -37,7 +38,11 @@ def await_successor(context: StepContext) -> StepResult:
     provided, refusal = provide_successor(context)
     if provided.attempt.spare != context.attempt.spare:
         claimed = _claim_candidate(provided, group)
-    return claimed or waiting(f"no successor yet in {group}" + (f": {refusal}" if refusal else ""))
+    if claimed is not None:
+        return claimed
+    reason = f"no successor yet in {group}" + (f": {refusal}" if refusal else "")
+    page_for_successor(provided, reason)
+    return waiting(reason)
 
 
 def _claim_candidate(context: StepContext, group: str) -> StepResult | None:
@@ -50,7 +55,7 @@ def _claim_candidate(context: StepContext, group: str) -> StepResult | None:
         if untagged is not None:
             return waiting(f"the spare {candidate.instance_id} cannot be tagged: {untagged.reason}")
         try:
-            return context.finish(StepOutcome.DONE, Phase.AWAITING, claim(context, candidate))
+            return context.finish(StepOutcome.DONE, Phase.AWAITING, ending_wait(claim(context, candidate)))
         except InstanceTaken as taken:
             context.log("successor_skipped", str(taken), instance_id=candidate.instance_id)
             continue  # the next candidate may be free

@@ -28,6 +28,7 @@ from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.steps.follow_provider import finish_if_gone
 from faultbridge.repair.successor import capacity, launch
+from faultbridge.repair.successor.waits import ending_wait
 from faultbridge.repair.volumes import detach, escalation
 from faultbridge.repair.volumes.zones import refuse_release
 from faultbridge.storage.projections import UNHEALTHY
@@ -177,7 +178,7 @@ def _finish_released(context: StepContext, intent: Intent, answer: CallResult) -
         state, draft = move_node(mark_gone(state, now), NodeStatus.PROVISIONING, now, "old instance released")
         return Transition(state, (step, draft))
 
-    result = context.finish(StepOutcome.DONE, Phase.ACTED, finished)
+    result = context.finish(StepOutcome.DONE, Phase.ACTED, ending_wait(finished))
     capacity.mark_available(context)
     return result
 

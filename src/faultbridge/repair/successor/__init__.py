@@ -8,6 +8,7 @@ Read in this order:
 - `launch`: launches successors for groups that launch no instances themselves, at most one per token.
 - `claim`: attaches an instance to exactly one node.
 - `provide`: takes a spare or launches a successor for a node whose old instance is already gone.
+- `waits`: checks capacity again for the cases that wait for it, and pages if a wait is too long.
 - `unused`: terminates launched instances that never backed a node.
 
 The step `steps.release_instance` uses `capacity` and `launch`; `steps.await_successor` uses `claim` and `provide`.

@@ -6,7 +6,7 @@ Further replacements in a group without capacity are postponed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -58,6 +58,17 @@ class CapacityCheck:
     def spare(self) -> str | None:
         """Return the id of the spare instance that was taken for the case, or None."""
         return self.used.spare if self.used else None
+
+    @property
+    def is_dry(self) -> bool:
+        """Return whether sources exist, and each of them reports that it has no free instance."""
+        decisions = {one.decision for one in self.answers}
+        return Decision.NONE_FREE in decisions and decisions.isdisjoint({Decision.USED, Decision.UNKNOWN})
+
+    @property
+    def only_a_launch_shows(self) -> bool:
+        """Return whether only the launch of the successor shows if the source has capacity."""
+        return self.used is not None and self.used.found.evidence is CapacityEvidence.LAUNCH_FIRST
 
     @property
     def reason(self) -> str:
@@ -112,15 +123,14 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
     found = CapacityCheck(ask_sources(context, instance_id, group))
     if found.used:
         return found
-    decisions = {one.decision for one in found.answers}
-    if Decision.NONE_FREE in decisions and Decision.UNKNOWN not in decisions:
+    if found.is_dry:
         return replace(found, result=requeue_without_capacity(context, found.reason, found.facts))
     if context.case.approves(context.case.repair_action, context.case.attempts):
         return found
     useless = context.case.severity is Severity.FATAL or context.case.before_service
     # A list without `on_demand` demands a reservation: without any, the rule must not release the instance on demand.
-    demanded = CapacitySource.ON_DEMAND not in context.rules.policy.capacity and decisions == {Decision.ABSENT}
-    case, policy = context.case, context.rules.policy
+    case, policy, decisions = context.case, context.rules.policy, {one.decision for one in found.answers}
+    demanded = CapacitySource.ON_DEMAND not in policy.capacity and decisions == {Decision.ABSENT}
     rules = governing_rules(context.state, case, policy, case.repair_action)
     if useless and all(rule.release_without_capacity for rule in rules) and not demanded:
         permitted = f"rule {', '.join(rule.name for rule in rules)} permits it"
@@ -152,27 +162,27 @@ def requeue_without_capacity(
         facts=facts,
     )
     result = context.requeue(WaitingFor.CAPACITY, f"CAPACITY: {reason}", draft, counts=False)
-    _mark_group(context, dry=True)
+    mark_group(context, until=context.now + DRY_FOR)
     return result
 
 
 def mark_available(context: StepContext) -> None:
     """Record that the node's group has EC2 capacity again, so that other cases of the group continue."""
-    _mark_group(context, dry=False)
+    mark_group(context, until=None)
 
 
-def _mark_group(context: StepContext, *, dry: bool) -> None:
-    """Record that the group has no EC2 capacity for a time (`dry`), or that it has capacity again.
+def mark_group(context: StepContext, *, until: datetime | None) -> None:
+    """Record until when replacements of the group are postponed; None if the group has EC2 capacity again.
 
     After a conflict with another writer, nothing is stored; the next repair of the group stores what it finds.
     """
     cluster, group = context.state.key.cluster, context.state.placement.group
     key = keys.cluster_control(cluster)
     control = items.read_control(cluster, context.tools.table.get(key))
-    if group is None or (not dry and group not in control.no_capacity_until):
+    if group is None or (until is None and group not in control.no_capacity_until):
         return
     others = {name: until for name, until in control.no_capacity_until.items() if name != group}
-    marked = others | ({group: context.now + DRY_FOR} if dry else {})
+    marked = others | ({group: until} if until else {})
     value: dict[Path, Value] = {("no_capacity_until",): {name: to_text(until) for name, until in marked.items()}}
     try:
         context.tools.table.write(Update(key, set=value, add={"version": 1}, when=Equals("version", control.version)))

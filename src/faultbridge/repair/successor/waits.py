@@ -1,0 +1,141 @@
+"""Waits for capacity or a successor: checks capacity before an attempt starts, and pages if a wait is too long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from faultbridge.dataclass import dataclass
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import Attempt, Phase, RepairAction, WaitingFor
+from faultbridge.domain.cluster.state import QueuedCase
+from faultbridge.domain.copies import replace
+from faultbridge.domain.edges import Actor, CaseStatus
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.times import from_text, to_text
+from faultbridge.failures import Failures
+from faultbridge.ledger.queries import shard_rows
+from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.repair.attempt.step_context import Change, StepContext
+from faultbridge.repair.attempt.step_contract import StepRequest
+from faultbridge.repair.attempt.step_tools import StepTools
+from faultbridge.repair.successor import capacity
+from faultbridge.repair.successor.sources import ask_sources
+from faultbridge.rules.rulebook import rules_of
+from faultbridge.storage import items, keys
+from faultbridge.storage.projections import QUEUE
+from faultbridge.storage.queue_rows import read_queued
+
+CHECK_AHEAD = timedelta(minutes=2)
+"""The capacity of a group is checked when its postponement ends sooner, so that no attempt starts without the check."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityWaits:
+    """Checks the capacity of groups in which replacements wait for it, and pages if a case waits too long.
+
+    The checks start no attempt and write no entries: the case counts them (`capacity_checks`).
+    """
+
+    tools: StepTools
+
+    def __call__(self, cluster: str) -> None:
+        """Process the cases of a cluster that wait for capacity, if Faultbridge repairs the cluster."""
+        rules, now, failures = rules_of(self.tools.rulebook, cluster), self.tools.clock.now(), Failures()
+        if not rules.config.repairs:
+            return
+        rows = [row for row in shard_rows(self.tools.table, rules.config, QUEUE) if row.get("waiting_for") == _CAPACITY]
+        waiting = [read_queued(rules.config, row) for row in rows]
+        limit = rules.policy.limits.page_waiting_after
+        for queued, row in zip(waiting, rows, strict=True):
+            if "capacity_since" in row and now >= from_text(str(row["capacity_since"])) + limit:
+                with failures.collect(f"paging for {queued.key.stream}"):
+                    self.tools.append(queued.key, _page_for_capacity, actor=Actor.DISPATCH)
+        control = items.read_control(cluster, self.tools.table.get(keys.cluster_control(cluster)))
+        for queued in _first_of_each_group(waiting) if not control.paused else ():
+            until = control.no_capacity_until.get(queued.group or "")
+            if until is not None and now < until <= now + CHECK_AHEAD:
+                with failures.collect(f"checking the capacity for {queued.key.stream}"):
+                    self._check(queued, rules, until)
+        if failures.first_error is not None:
+            raise failures.first_error
+
+    def _check(self, queued: QueuedCase, rules: Rules, until: datetime) -> None:
+        """Ask the sources of capacity on behalf of the next attempt of a case, and record the answer for its group.
+
+        `until` is the end of the group's postponement. A case that may try now stays the first of its group.
+        """
+        state = self.tools.append.read(queued.key)
+        case, instance, group = state.live_case, state.incarnation, state.placement.group
+        if case is None or case.status is not CaseStatus.QUEUED or not instance or group is None:
+            return
+        number = case.attempts + 1
+        attempt = replace(case, attempts=number, attempt=Attempt(number, Phase.ADMITTED))
+        request = StepRequest(capacity.NAME, queued.key, case.id, number)
+        context = StepContext(self.tools, request, rules, replace(state, case=attempt))
+        found = capacity.CapacityCheck(ask_sources(context, instance.instance_id, group))
+        if found.only_a_launch_shows:
+            return
+        if found.is_dry:
+            self.tools.append(queued.key, _count_check, actor=Actor.DISPATCH)
+        capacity.mark_group(context, until=until + capacity.DRY_FOR if found.is_dry else context.now)
+
+
+_CAPACITY = WaitingFor.CAPACITY.value
+
+
+def _first_of_each_group(waiting: Iterable[QueuedCase]) -> Iterable[QueuedCase]:
+    replacements = [one for one in waiting if one.repair_action is RepairAction.REPLACE_NODE]
+    # In the order of admission: a case that has never tried precedes the others of its priority.
+    replacements.sort(key=lambda one: (one.priority, one.not_before is not None, one.not_before or one.since, one.case))
+    return {one.group: one for one in reversed(replacements)}.values()
+
+
+def _count_check(state: NodeState, now: datetime) -> Transition:
+    case = state.live_case
+    if case is None or case.waiting_for is not WaitingFor.CAPACITY:
+        return Transition(state)
+    # The next check is on behalf of another case, whose own reservation may have a free instance.
+    counted = replace(case, capacity_checks=case.capacity_checks + 1, not_before=now)
+    return Transition(replace(state, case=counted))
+
+
+def _page_for_capacity(state: NodeState, now: datetime) -> Transition:
+    case = state.live_case
+    if case is None or case.waiting_for is not WaitingFor.CAPACITY or case.capacity_since is None or case.wait_paged:
+        return Transition(state)
+    checks = f"capacity was checked {case.capacity_checks + case.uncounted} times"
+    return _page(state, now, "capacity", case.capacity_since, f"{checks}: {case.reason}")
+
+
+def page_for_successor(context: StepContext, reason: str) -> None:
+    """Page an operator, once, if the step has waited for a successor longer than the policy permits."""
+    since, limit = context.attempt.since, context.rules.policy.limits.page_waiting_after
+    if since is not None and not context.case.wait_paged and context.now >= since + limit:
+        context.commit(lambda state, now: _page(state, now, "a successor", since, reason))
+
+
+def _page(state: NodeState, now: datetime, waiting_for: str, since: datetime, reason: str) -> Transition:
+    case = state.live_case
+    if case is None:
+        return Transition(state)
+    text = f"the node waits for {waiting_for} since {to_text(since)}; {reason}"
+    facts = {"waiting_for": waiting_for, "group": state.placement.group, "capacity_checks": case.capacity_checks}
+    draft = entry_builder.note(kind="waiting", text=text, at=now, case_id=case.id, facts=facts, stage="overdue")
+    return Transition(replace(state, case=replace(case, wait_paged=True)), (draft,))
+
+
+def ending_wait(change: Change) -> Change:
+    """Return a change that also ends the wait of the case, and resolves the page about it."""
+
+    def ended(state: NodeState, now: datetime) -> Transition:
+        changed = change(state, now)
+        case = changed.state.live_case
+        if case is None or (case.capacity_since is None and not case.wait_paged):
+            return changed
+        after = replace(changed.state, case=replace(case, capacity_since=None, wait_paged=False))
+        note = entry_builder.note(kind="waiting", text="the wait is over", at=now, case_id=case.id, stage="over")
+        return replace(changed, state=after, drafts=(*changed.drafts, *((note,) if case.wait_paged else ())))
+
+    return ended

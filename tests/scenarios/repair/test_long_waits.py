@@ -1,0 +1,125 @@
+"""A node that waits long for capacity or a successor pages once, and its checks start no attempt and write nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.policy import Limits
+from faultbridge.ports import Capacity, CapacityEvidence, PageMessage, PageUrgency
+from tests.scenarios.incidents.test_pages_of_incidents import pages
+from tests.scenarios.world import GROUP, World, limits
+
+FULL = Capacity(CapacityEvidence.RESERVATION, free=False, count=0, reason="reservation has 0 free")
+FREE = Capacity(CapacityEvidence.OWN_RESERVATION)
+HOUR, DAY = 60, 24 * 60
+
+
+def world_without_capacity(nodes: int = 1, given: Limits | None = None) -> World:
+    world = World(nodes=nodes, limits=given)
+    world.provider.known_capacity = FULL
+    for node in range(1, nodes + 1):
+        world.fault(node)
+    world.process_entries()
+    return world
+
+
+def waits(world: World) -> list[PageMessage]:
+    """Return the pages about waits, all of which are urgent."""
+    found = [page for page in pages(world) if page.key.endswith(":waiting")]
+    assert {page.urgency for page in found} <= {PageUrgency.URGENT}
+    return found
+
+
+def states(world: World) -> list[str]:
+    return [page.attributes["state"] for page in waits(world)]
+
+
+def test_three_days_without_capacity_are_one_attempt_a_handful_of_entries_and_one_urgent_page() -> None:
+    world = world_without_capacity()
+    world.advance_minutes(3 * DAY)
+    case = world.case()
+    assert (world.status(), case.status, case.waiting_for) == (
+        NodeStatus.QUARANTINED,
+        CaseStatus.QUEUED,
+        WaitingFor.CAPACITY,
+    )
+    assert (case.attempts, case.counted_attempts) == (1, 0)
+    assert case.capacity_checks == pytest.approx(3 * DAY / 10, abs=2)
+    assert len(world.bodies(1)) <= 15
+    assert states(world) == ["triggered"]
+    assert world.released_instances() == []
+
+
+def test_the_page_about_a_wait_for_capacity_is_sent_after_the_limit_of_the_policy_and_says_what_to_do() -> None:
+    world = world_without_capacity(given=limits(page_waiting_after=timedelta(minutes=30)))
+    world.advance_minutes(29)
+    assert waits(world) == []
+    world.advance_minutes(2)
+    (page,) = waits(world)
+    text = page.bodies["email"]
+    assert "waits for capacity" in text
+    assert "reservation has 0 free" in text
+    assert f"Give the group {GROUP} an instance: a reservation, a spare" in text
+
+
+def test_the_page_about_a_wait_is_resolved_when_the_old_instance_is_released() -> None:
+    world = world_without_capacity()
+    world.advance_minutes(2 * HOUR)
+    assert states(world) == ["triggered"]
+    world.provider.known_capacity = FREE
+    world.until(lambda: bool(world.released_instances()), 12)
+    assert states(world) == ["triggered", "resolved"]
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert states(world) == ["triggered", "resolved"]
+
+
+def test_each_of_several_nodes_that_wait_for_capacity_pages_once() -> None:
+    world = world_without_capacity(3)
+    world.advance_minutes(5 * HOUR)
+    assert len({page.key for page in waits(world)}) == len(waits(world)) == 3
+
+
+def test_a_wait_for_capacity_that_a_failed_launch_interrupts_again_and_again_still_pages_once() -> None:
+    world = World()
+    world.launch_from_template()
+    world.fleet.capacity_left = 0
+    world.fault_and_react()
+    world.advance_minutes(DAY)
+    assert (world.case().waiting_for, world.case().counted_attempts) == (WaitingFor.CAPACITY, 0)
+    assert states(world) == ["triggered"]
+
+
+def test_a_node_that_waits_for_a_successor_pages_once_after_an_hour_and_resolves_the_page_when_it_is_claimed() -> None:
+    world = World()
+    world.fleet.set_capacity(0)
+    world.fault_and_react()
+    world.until(lambda: world.status() is NodeStatus.PROVISIONING)
+    world.advance_minutes(58)
+    assert waits(world) == []
+    world.advance_minutes(5 * HOUR)
+    (page,) = waits(world)
+    assert "waits for a successor" in page.bodies["email"]
+    world.fleet.launch(GROUP)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert states(world) == ["triggered", "resolved"]
+
+
+def test_the_page_about_a_wait_for_a_successor_is_replaced_by_the_page_of_the_escalated_case() -> None:
+    world = World()
+    world.fleet.set_capacity(0)
+    world.fault_and_react()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    kinds = [f"{page.key.rpartition(':')[2]} {page.attributes['state']}" for page in pages(world)]
+    assert kinds[-3:] == ["opened resolved", "waiting resolved", "escalated triggered"]
+    assert not world.case().wait_paged
+
+
+def test_no_capacity_is_checked_while_repairs_are_paused() -> None:
+    world = world_without_capacity()
+    world.controls.pause("train-a", paused=True)
+    world.advance_minutes(2 * HOUR)
+    assert world.case().capacity_checks == 0
