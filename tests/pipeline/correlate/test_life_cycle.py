@@ -81,6 +81,14 @@ def test_a_notice_of_growth_is_due_at_each_doubling_and_at_most_every_15_minutes
     assert due == [(4, 15), (16, 30), (32, 51)]
 
 
+def test_an_expired_incident_explains_faults_that_began_before_its_expiry_also_on_other_nodes_of_its_domain() -> None:
+    members, expired_at = [affected(0), affected(1), affected(2)], after(hours=2)
+    incident = replace(opened(members), status=IncidentStatus.EXPIRED, expired_at=expired_at, nodes=("n-00",))
+    before, later = ([affected(number, after(minutes=minute)) for number in (3, 4, 5)] for minute in (120, 121))
+    assert [one.kind for one in run([*members, *before], [incident], after(minutes=122))] == []
+    assert KINDS.OPENED in [one.kind for one in run([*members, *later], [incident], after(minutes=122))]
+
+
 def test_thirty_percent_of_the_domain_is_needed() -> None:
     assert [change.after.domain.kind for change in run(affected(number * 8) for number in range(RACKS))] == []
     assert run(affected(number) for number in (0, 8, 16)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -11,11 +12,15 @@ from faultbridge.domain.cluster.incidents import IncidentStatus
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.errors import Transient
 from faultbridge.pager.deliver import Paging
+from faultbridge.pager.open_pages import OpenPages
 from faultbridge.pager.remind import Remind
+from faultbridge.pager.service_formats import message_of
 from faultbridge.ports import PageMessage, PageUrgency
 from faultbridge.registry.registration import Registration
 from faultbridge.simulation.fakes import FakePager, raise_once
 from faultbridge.storage import keys
+from faultbridge.storage.writes import Delete
+from tests.races import run_before_write
 from tests.scenarios.incidents.test_incidents import (
     RACK,
     cases,
@@ -55,6 +60,11 @@ class PagedRack:
         for record in new:
             if record.event == "INSERT" and record.new and record.key.sk.startswith(keys.ENTRY):
                 self.paging(json.loads(str(record.new["body"])))
+
+    def deliver_again(self) -> None:
+        """Deliver all entries to the pager, as SQS does after an error."""
+        self._delivered = 0
+        self.deliver()
 
     @property
     def urgent(self) -> list[PageMessage]:
@@ -169,3 +179,28 @@ def test_a_postponed_page_whose_resolve_was_sent_but_not_recorded_is_not_sent():
     rack.deliver()
     assert [rack.remind().live for _ in range(2)] == [1, 0]
     assert rack.sent == ["incident resolved"]
+
+
+def test_a_postponed_page_that_is_sent_while_its_resolve_is_processed_is_resolved_at_the_next_delivery():
+    rack = PagedRack()
+    lose_links(rack.world)
+    rack.advance_minutes(30)
+    restore_links(rack.world)
+    rack.world.advance_minutes(30)
+    assert [incident.status for incident in incidents(rack.world)] == [IncidentStatus.CLOSED]
+    pages = OpenPages(rack.world.table, rack.world.clock, 10)
+
+    def send_postponed() -> None:
+        """Do what is left of a run of `Remind` that found the page unresolved: mark the page, and send it."""
+        ((opened,), _) = pages.read_all(CLUSTER, PageUrgency.URGENT)
+        assert pages.update(replace(opened, possibly_sent=True))
+        rack.pager.send(message_of(opened.page))
+
+    # The pager has read the page as unsent when the reminder sends it, and then removes the page.
+    run_before_write(rack.world.seam, lambda write: isinstance(write, Delete), send_postponed)
+    with pytest.raises(Transient):
+        rack.deliver_again()
+    assert rack.sent == ["incident triggered"]
+    rack.deliver_again()
+    assert rack.sent == ["incident triggered", "incident resolved"]
+    assert rack.remind().live == 0
