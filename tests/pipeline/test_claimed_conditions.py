@@ -7,7 +7,15 @@ import pytest
 from faultbridge.domain.cases import Approval, RepairAction
 from faultbridge.domain.faults import Action, Clear, Severity
 from faultbridge.domain.nodes import NodeState
-from faultbridge.pipeline.decide.repair_actions import believed, choose_repair_action, unconfirmed, without_claims
+from faultbridge.pipeline.decide.repair_actions import (
+    believed,
+    choose_repair_action,
+    required_repair_action,
+    rests_on_claims,
+    unconfirmed,
+    without_claims,
+)
+from faultbridge.pipeline.fold.claims import confirm_claims
 from tests.builders import GPU, NOON, OTHER_GPU, POLICY, after, arrival, case, fault, folded, node
 
 
@@ -55,13 +63,40 @@ def test_what_was_claimed_about_a_fault_counts_no_more_once_the_node_reports_it(
     assert (condition.severity, condition.as_reported.severity) == (Severity.WARNING, Severity.WARNING)
 
 
-def test_a_case_believes_claims_about_the_boot_that_failed_its_verification_only():
+def test_a_failed_verification_confirms_claims_about_the_boot_that_failed_only():
     claimed = folded(node(), arrival(fault(), claimed=True)).state
     since = claimed.incarnation.since
-    assert believed(claimed, case(RepairAction.VERIFY)) == without_claims(claimed)
-    assert believed(claimed, case(RepairAction.VERIFY, confirmed_at=since)) == claimed
-    before = since.replace(year=since.year - 1)
-    assert believed(claimed, case(RepairAction.VERIFY, confirmed_at=before)) == without_claims(claimed)
+    assert believed(claimed) == without_claims(claimed)
+    assert believed(confirm_claims(claimed, since)) == confirm_claims(claimed, since)
+    before = confirm_claims(claimed, since.replace(year=since.year - 1))
+    assert believed(before) == without_claims(before)
+
+
+def test_a_failed_verification_confirms_no_condition_that_is_claimed_later():
+    state = confirm_claims(folded(node(), arrival(fault("xid.48"), claimed=True)).state, NOON)
+    assert not rests_on_claims(state, case(RepairAction.REBOOT_NODE))
+    later = folded(state, arrival(fault("xid.79"), after(minutes=1), claimed=True)).state
+    assert [one.code for one in believed(later).active()] == ["xid.48"]
+    assert required_repair_action(later, case(RepairAction.VERIFY), POLICY) is RepairAction.REPLACE_NODE
+    weak = confirm_claims(folded(node(), arrival(fault("xid.48", action=Action.RESET_GPU), claimed=True)).state, NOON)
+    later = folded(weak, arrival(fault("xid.79"), after(minutes=1), claimed=True)).state
+    assert required_repair_action(later, case(RepairAction.VERIFY), POLICY) is RepairAction.RESET_GPU
+    assert unconfirmed(later, case(RepairAction.REPLACE_NODE), POLICY)
+    assert not unconfirmed(later, case(RepairAction.RESET_GPU), POLICY)
+
+
+def test_a_later_claim_of_a_confirmed_condition_makes_it_neither_stronger_nor_more_frequent():
+    state = confirm_claims(folded(node(), arrival(fault("xid.48", action=Action.RESET_GPU), claimed=True)).state, NOON)
+    worse = fault("xid.48", source="dcgm", action=Action.REPLACE_NODE, count=100)
+    condition = only(folded(state, arrival(worse, after(seconds=1), claimed=True)).state)
+    assert (condition.as_reported.action, condition.count, condition.confirmed_at) == (Action.RESET_GPU, 1, NOON)
+
+
+def test_a_case_whose_repair_an_operator_approved_rests_on_no_claim():
+    claimed = folded(node(), arrival(fault(), claimed=True)).state
+    assert rests_on_claims(claimed, case(RepairAction.REPLACE_NODE))
+    approval = Approval(1, RepairAction.REPLACE_NODE, NOON, after(hours=1), granted=True)
+    assert not rests_on_claims(claimed, case(RepairAction.REPLACE_NODE, approval=approval))
 
 
 def requiring(claimed: Action | None, proven: Action | None) -> NodeState:
@@ -103,4 +138,4 @@ def test_a_repair_action_that_only_claims_require_is_confirmed_by_a_verification
     assert chosen is (RepairAction.VERIFY if verified_first else repair_action)
     approval = Approval(1, repair_action, NOON, after(hours=1), granted=True)
     assert not unconfirmed(state, case(repair_action, approval=approval), POLICY)
-    assert not unconfirmed(state, case(repair_action, confirmed_at=NOON), POLICY)
+    assert not unconfirmed(confirm_claims(state, NOON), case(repair_action), POLICY)

@@ -167,7 +167,7 @@ class Case:
     instance: an attempt after the cancellation only verifies the node. `incident` is the id of the cluster incident for
     which an absorbed case waits. The id is kept if the node is only verified after the incident. `held_from` is the
     status before the case was absorbed, or `escalated` if the case needed an operator. `relapse_of` is the id of the
-    earlier case whose repaired fault came back. At `confirmed_at`, the claimed conditions of the node were confirmed.
+    earlier case whose repaired fault came back.
     `governed_by` names the policy rules of the attempts so far, which also apply to the next attempt. Since
     `capacity_since`, the case finds no capacity; `capacity_checks` counts the checks without an attempt. With
     `wait_paged`, an operator was paged because the node waits too long for capacity or a successor.
@@ -200,7 +200,6 @@ class Case:
     incident: str | None = None
     held_from: CaseStatus | None = None
     relapse_of: str | None = None
-    confirmed_at: datetime | None = None
     governed_by: tuple[str, ...] = ()
     capacity_since: datetime | None = None
     capacity_checks: int = 0

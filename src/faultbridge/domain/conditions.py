@@ -53,6 +53,7 @@ class Condition:
     - `hours` counts the observations of the last day by hour.
     - `known_incarnation` is False until an observation is certain to be about the current instance and boot.
     - `event_id` is the id of the entry that recorded the detection.
+    - `confirmed_at` is when a failed verification confirmed the condition, which only claims reported until then.
     """
 
     code: str
@@ -74,6 +75,7 @@ class Condition:
     hours: Mapping[str, int] = field(default_factory=dict)
     event_id: str | None = None
     family: Family | None = None
+    confirmed_at: datetime | None = None
 
     @property
     def as_reported(self) -> Condition:
@@ -155,19 +157,17 @@ class Tombstone:
 def last_end(active: Iterable[Condition], tombstones: Iterable[Tombstone]) -> datetime | None:
     """Return the latest end of a condition of a node, or None if no ended condition came back.
 
-    A condition came back if it is active again and has a fault family. `active` are the active conditions of the node,
-    and `tombstones` its ended ones. The result is the latest of all ends in `tombstones`, and of the earlier ends
-    (`ended_before`) of the conditions that came back.
+    An active condition with a fault family came back if it has an earlier end (`ended_before`). The result is the
+    latest of these ends and of all ends in `tombstones`.
     """
     again = [one.ended_before for one in active if one.family is not None and one.ended_before is not None]
     return max((*again, *(one.ended_at for one in tombstones))) if again else None
 
 
 def identity(component: Component, devices: Iterable[Component]) -> Component:
-    """Return a component with the identifiers of its device in the device list of the node.
+    """Return a component with the identifiers of its device in the device list, which take precedence.
 
-    The PCI address, UUID, index and serial number in the list take precedence over those of the component. A component
-    whose device is not in the list is returned unchanged.
+    A component whose device is not in the list is returned unchanged.
     """
     for device in devices:
         if device.type == component.type and _same_device(device, component):

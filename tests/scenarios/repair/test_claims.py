@@ -9,7 +9,7 @@ import pytest
 from faultbridge.domain.cases import RepairAction, Resolution
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import NODE_COMPONENT, Action
-from faultbridge.domain.policy import Rule
+from faultbridge.domain.policy import Match, Rule
 from faultbridge.ports import Verdict, Verification
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import Call
@@ -82,6 +82,30 @@ def test_a_claim_that_diagnostics_confirm_is_queued_for_the_repair_action_that_i
     world.pause_repairs(paused=True)
     world.until(world.case_is(CaseStatus.QUEUED), minutes=60)
     assert world.case().repair_action is RepairAction.REPLACE_NODE
+
+
+@pytest.mark.parametrize("with_later_claim", [False, True])
+def test_a_claim_that_arrives_after_another_was_confirmed_does_not_make_its_repair_stronger(
+    *, with_later_claim: bool
+) -> None:
+    reboot = Rule("reboot", Match(codes=("xid.48",)), action=Action.REBOOT_NODE, release_without_capacity=True)
+    world = World(orchestrated=True, rules=(reboot,))
+    before = instance(world)
+    world.verifier.results[before] = FAILED
+    world.claim(code="xid.48")
+    world.process_entries()
+    world.until(lambda: world.status() is NodeStatus.VALIDATING)
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=35)
+    world.until(lambda: any(one.confirmed_at for one in world.node().conditions.values()))
+    del world.verifier.results[before]
+    if with_later_claim:
+        world.claim(code="xid.79")
+        world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+
+    restarted = [instance for _, instance, _ in world.restarter.restarted]
+    assert (restarted, world.released_instances()) == ([before], [])
+    assert world.status() is NodeStatus.HEALTHY
 
 
 def test_a_claim_beside_a_confirmed_one_never_releases_an_instance_that_passed() -> None:

@@ -9,6 +9,7 @@ from faultbridge.domain.copies import replace
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline.decide.governing_rules import requirements, rule_of_case
+from faultbridge.pipeline.fold.claims import is_unproven
 
 _ORDER = list(RepairAction)
 _NOTHING = _ORDER.index(RepairAction.VERIFY)
@@ -53,9 +54,9 @@ def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice
 def required_repair_action(state: NodeState, case: Case, policy: Policy) -> RepairAction:
     """Return the strongest repair action that the case or a confirmed active condition requires.
 
-    A condition is confirmed if it is not claimed, or if a verification in this case failed.
+    A condition is confirmed if it is not claimed, or if a verification has failed while it was active.
     """
-    return max((case.repair_action, *_required(believed(state, case), policy)), key=_ORDER.index)
+    return max((case.repair_action, *_required(believed(state), policy)), key=_ORDER.index)
 
 
 def unconfirmed(state: NodeState, case: Case, policy: Policy) -> bool:
@@ -64,28 +65,22 @@ def unconfirmed(state: NodeState, case: Case, policy: Policy) -> bool:
     A claimed condition has only reports whose sender did not prove to be the node. A failed verification of the
     instance confirms the condition. An operator who approves the repair action confirms it too.
     """
-    claimed = [_ORDER.index(one) for one in _required(state, policy, claimed=True)]
-    if not claimed or case.approved or is_confirmed(state, case):
+    claimed = [_ORDER.index(one) for one in _required(_with_claims_only(state), policy)]
+    if not claimed or case.approved:
         return False
-    proven = max((_ORDER.index(one) for one in _required(state, policy, claimed=False)), default=_NOTHING)
+    proven = max((_ORDER.index(one) for one in _required(believed(state), policy)), default=_NOTHING)
     return proven == _NOTHING or max(claimed) >= _ORDER.index(case.repair_action) > proven
 
 
-def is_confirmed(state: NodeState, case: Case) -> bool:
-    """Return whether a verification of the current instance and boot has failed in this case.
-
-    Such a failure confirms that the faults of the case are real, even if only claimed reports assert them.
-    """
-    incarnation = state.incarnation
-    return case.confirmed_at is not None and (incarnation is None or case.confirmed_at >= incarnation.since)
+def believed(state: NodeState) -> NodeState:
+    """Return the node without the claimed conditions that no failed verification has confirmed."""
+    if not any(is_unproven(state, one) for one in state.active()):
+        return state
+    return replace(state, conditions={key: one for key, one in state.conditions.items() if not is_unproven(state, one)})
 
 
-def believed(state: NodeState, case: Case) -> NodeState:
-    """Return the node without its claimed conditions, unless a failed verification in this case confirmed them.
-
-    A claimed condition has only reports whose sender did not prove to be the node.
-    """
-    return state if is_confirmed(state, case) else without_claims(state)
+def _with_claims_only(state: NodeState) -> NodeState:
+    return replace(state, conditions={key: one for key, one in state.conditions.items() if is_unproven(state, one)})
 
 
 def rests_on_claims(state: NodeState, case: Case) -> bool:
@@ -96,7 +91,7 @@ def rests_on_claims(state: NodeState, case: Case) -> bool:
     if case.approved or case.approves(case.repair_action, case.attempts):
         return False
     needing = [one for one in state.active() if one.action.opens_case]
-    return bool(needing) and not any(one.action.opens_case for one in believed(state, case).active())
+    return bool(needing) and not any(one.action.opens_case for one in believed(state).active())
 
 
 def without_claims(state: NodeState) -> NodeState:
@@ -106,9 +101,8 @@ def without_claims(state: NodeState) -> NodeState:
     return replace(state, conditions={key: one for key, one in state.conditions.items() if not one.claimed})
 
 
-def _required(state: NodeState, policy: Policy, *, claimed: bool | None = None) -> list[RepairAction]:
-    found = (one for one in requirements(state, policy) if claimed in (None, one.condition.claimed))
-    return [one.repair_action for one in found if one.repair_action is not None]
+def _required(state: NodeState, policy: Policy) -> list[RepairAction]:
+    return [one.repair_action for one in requirements(state, policy) if one.repair_action is not None]
 
 
 def next_repair_action(rule: Rule, *, at_least: RepairAction) -> RepairAction | None:

@@ -12,6 +12,7 @@ Reading order:
 - `device_names`: renames what is stored about a device once the device list identifies it.
 - `capacity`: how many changes a commit and how many bytes a node may contain.
 - `daily_notes`: which informational and late faults are recorded each day.
+- `claims`: the life of a condition that only unproven senders report.
 - `attribution`: assigns an unspecific report ("node unhealthy") to the specific condition behind it.
 - `expire`: ends conditions by time, reboot, repair or replacement.
 - `sightings`: records the devices that an instance shows for the first time.

@@ -37,6 +37,7 @@ def merge_conditions(first: Condition, second: Condition) -> Condition:
         reported_action=_strongest(one.action, two.action),
         known_incarnation=first.known_incarnation or second.known_incarnation,
         reporters=limit_reporters(_newest(first.reporters, second.reporters)),
+        confirmed_at=first.confirmed_at if second.confirmed_at else None,
     )
 
 
@@ -107,8 +108,8 @@ def add_report(
 ) -> Condition:
     """Add one more fault to a condition. A claimed fault never makes a confirmed condition worse.
 
-    A fault or condition is claimed if no sender proved to be the node. A condition that is not claimed is confirmed.
-    `row` is the catalog's row of the condition.
+    A fault or condition is claimed if no sender proved to be the node. A condition is confirmed if it is not claimed,
+    or if a failed verification confirmed it. `row` is the catalog's row of the condition.
 
     - A claimed fault adds a reporter and its time to a confirmed condition, but no severity, no action and no count.
     - A fault that is not claimed, and that names the device and an exact code (`unspecific_key` is None), replaces
@@ -117,7 +118,7 @@ def add_report(
 
     In each case, a fault of the node's clock can also replace attributes and message (`repeat_condition`).
     """
-    if arrival.claimed and not condition.claimed:
+    if arrival.claimed and (not condition.claimed or condition.confirmed_at is not None):
         fault = replace(fault, severity=None, action=None, count=0)
     elif condition.claimed and not arrival.claimed and unspecific_key is None:
         condition = replace(

@@ -20,6 +20,7 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.repair_actions import required_repair_action, rests_on_claims, without_claims
 from faultbridge.pipeline.fold.changes import Folded
+from faultbridge.pipeline.fold.claims import confirm_claims, is_unproven
 from faultbridge.pipeline.fold.expire import end_claims, end_former, end_verified, ignore_observations
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.repair.attempt.evidence import store_report
@@ -214,19 +215,20 @@ def _finish_failed(
 
 
 def _confirm(context: StepContext) -> StepContext:
-    """Record that the claimed conditions of the node, if it has any, now count as confirmed."""
+    """Record that the claimed conditions that are active now, if there are any, count as confirmed."""
     if without_claims(context.state) == context.state:
         return context
 
     def revise(state: NodeState, now: datetime) -> Transition:
-        case, _ = live_attempt(state)
-        return Transition(replace(state, case=replace(case, confirmed_at=now)))
+        live_attempt(state)
+        return Transition(confirm_claims(state, now))
 
     return context.commit(revise)
 
 
 def _try_next(context: StepContext, reason: str, draft: Draft) -> StepResult:
     case = context.case
-    required = required_repair_action(context.state, case, context.rules.policy) if case.confirmed_at else None
+    confirmed = any(one.claimed and not is_unproven(context.state, one) for one in context.state.active())
+    required = required_repair_action(context.state, case, context.rules.policy) if confirmed else None
     stronger = required if required is not case.repair_action else None
     return try_next_action(context, reason, draft, at_least=stronger)
