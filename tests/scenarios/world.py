@@ -16,7 +16,7 @@ from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.faults import Clear, Component, Observation
+from faultbridge.domain.faults import Clear, Component, Observation, Snapshot
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Limits, Policy, Rule
 from faultbridge.domain.records import RawRecord
@@ -258,6 +258,10 @@ class World:
     ) -> None:
         """Report that a fault has ended, by its source, now."""
         self._observe(node, Clear(source, code, component, "gone"), "r-clear")
+
+    def show_healthy(self, node: int = 1, code: str = "xid.79", component: Component = GPU) -> None:
+        """Report a health snapshot of the node itself that checks for a fault and does not find it, now."""
+        self._observe(node, Snapshot("nvidia-smi-xml", {code: (component,)}), "r-snapshot")
 
     def _observe(
         self, node: int, observation: Observation, record: str, at: datetime | None = None, *, claimed: bool = False

@@ -49,6 +49,21 @@ def test_a_claim_that_diagnostics_refute_ends_the_case_without_a_repair(code: st
     assert "diagnostics did not confirm what no proven sender reported" in reasons
 
 
+def test_a_claim_that_a_health_snapshot_of_the_node_refutes_needs_no_diagnostics() -> None:
+    world = World(rules=(Rule("stays in service", isolate=False),))
+    world.pause_repairs(paused=True)
+    world.claim()
+    world.process_entries()
+    assert world.case().status is CaseStatus.QUEUED
+    world.clock.advance(timedelta(seconds=30))
+    world.show_healthy()
+    world.advance_minutes(5)
+
+    assert (world.case().status, world.case().resolution) == (CaseStatus.RESOLVED, Resolution.RECOVERED)
+    assert world.status() is NodeStatus.HEALTHY
+    assert "verify begun" not in world.record_history()
+
+
 def test_an_operator_decides_about_a_claim_that_diagnostics_do_not_cover() -> None:
     world = World()
     world.claim(code="net.link_absent", action=Action.REPLACE_NODE)

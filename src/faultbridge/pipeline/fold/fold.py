@@ -20,6 +20,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.changes import Arrival, ChangeKind, Folded
+from faultbridge.pipeline.fold.claims import refute_claims
 from faultbridge.pipeline.fold.daily_notes import LATE, UNREGISTERED
 from faultbridge.pipeline.fold.node_conditions import NodeConditions
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
@@ -44,7 +45,7 @@ def fold(
     for position, arrival in enumerate(ordered):
         if conditions.is_full:
             return Folded(conditions.state(), tuple(conditions.changes), outcomes, tuple(ordered[position:]))
-        outcome = _apply(conditions, arrival, oldest=now - limits.remember_for)
+        outcome = _apply(conditions, arrival, state, catalog, oldest=now - limits.remember_for)
         strongest = outcomes.get(arrival.record_id)
         if strongest is None or outcome.rank > strongest.rank:
             outcomes[arrival.record_id] = outcome
@@ -53,7 +54,9 @@ def fold(
     return Folded(conditions.state(), tuple(conditions.changes), outcomes)
 
 
-def _apply(conditions: NodeConditions, arrival: Arrival, *, oldest: datetime) -> Outcome:
+def _apply(
+    conditions: NodeConditions, arrival: Arrival, state: NodeState, catalog: Catalog, *, oldest: datetime
+) -> Outcome:
     if arrival.at < oldest:
         return Outcome.STALE
     observation = arrival.observation
@@ -64,7 +67,9 @@ def _apply(conditions: NodeConditions, arrival: Arrival, *, oldest: datetime) ->
     if isinstance(observation, Clear):
         return conditions.apply_clear(observation, arrival)
     if isinstance(observation, Snapshot):
-        return conditions.apply_snapshot(observation, arrival)
+        refuted = refute_claims(conditions, state, arrival, catalog)
+        applied = refuted if conditions.interrupted else conditions.apply_snapshot(observation, arrival)
+        return max(refuted, applied, key=lambda outcome: outcome.rank)
     return Outcome.CLEAN
 
 

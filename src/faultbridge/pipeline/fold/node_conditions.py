@@ -47,7 +47,7 @@ class NodeConditions:
         self._snapshots = dict(state.snapshots)
         self._noted = dict(state.noted)
         self._floor = state.floor
-        self._devices = state.devices
+        self.devices = state.devices
         self._sizes: capacity.KnownSizes = {}
 
     def state(self) -> NodeState:
@@ -59,7 +59,7 @@ class NodeConditions:
             snapshots=self._snapshots,
             noted=self._noted,
             floor=self._floor,
-            devices=self._devices,
+            devices=self.devices,
         )
 
     @property
@@ -71,7 +71,7 @@ class NodeConditions:
     def apply_fault(self, fault: Fault, arrival: Arrival) -> Outcome:
         """Record a fault as a note or condition, or as a report of an active condition, unless it is stale or known."""
         fault = self._catalog.classify(fault)
-        component = identity(fault.component, self._devices)
+        component = identity(fault.component, self.devices)
         key = condition_key(self._catalog.canonical(fault.code), component)
         if fault.severity is Severity.INFO:
             return self._note(key, fault, arrival)
@@ -93,7 +93,7 @@ class NodeConditions:
 
         A clear that is not later than the report changes nothing.
         """
-        component = identity(clear.component, self._devices)
+        component = identity(clear.component, self.devices)
         key = condition_key(self._catalog.canonical(clear.code), component)
         key = attribution.reported_condition(key, clear.source, self.active)
         return self._withdraw(key, clear.source, arrival.at, clear.message, arrival.record_id)
@@ -109,7 +109,7 @@ class NodeConditions:
             return Outcome.DUPLICATE if arrival.at == last else Outcome.STALE
         if snapshot.devices:
             self._update_devices(snapshot, arrival)
-        present = takewhile(lambda _: not self._interrupt(), snapshot.present)
+        present = takewhile(lambda _: not self.interrupt(), snapshot.present)
         outcomes = [self.apply_fault(fault, replace(arrival, observation=fault)) for fault in present]
         asserted = {
             condition.reporters[snapshot.source].unspecific_key or key: key
@@ -117,10 +117,10 @@ class NodeConditions:
             if snapshot.source in condition.reporters
         }
         # Usually the source asserted nothing before, and the absent conditions need not be computed.
-        absent = absent_conditions(snapshot, self._catalog, self._devices) if asserted else set()
+        absent = absent_conditions(snapshot, self._catalog, self.devices) if asserted else set()
         outcomes += [
             self._withdraw(asserted[key], snapshot.source, arrival.at, "no longer present", arrival.record_id)
-            for key in takewhile(lambda _: not self._interrupt(), sorted(asserted.keys() & absent))
+            for key in takewhile(lambda _: not self.interrupt(), sorted(asserted.keys() & absent))
         ]
         if not self.interrupted:
             self._snapshots[snapshot.reporter_key] = arrival.at
@@ -214,7 +214,7 @@ class NodeConditions:
         if evicted:
             self._report_overflow(fault, arrival)
 
-    def _interrupt(self) -> bool:
+    def interrupt(self) -> bool:
         """Return whether the commit is full; if so, set `interrupted`, and the snapshot is applied again later."""
         self.interrupted = self.interrupted or self.is_full
         return self.interrupted
@@ -239,12 +239,12 @@ class NodeConditions:
         return Outcome.RECORDED
 
     def _update_devices(self, snapshot: Snapshot, arrival: Arrival) -> None:
-        if snapshot.devices == self._devices:
+        if snapshot.devices == self.devices:
             return
         for change in device_names.rename_conditions(self.active, snapshot.devices, arrival):
             self.changes.append(change)
-            if self._interrupt():
+            if self.interrupt():
                 return
-        self._devices = snapshot.devices
-        self._tombstones = device_names.rename_tombstones(self._tombstones, self._devices)
-        self._noted = device_names.rename_notes(self._noted, self._devices)
+        self.devices = snapshot.devices
+        self._tombstones = device_names.rename_tombstones(self._tombstones, self.devices)
+        self._noted = device_names.rename_notes(self._noted, self.devices)
