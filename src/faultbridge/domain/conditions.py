@@ -54,6 +54,7 @@ class Condition:
     - `known_incarnation` is False until an observation is certain to be about the current instance and boot.
     - `event_id` is the id of the entry that recorded the detection.
     - `confirmed_at` is when a failed verification confirmed the condition, which only claims reported until then.
+    - `claimed_until` is when the condition ends if only claims report it and nothing confirmed it.
     """
 
     code: str
@@ -76,6 +77,7 @@ class Condition:
     event_id: str | None = None
     family: Family | None = None
     confirmed_at: datetime | None = None
+    claimed_until: datetime | None = None
 
     @property
     def as_reported(self) -> Condition:
@@ -165,10 +167,7 @@ def last_end(active: Iterable[Condition], tombstones: Iterable[Tombstone]) -> da
 
 
 def identity(component: Component, devices: Iterable[Component]) -> Component:
-    """Return a component with the identifiers of its device in the device list, which take precedence.
-
-    A component whose device is not in the list is returned unchanged.
-    """
+    """Return a component with the identifiers of its device in the device list, unchanged if it is not listed."""
     for device in devices:
         if device.type == component.type and _same_device(device, component):
             return Component(

@@ -139,6 +139,8 @@ class Rule:
 class Limits:
     """The limits of a policy: concurrent repairs, attempts, ages of faults, and deadlines of each step.
 
+    - A condition that only claims report ends `claim_ttl` after the first claim was received, unless a failed
+      verification confirmed it. The sender of a claim did not prove to be the node.
     - `verify_level` is the lowest level of a verification, or None for the verifier's default. A level that a rule
       names replaces it.
     - `probation` is how long a repaired node is on probation. A relapse is verified at `relapse_verify_level` or
@@ -158,6 +160,7 @@ class Limits:
     isolation_percent: int = 10
     attempts: int = 3
     act_within: timedelta = timedelta(hours=1)
+    claim_ttl: timedelta = timedelta(hours=1)
     remember_for: timedelta = timedelta(days=16)
     heartbeat_timeout: timedelta = timedelta(minutes=5)
     drain_deadline: timedelta = timedelta(minutes=30)

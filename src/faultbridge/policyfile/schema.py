@@ -39,8 +39,7 @@ def format_duration(seconds: int) -> str:
     parts: list[str] = []
     for name, unit in _UNITS.items():
         count, seconds = divmod(seconds, unit)
-        if count:
-            parts.append(f"{count}{name}")
+        parts += [f"{count}{name}"] if count else []
     return "".join(parts) or "0s"
 
 
@@ -89,7 +88,6 @@ STEP_DEADLINES = {
     "verify_deadline": 9 * 3_600,
 }
 """The longest deadline of each step in seconds: an hour less than the timeout of its state in the state machine."""
-
 REPLACEMENT_SECONDS = 15 * 3_600
 """The longest sum of the deadlines of a replacement. The other states still fit into the state machine's timeout."""
 
@@ -181,6 +179,7 @@ class LimitsPart(_Part):
     isolation_percent: Annotated[int, Field(ge=1, le=100)] = 10
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
     act_within: Duration = 3_600
+    claim_ttl: Duration = 3_600
     remember_for: Duration = 16 * _DAY
     heartbeat_timeout: Duration = 300
     drain_deadline: DrainDeadline = 1_800
@@ -231,6 +230,7 @@ class PolicyPart(_Part):
 DURATION_FIELDS = frozenset(
     {
         "act_within",
+        "claim_ttl",
         "remember_for",
         "heartbeat_timeout",
         "drain_deadline",

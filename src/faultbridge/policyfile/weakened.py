@@ -17,6 +17,7 @@ _WEAKER_WHEN_HIGHER = frozenset(
         "limits.isolation_percent",
         "limits.attempts",
         "limits.act_within",
+        "limits.claim_ttl",
         "breakers.nodes",
         "breakers.percent",
         "breakers.trial",

@@ -14,6 +14,7 @@ from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.times import earliest
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.opt_out import FOREVER
+from faultbridge.pipeline.fold.claims import claim_end
 
 SETTLE = timedelta(seconds=10)
 """How long a case waits for an incident that explains its fault. Without one, the next correlation escalates it."""
@@ -30,6 +31,7 @@ def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None =
     """
     case = case or state.live_case
     timers = [condition.quiet_until for condition in state.active()]
+    timers += [claim_end(state, condition) for condition in state.active()]
     if now is not None and _recovered(state):
         timers.append(now)
     # A node with a live case opens no other: a deferred case is due when the live one is closed.

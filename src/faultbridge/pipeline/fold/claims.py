@@ -3,7 +3,8 @@
 A report of such a sender is a claim. A condition that only claims assert ends
 
 - when a health snapshot of the node itself, later than the claim, checks for the fault and does not find it,
-- when a verification passes that covers the fault.
+- when a verification passes that covers the fault,
+- at the time `claimed_until`: the policy's `claim_ttl` after the first claim was received, whatever follows.
 
 A report of the node proves the condition, and a failed verification confirms it.
 """
@@ -40,6 +41,18 @@ def confirm_claims(state: NodeState, now: datetime) -> NodeState:
     """Return the node after a failed verification, which confirms the claimed conditions that are active now."""
     claimed = {key: replace(one, confirmed_at=now) for key, one in state.conditions.items() if one.claimed}
     return replace(state, conditions={**state.conditions, **claimed})
+
+
+def claim_end(state: NodeState, condition: Condition) -> datetime | None:
+    """Return when a condition ends because only claims report it, or None if it is proven or confirmed."""
+    return condition.claimed_until if condition.claimed_until and is_unproven(state, condition) else None
+
+
+def limit_claims(conditions: NodeConditions, until: datetime) -> None:
+    """Let each condition that is claimed for the first time end at the time `until`."""
+    for key, condition in conditions.active.items():
+        if condition.claimed_until is None and _claims(condition):
+            conditions.active[key] = replace(condition, claimed_until=until)
 
 
 def refute_claims(conditions: NodeConditions, state: NodeState, arrival: Arrival, catalog: Catalog) -> Outcome:

@@ -10,6 +10,7 @@ from faultbridge.domain.catalog import Catalog, Row
 from faultbridge.domain.conditions import Condition, Reporter, Tombstone, condition_key, counted_at, identity
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import Action, Component, Fault, Severity, Snapshot
+from faultbridge.domain.times import earliest
 from faultbridge.pipeline.fold.capacity import MAX_ATTRIBUTE_BYTES, limit_attributes, limit_reporters
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
@@ -38,6 +39,7 @@ def merge_conditions(first: Condition, second: Condition) -> Condition:
         known_incarnation=first.known_incarnation or second.known_incarnation,
         reporters=limit_reporters(_newest(first.reporters, second.reporters)),
         confirmed_at=first.confirmed_at if second.confirmed_at else None,
+        claimed_until=earliest(first.claimed_until, second.claimed_until),
     )
 
 

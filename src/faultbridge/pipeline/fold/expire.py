@@ -13,6 +13,7 @@ from faultbridge.domain.isolation import ORDERED
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.repeated_repairs import is_former
 from faultbridge.pipeline.fold.changes import Folded
+from faultbridge.pipeline.fold.claims import claim_end
 from faultbridge.pipeline.fold.node_conditions import NodeConditions
 
 SCOPES_FIXED_BY: Mapping[RepairAction, frozenset[Scope]] = {
@@ -117,8 +118,15 @@ def _last_time(tombstone: Tombstone) -> datetime:
 
 
 def expire(state: NodeState, *, now: datetime) -> Folded:
-    """End each condition that was not observed for the time that the catalog sets for it."""
-    return _end(state, now, "no further observation within the quiet period", lambda condition: condition.quiet_until)
+    """End each condition that was not observed for the time that the catalog sets for it, and each expired claim.
+
+    A claim is a condition that only senders report that did not prove to be the node. It expires at the time
+    `claimed_until`, unless a failed verification confirmed it.
+    """
+    quiet = _end(state, now, "no further observation within the quiet period", lambda condition: condition.quiet_until)
+    reason = "no proven sender reported it, and no diagnostics confirmed it, within claim_ttl of the first claim"
+    claims = _end(quiet.state, now, reason, lambda condition: claim_end(state, condition))
+    return replace(claims, changes=quiet.changes + claims.changes)
 
 
 def _end(state: NodeState, now: datetime, reason: str, ends_at: Callable[[Condition], datetime | None]) -> Folded:

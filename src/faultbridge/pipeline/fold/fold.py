@@ -20,7 +20,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.changes import Arrival, ChangeKind, Folded
-from faultbridge.pipeline.fold.claims import refute_claims
+from faultbridge.pipeline.fold.claims import limit_claims, refute_claims
 from faultbridge.pipeline.fold.daily_notes import LATE, UNREGISTERED
 from faultbridge.pipeline.fold.node_conditions import NodeConditions
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
@@ -46,6 +46,8 @@ def fold(
         if conditions.is_full:
             return Folded(conditions.state(), tuple(conditions.changes), outcomes, tuple(ordered[position:]))
         outcome = _apply(conditions, arrival, state, catalog, oldest=now - limits.remember_for)
+        if arrival.claimed:
+            limit_claims(conditions, now + limits.claim_ttl)
         strongest = outcomes.get(arrival.record_id)
         if strongest is None or outcome.rank > strongest.rank:
             outcomes[arrival.record_id] = outcome
