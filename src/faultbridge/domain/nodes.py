@@ -114,7 +114,8 @@ class NodeState:
     Conditions: `conditions` is keyed by `condition_key`. `tombstones` (the times of ended conditions) and `floor`
     (observations before it are ignored) keep a late observation from opening an ended condition again. `snapshots` has
     the time of the last health snapshot of each reporter. `noted` maps the key of each note that is recorded at most
-    once a day (`pipeline.fold.daily_notes`) to the day of its last record.
+    once a day (`pipeline.fold.daily_notes`) to the day of its last record. `damped` maps a source and a fault code to
+    the time until which claims of the source with the code are only notes (`pipeline.fold.claims`).
 
     Case: `case` is the latest case, live or closed; a node has at most one live case. If a fault may not open a case
     now, for example because the node is ignored, it may open one at `case_deferred_until`.
@@ -125,13 +126,11 @@ class NodeState:
     `discouraged` is set while the orchestrator prefers other nodes, because the node waits for a permit.
     `permitted_at` is when the isolation budget of the cluster permitted the isolation; None if it needed no permit.
 
-    Causation: `case_event` is the last entry of the latest case, and `status_event` the id of the entry of the last
-    status change. Both can be the cause of later entries.
+    Causation: the last entry of the latest case (`case_event`) and of the last status change (`status_event`).
 
     `probations` are the repaired faults whose return requires the next stronger repair action. `custody` lists the
     devices that were recorded for the current instance. `shard` is the cluster's shard that stores the rows of the
-    node. `jobs` are the ids of the jobs that run on the node; `jobs.job_nodes` adds and removes them. `moving_volumes`
-    are recorded before they are detached, and removed once they are attached again.
+    node. `jobs` are the ids of the jobs that run on the node. `moving_volumes` are detached and not yet attached again.
     """
 
     key: NodeKey
@@ -146,6 +145,7 @@ class NodeState:
     floor: datetime | None = None
     snapshots: Mapping[str, datetime] = field(default_factory=dict)
     noted: Mapping[str, str] = field(default_factory=dict)
+    damped: Mapping[str, datetime] = field(default_factory=dict)
     devices: tuple[Component, ...] = ()
     case: Case | None = None
     isolation: Isolation = Isolation.NONE

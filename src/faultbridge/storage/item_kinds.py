@@ -41,9 +41,9 @@ ITEM_KINDS = (
         "STATE",
         derived="schema version gsi4pk gsi4sk state.key state.head state.status state.status_event state.case",
         unproven="state.shard state.placement state.incarnation state.former_instances state.conditions "
-        "state.tombstones state.floor state.snapshots state.noted state.devices state.isolation state.isolation_since "
-        "state.isolation_overdue state.isolation_tries state.isolation_again_at state.permitted_at "
-        "state.discouraged "
+        "state.tombstones state.floor state.snapshots state.noted state.damped state.devices state.isolation "
+        "state.isolation_since state.isolation_overdue state.isolation_tries state.isolation_again_at "
+        "state.permitted_at state.discouraged "
         "state.orchestrator_lost_at state.unverified state.ignored state.case_deferred_until state.due_at "
         "state.case_event state.probations state.custody state.jobs state.moving_volumes",
         limit="`state.status` and the status of `state.case` are compared with the last entries that changed them, as "

@@ -183,7 +183,7 @@ def test_a_claim_after_the_verification_opens_a_case_of_its_own() -> None:
     def claim_again(call: Call) -> None:
         if call.name == "orchestrator.uncordon" and world.case().id == first:
             world.clock.advance(timedelta(seconds=1))
-            world.claim()
+            world.claim(source="dcgm")
 
     world.seam.after = claim_again
     world.until(lambda: world.case().id != first)

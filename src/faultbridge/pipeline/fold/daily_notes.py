@@ -13,12 +13,12 @@ from enum import Enum
 from faultbridge.domain.faults import Fault
 from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
 
-MAX_NOTED = 64
-INFORMATION, LATE, UNREGISTERED = "", "late:", "unregistered:"
-MAX_PER_DAY = {INFORMATION: 40, LATE: 10, UNREGISTERED: 6}
-"""Notes of a node per day, by group: informational faults, own late faults, and late faults of other instances."""
+MAX_NOTED = 72
+INFORMATION, LATE, UNREGISTERED, DAMPED = "", "late:", "unregistered:", "damped:"
+MAX_PER_DAY = {INFORMATION: 40, LATE: 10, UNREGISTERED: 6, DAMPED: 6}
+"""Notes of a node per day, by group: informational faults, own late faults, late faults of other instances, claims."""
 
-_PREFIXES = (LATE, UNREGISTERED, "isolation:")
+_PREFIXES = (LATE, UNREGISTERED, DAMPED, "isolation:")
 _SUMMARY = "more"
 
 
@@ -69,7 +69,8 @@ def summary_text(group: str) -> str:
 
     `group` is the prefix of the keys to which the limit applies, such as LATE.
     """
-    kind = "informational faults" if group == INFORMATION else "faults of an earlier or unknown instance"
+    kinds = {INFORMATION: "informational faults", DAMPED: "claims of sources whose earlier claims were refuted"}
+    kind = kinds.get(group, "faults of an earlier or unknown instance")
     return f"More than {MAX_PER_DAY[group]} different {kind} today; more only get an outcome."
 
 

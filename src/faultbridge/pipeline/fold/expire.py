@@ -13,7 +13,7 @@ from faultbridge.domain.isolation import ORDERED
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.repeated_repairs import is_former
 from faultbridge.pipeline.fold.changes import Folded
-from faultbridge.pipeline.fold.claims import claim_end
+from faultbridge.pipeline.fold.claims import claim_end, with_damped
 from faultbridge.pipeline.fold.node_conditions import NodeConditions
 
 SCOPES_FIXED_BY: Mapping[RepairAction, frozenset[Scope]] = {
@@ -89,10 +89,12 @@ def end_former(state: NodeState, *, at: datetime) -> Folded:
 def end_claims(state: NodeState, *, at: datetime, covers: Callable[[str], bool]) -> Folded:
     """End the claimed conditions that a passed verification covers.
 
-    A claimed condition has only reports whose sender did not prove to be the node.
+    A claimed condition has only reports whose sender did not prove to be the node. The sources of these reports are
+    damped: their further claims with the same code are notes for 24 hours.
     """
     reason = "diagnostics did not confirm what no proven sender reported"
-    return _end(state, at, reason, lambda condition: at if condition.claimed and covers(condition.code) else None)
+    ended = _end(state, at, reason, lambda condition: at if condition.claimed and covers(condition.code) else None)
+    return _damp(ended, at)
 
 
 def end_orders(state: NodeState, *, at: datetime) -> Folded:
@@ -125,8 +127,13 @@ def expire(state: NodeState, *, now: datetime) -> Folded:
     """
     quiet = _end(state, now, "no further observation within the quiet period", lambda condition: condition.quiet_until)
     reason = "no proven sender reported it, and no diagnostics confirmed it, within claim_ttl of the first claim"
-    claims = _end(quiet.state, now, reason, lambda condition: claim_end(state, condition))
+    claims = _damp(_end(quiet.state, now, reason, lambda condition: claim_end(state, condition)), now)
     return replace(claims, changes=quiet.changes + claims.changes)
+
+
+def _damp(ended: Folded, now: datetime) -> Folded:
+    """Damp the sources of the claimed conditions that have ended."""
+    return replace(ended, state=with_damped(ended.state, filter(None, (one.condition for one in ended.changes)), now))
 
 
 def _end(state: NodeState, now: datetime, reason: str, ends_at: Callable[[Condition], datetime | None]) -> Folded:

@@ -20,7 +20,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.changes import Arrival, ChangeKind, Folded
-from faultbridge.pipeline.fold.claims import limit_claims, refute_claims
+from faultbridge.pipeline.fold.claims import Claims, with_damped
 from faultbridge.pipeline.fold.daily_notes import LATE, UNREGISTERED
 from faultbridge.pipeline.fold.node_conditions import NodeConditions
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
@@ -40,36 +40,47 @@ def fold(
     `changed` is the number of changes that the commit already contains.
     """
     conditions = NodeConditions(state, catalog, changed)
+    claims = Claims(conditions, state, catalog, now, now + limits.claim_ttl)
     outcomes: dict[str, Outcome] = {}
     ordered = sorted(arrivals, key=lambda arrival: arrival.at)
-    for position, arrival in enumerate(ordered):
+    applied = 0
+    for arrival in ordered:
         if conditions.is_full:
-            return Folded(conditions.state(), tuple(conditions.changes), outcomes, tuple(ordered[position:]))
-        outcome = _apply(conditions, arrival, state, catalog, oldest=now - limits.remember_for)
-        if arrival.claimed:
-            limit_claims(conditions, now + limits.claim_ttl)
+            break
+        outcome = _apply(conditions, claims, arrival, oldest=now - limits.remember_for)
         strongest = outcomes.get(arrival.record_id)
         if strongest is None or outcome.rank > strongest.rank:
             outcomes[arrival.record_id] = outcome
         if conditions.interrupted:
-            return Folded(conditions.state(), tuple(conditions.changes), outcomes, tuple(ordered[position:]))
-    return Folded(conditions.state(), tuple(conditions.changes), outcomes)
+            break
+        applied += 1
+    folded = with_damped(conditions.state(), claims.refuted, now)
+    return Folded(folded, tuple(conditions.changes), outcomes, tuple(ordered[applied:]))
 
 
-def _apply(
-    conditions: NodeConditions, arrival: Arrival, state: NodeState, catalog: Catalog, *, oldest: datetime
-) -> Outcome:
+def _apply(conditions: NodeConditions, claims: Claims, arrival: Arrival, *, oldest: datetime) -> Outcome:
     if arrival.at < oldest:
         return Outcome.STALE
-    observation = arrival.observation
     if arrival.incarnation is IncarnationMatch.EARLIER:
         return _record_late_fault(conditions, arrival)
+    if not arrival.claimed:
+        return _apply_observation(conditions, claims, arrival)
+    rest, noted = claims.note_damped(arrival)
+    if rest is None:
+        return noted
+    outcome = _apply_observation(conditions, claims, rest)
+    claims.limit()
+    return max(outcome, noted, key=lambda one: one.rank)
+
+
+def _apply_observation(conditions: NodeConditions, claims: Claims, arrival: Arrival) -> Outcome:
+    observation = arrival.observation
     if isinstance(observation, Fault):
         return conditions.apply_fault(observation, arrival)
     if isinstance(observation, Clear):
         return conditions.apply_clear(observation, arrival)
     if isinstance(observation, Snapshot):
-        refuted = refute_claims(conditions, state, arrival, catalog)
+        refuted = claims.refute(arrival)
         applied = refuted if conditions.interrupted else conditions.apply_snapshot(observation, arrival)
         return max(refuted, applied, key=lambda outcome: outcome.rank)
     return Outcome.CLEAN

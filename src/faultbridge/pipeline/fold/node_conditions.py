@@ -33,10 +33,7 @@ class NodeConditions:
     """
 
     def __init__(self, state: NodeState, catalog: Catalog, changed: int = 0) -> None:
-        """Copy the node's conditions and latest report times.
-
-        `changed` is the number of changes that the commit already contains.
-        """
+        """Copy the node's conditions and report times. The commit already contains `changed` changes."""
         self._state = state
         self._catalog = catalog
         self.active = dict(state.conditions)
@@ -230,7 +227,9 @@ class NodeConditions:
             return Outcome.CLEAN
         if at <= reporter.last_at:
             return Outcome.STALE
-        remaining = replace(condition, reporters={**condition.reporters, source: Reporter(False, at)})
+        remaining = replace(
+            condition, reporters={**condition.reporters, source: Reporter(False, at, claimed=reporter.claimed)}
+        )
         if remaining.active:
             self.active[key] = remaining
             self.changes.append(Change(ChangeKind.UPDATED, at, remaining, None, record_id, reason, ("reporters",)))
