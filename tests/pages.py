@@ -106,6 +106,11 @@ BUDGET = event(
     EntryType.CLUSTER_SAFETY, 5, None, kind="budget", to="used_up", reason="4 of 4 repairs of this hour have begun",
     scope="cluster", domain=None, counts={"begun": 4, "limit": 4}, **{"from": "available"},
 )  # fmt: skip
+FALSE_CLAIMS = event(
+    EntryType.CLUSTER_SAFETY, 6, None, kind="claims", to="damped", source="prometheus-alertmanager",
+    reason="2 claims of prometheus-alertmanager were refuted or expired; claims of it are only notes",
+    scope="cluster", domain=None, counts={}, until="2026-02-04T12:00:00.000Z", **{"from": "accepted"},
+)  # fmt: skip
 
 PAGES: dict[str, tuple[dict[str, Any], ...]] = {
     "case-opened": (QUEUED,),
@@ -115,6 +120,7 @@ PAGES: dict[str, tuple[dict[str, Any], ...]] = {
     "breaker-open": (BREAKER,),
     "breaker-closed": (BREAKER, BREAKER_CLOSED),
     "budget-used-up": (BUDGET,),
+    "false-claims": (FALSE_CLAIMS,),
     "approval-needed": (note("approval", "begun", 9, "replace_node requires approval"),),
     "isolation-overdue": (note("isolation", "overdue", 10, "slurm did not answer for 5 minutes"),),
     "incident-opened": (incident("opened"),),

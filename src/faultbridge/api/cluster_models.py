@@ -67,6 +67,7 @@ class Cluster(ResponseModel):
     version: int
     paused: bool
     maintenance_until: Instant | None
+    damped_sources: dict[str, Instant] = Field(description="When the claims of a source count again, by source.")
     breakers: list[Breaker] = Field(description="Every breaker that has opened before.")
     holders: dict[str, Instant]
     no_capacity_until: dict[str, Instant] = Field(description="When a group without capacity is tried again, by group.")

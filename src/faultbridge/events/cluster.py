@@ -145,6 +145,7 @@ class ClusterSafetyData(Model):
         description="Cluster incident behind a hold, or expired incident behind a breaker or a used-up budget.",
     )
     operator: Text | None = Field(default=None, description="ARN of the operator who gave the order.")
+    source: Text | None = Field(default=None, description="Source whose claims are accepted or damped.")
 
 
 class ClusterSafetyChange(Event):

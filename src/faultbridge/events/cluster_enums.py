@@ -10,13 +10,14 @@ class SafetyKind(OpenEnum):
 
     `breaker`: stops isolation and repair if too many nodes fail at once. `budget`: limits the attempts that start per
     hour. `pause`: an operator stops all repairs that have not reached their intent. `hold`: a cluster incident delays
-    repairs in a failure domain.
+    repairs in a failure domain. `claims`: claims of a source are ignored because earlier ones were refuted or expired.
     """
 
     BREAKER = "breaker"
     BUDGET = "budget"
     PAUSE = "pause"
     HOLD = "hold"
+    CLAIMS = "claims"
     UNKNOWN = "unknown"
 
 
@@ -25,6 +26,7 @@ class SafetyState(OpenEnum):
 
     A control permits repairs in `closed` (breaker), `available` (budget), `running` (pause) and `released` (hold). A
     breaker in `half_open` admits a few repairs. A control stops new repairs in `open`, `used_up`, `paused` and `held`.
+    Claims of a source count in `accepted` and are only notes in `damped`; repairs of proven faults continue.
     """
 
     CLOSED = "closed"
@@ -36,6 +38,8 @@ class SafetyState(OpenEnum):
     PAUSED = "paused"
     RELEASED = "released"
     HELD = "held"
+    ACCEPTED = "accepted"
+    DAMPED = "damped"
     UNKNOWN = "unknown"
 
 

@@ -15,6 +15,9 @@ _INCIDENT, _EXPIRED = (
 )
 _GROWN = replace(_INCIDENT, urgency=PageUrgency.NOTICE, replaces="incident", repeated=True)
 _SAFETY = PageKind("safety", EntryType.CLUSTER_SAFETY.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "stuck-case")
+_CLAIMS = PageKind(
+    "claims", EntryType.CLUSTER_SAFETY.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "stuck-case", PageUrgency.NOTICE
+)
 _PROVIDER = PageKind("provider", EntryType.CLUSTER_STATUS.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "provider")
 
 CLUSTER_RULES: tuple[PageRule, ...] = (
@@ -66,6 +69,13 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
         "repairs continue: {kind} is {to}",
         "Continues repairs ({reason}).",
     ),
+    _CLAIMS.triggered(
+        {"to": frozenset({"damped"})},
+        "false claims of source {source}",
+        "Records further claims only as notes until {until}. What the nodes themselves report still counts.",
+        "Correct the alert or the mapping behind {source}.",
+    ),
+    _CLAIMS.resolved({"to": frozenset({"accepted"})}, "claims of {source} count again", "Continues ({reason})."),
     _PROVIDER.triggered(
         {"provider_stage": frozenset({"begun"})},
         "provider needs an operator: {reason}",

@@ -53,7 +53,8 @@ def observe(
     if snapshots:
         seen = record_sightings(ended.state, snapshots, now - rules.policy.limits.remember_for)
     changed = len(ended.changes) + seen.weight
-    folded = fold(seen.state, arrivals, now=now, catalog=catalog, limits=rules.policy.limits, changed=changed)
+    limits, damped = rules.policy.limits, rules.config.damped(now)
+    folded = fold(seen.state, arrivals, now=now, catalog=catalog, limits=limits, changed=changed, damped=damped)
     changes = ended.changes + seen.changes + folded.changes
     decided = decide(folded.state, changes, rules, now)
     if rules.shadow is not None:

@@ -58,6 +58,9 @@ def cluster_document(view: ClusterView) -> Document:
         "version": config.version,
         "paused": view.control.paused,
         "maintenance_until": _text_of(config.maintenance_until) if config.maintenance_until else None,
+        "damped_sources": {
+            one.source: _text_of(one.until) for one in config.damped_sources if one.cluster and not one.over
+        },
         "breakers": [_breaker(name, one) for name, one in sorted(view.control.breakers.items())],
         "holders": {case: _text_of(since) for case, since in view.control.holders.items()},
         "no_capacity_until": {group: _text_of(until) for group, until in view.control.no_capacity_until.items()},

@@ -1,4 +1,4 @@
-"""Circuit breakers and hourly budget: stop repairs if too many nodes fail or too many repairs start."""
+"""Circuit breakers, hourly budget and damped sources: stop what too many nodes, repairs or false claims cause."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.cluster.breakers import BreakerScope, BreakerState, domain_of
-from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig, DampedSource
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, NodeStatus
@@ -24,10 +24,12 @@ from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
 from faultbridge.repair.cluster_status import highest_severity, latest_event
 from faultbridge.repair.controls import ControlChange, Controls, breaker_draft, control_draft
+from faultbridge.repair.damped_sources import update_damped
 from faultbridge.rules.rulebook import Rulebook, rules_of
-from faultbridge.storage.projections import UNHEALTHY
+from faultbridge.storage import items
+from faultbridge.storage.projections import FALSE_CLAIMS, UNHEALTHY
 from faultbridge.storage.queue_rows import domains_of
-from faultbridge.storage.writes import Item
+from faultbridge.storage.writes import Equals, Item, Put
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Breakers:
     controls: Controls
 
     def __call__(self, cluster: str, cause: str | None = None) -> Control | None:
-        """Update breakers and budget of a cluster, and return its controls.
+        """Update breakers, budget and damped sources of a cluster, and return its controls.
 
         Returns None if Faultbridge does not repair the cluster. `cause` is the id of the event that triggered the
         update. If it is None, the cause is the last status change of an unhealthy node that has a case and no incident.
@@ -52,6 +54,7 @@ class Breakers:
             return None
         unhealthy = shard_rows(self.table, rules.config, UNHEALTHY)
         with_case = [row for row in unhealthy if row.get("case")]
+        false_claims = tuple(shard_rows(self.table, rules.config, FALSE_CLAIMS))
 
         def revise(control: Control, now: datetime) -> ControlChange:
             rows = [row for row in with_case if not _has_incident(row, rules.config, control)]
@@ -62,9 +65,11 @@ class Breakers:
             drafts = tuple(breaker_draft(one.name, one.before, one.breaker, one.reason) for one in moved)
             used_up, budget_drafts = _update_budget(control, rules.policy.limits, now, failing)
             changed = replace(control, breakers=breakers, budget_used_up=used_up)
-            return ControlChange(
-                changed, (*drafts, *budget_drafts), highest_severity(rows), cause or latest_event(rows)
-            )
+            config = rules_of(self.rulebook, cluster).config
+            damped, damping_drafts = update_damped(config.damped_sources, false_claims, now)
+            drafts += (*budget_drafts, *damping_drafts)
+            writes = (_store(config, damped, now),) if damping_drafts else ()
+            return ControlChange(changed, drafts, highest_severity(rows), cause or latest_event(rows), writes)
 
         return self.controls.change(cluster, revise, Actor.DISPATCH)
 
@@ -82,6 +87,11 @@ class Breakers:
         if limits and (most_failing >= min(limits) or tripped):
             counts |= _count_by_domain(self.table, rules.config)
         return counts
+
+
+def _store(config: ClusterConfig, damped: tuple[DampedSource, ...], now: datetime) -> Put:
+    changed = replace(config, damped_sources=damped, version=config.version + 1)
+    return Put(items.config_item(changed, now), when=Equals("version", config.version))
 
 
 def _update_budget(

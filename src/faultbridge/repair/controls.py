@@ -164,13 +164,15 @@ def control_draft(
     until: datetime | None = None,
     name: str | None = None,
     incident: str | None = None,
+    source: str | None = None,
 ) -> Draft:
-    """Draft the entry for a change of one control: a `breaker`, the `budget`, the `pause` or a `hold`.
+    """Draft the entry for a change of one control: a `breaker`, the `budget`, the `pause`, a `hold` or `claims`.
 
     `before` and `after` are the states of the control. `name` distinguishes several breakers or holds of a cluster.
     `domain` is the failure domain of a breaker or a hold; with None, the control applies to the whole cluster. A hold
     delays the repairs that the incident `incident` affects; of a breaker or the budget, it is the expired incident
-    whose page covers the change. `until` is the time at which the new state ends by itself.
+    whose page covers the change. The claims of `source` are accepted or damped. `until` is the time at which the new
+    state ends by itself.
     """
     data = {
         "kind": kind,
@@ -183,6 +185,7 @@ def control_draft(
         "until": to_text(until) if until else None,
         "operator": operator,
         **({"incident_id": incident} if incident else {}),
+        **({"source": source} if source else {}),
     }
     return Draft(EntryType.CLUSTER_SAFETY, at, data, subject=name or kind)
 

@@ -79,6 +79,7 @@ ITEM_KINDS = (
         "unverified ended failed_step repeated awaits_correlation isolated needs_permit joining left_at vacant",
     ),
     ItemKind("node with a requested isolation", _SHARD, r"CORDON#.+", derived="schema node"),
+    ItemKind("refuted or expired claims of a node", _SHARD, r"FALSE#.+", derived="schema node until"),
     ItemKind("case held by an incident", _SHARD, r"HELD#.+", derived="schema node case incident opened"),
     ItemKind("incident", _CLUSTER, r"INCIDENT#.+", unproven="incident expires_at", limit=_WORK + _IS_ENTRY),
     ItemKind("known group", _CLUSTER, r"GROUP#.+", unproven="known_since", limit=_WORK),

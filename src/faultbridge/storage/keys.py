@@ -85,6 +85,11 @@ def requested_isolation(cluster: str, shard: int, node: str) -> Key:
     return Key(shard_partition(cluster, shard), f"CORDON#{node}")
 
 
+def false_claims(cluster: str, shard: int, node: str) -> Key:
+    """Return the key of the row that lists the claims about a node that were refuted or expired."""
+    return Key(shard_partition(cluster, shard), f"FALSE#{node}")
+
+
 def spare(cluster: str, number: int) -> Key:
     """Return the key of a spare, which is one numbered position of a cluster's spare pool."""
     return Key(cluster_partition(cluster), f"{SPARE}{number:04d}")

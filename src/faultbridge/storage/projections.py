@@ -22,11 +22,12 @@ from faultbridge.domain.repeated_repairs import is_faulty, is_repeated
 from faultbridge.domain.times import to_text
 from faultbridge.storage import devices, items, jobs, keys
 from faultbridge.storage import incidents as stored_incidents
+from faultbridge.storage.codec import dump
 from faultbridge.storage.jobs import FOLLOWED
 from faultbridge.storage.writes import Delete, Item, Key, Put, Update, Write
 
-UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS = "BAD#", "ADMISSION#", "HELD#", "CORDON#"
-WORK_ROWS, WORK_ROWS_END = frozenset({UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS, FOLLOWED}), "I"
+UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS, FALSE_CLAIMS = "BAD#", "ADMISSION#", "HELD#", "CORDON#", "FALSE#"
+WORK_ROWS, WORK_ROWS_END = frozenset({UNHEALTHY, QUEUE, HELD, REQUESTED_ISOLATIONS, FOLLOWED, FALSE_CLAIMS}), "I"
 """The prefixes of rows of waiting work. They sort before all other rows, so one query reads them."""
 REMOTE_ATTRIBUTES = ("switch", "server", "target", "peer", "remote")
 """Attributes of a fault that name the remote object it is about, the most exact first."""
@@ -46,6 +47,7 @@ def projection_writes(before: NodeState, after: NodeState, now: datetime) -> tup
     writes += _row_writes(_isolation_row(before, now), _isolation_row(after, now))
     writes += _row_writes(queue_row(before, now), queue_row(after, now))
     writes += _row_writes(_held_row(before, now), _held_row(after, now))
+    writes += _row_writes(_false_claims_row(before, now), _false_claims_row(after, now))
     writes += _control_writes(before, after)
     return tuple(writes)
 
@@ -136,6 +138,13 @@ def _isolation_row(state: NodeState, now: datetime) -> Item | None:
         return None
     key = keys.requested_isolation(state.key.cluster, state.shard, state.key.node)
     return items.item(key, now, {"node": state.key.node})
+
+
+def _false_claims_row(state: NodeState, now: datetime) -> Item | None:
+    if not state.damped or state.status in {None, NodeStatus.RETIRED}:
+        return None
+    key = keys.false_claims(state.key.cluster, state.shard, state.key.node)
+    return items.item(key, now, {"node": state.key.node, "until": dump(state.damped)})
 
 
 def _families(state: NodeState) -> Item:

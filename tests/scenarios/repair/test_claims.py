@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from faultbridge.data import load_catalog
+from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import RepairAction, Resolution
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import NODE_COMPONENT, Action
@@ -15,7 +17,7 @@ from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import Call
 from tests.builders import DEFAULT_RULE
 from tests.scenarios.threads.test_relapses import RESET
-from tests.scenarios.world import World, limits
+from tests.scenarios.world import CLUSTER, World, limits
 
 FAILED = Verification(Verdict.FAILED, ("memory: 3 errors",))
 UNANSWERED = Verification(Verdict.UNKNOWN, ("the command ended as Undeliverable",))
@@ -268,3 +270,75 @@ def test_claims_of_ec2_events_do_not_prove_an_instance_unusable_to_a_drain() -> 
 
     assert destructive_calls(world) == []
     assert "drain forced" not in world.record_history()
+
+
+def verified(world: World, nodes: int) -> int:
+    """Return how often the nodes were verified."""
+    return sum(world.record_history(node).count("verify passed") for node in range(1, nodes + 1))
+
+
+def named_sources(world: World) -> list[tuple[str, str]]:
+    """Return the entries of the cluster about sources of false claims, each of which is one page."""
+    changes = [body["data"] for body in world.bodies(None) if body["data"].get("kind") == "claims"]
+    return [(one["to"], one["source"]) for one in changes]
+
+
+def test_a_false_claim_every_15_minutes_for_a_day_takes_a_node_out_once_and_leaves_notes() -> None:
+    world = World(orchestrated=True, catalog=load_catalog())
+    world.policy = default_policy()
+    out = 0
+    for minute in range(24 * 60):
+        if minute % 15 == 0:
+            world.claim(code="xid.79", source="prometheus")
+            world.process_entries()
+        world.advance_minutes()
+        out += not world.status() or not world.status().in_service
+    history = world.record_history()
+
+    assert (history.count("drain drained"), history.count("verify passed"), history.count("drain forced")) == (1, 1, 0)
+    assert out <= 20
+    assert (world.status(), world.released_instances()) == (NodeStatus.HEALTHY, [])
+    assert history.count("note information") == 2  # one a day, on two calendar days
+    assert named_sources(world) == [("damped", "prometheus")]
+    assert len(history) <= 25
+
+
+def test_a_source_with_two_false_claims_is_named_once_and_then_ignored_in_the_whole_cluster() -> None:
+    world = World(nodes=12, orchestrated=True, catalog=load_catalog())
+    world.policy = default_policy()
+    for minute in range(24 * 60):
+        if minute % 15 == 0:
+            world.claim(1 + minute // 15 % 12, code="xid.79", source="prometheus")
+            world.process_entries()
+        world.advance_minutes()
+
+    assert 2 <= verified(world, 12) <= 4
+    # The first false claim names the source; the second one damps it in the whole cluster.
+    assert named_sources(world) == [("damped", "prometheus")] * 2
+    assert {world.status(node) for node in range(1, 13)} == {NodeStatus.HEALTHY}
+
+    before = verified(world, 12)
+    world.claim(12, code="xid.48", source="prometheus")
+    world.process_entries()
+    assert dict(world.node(12).conditions) == {}
+    world.claim(12, code="xid.48", source="grafana")
+    world.fault(11, code="xid.79", source="prometheus")
+    assert [len(world.node(node).conditions) for node in (11, 12)] == [1, 1]
+    assert verified(world, 12) == before
+
+
+def test_a_damped_source_is_heard_again_after_its_time() -> None:
+    world = World(nodes=3)
+    for node in (1, 2):
+        world.claim(node, source="prometheus")
+        world.process_entries()
+        world.until(world.case_is(CaseStatus.RESOLVED, node))
+    world.advance_minutes(24 * 60)
+    assert [one for one in world.record_history(None) if one.startswith("claims")] == [
+        "claims accepted -> damped",
+        "claims damped -> damped",
+        "claims damped -> accepted",
+    ]
+    assert not any(row["sk"].startswith("FALSE#") for row in world.table.query(f"CLUSTER#{CLUSTER}#0").items)
+    world.claim(3, source="prometheus")
+    assert len(world.node(3).conditions) == 1

@@ -63,6 +63,9 @@ CLUSTER: Columns = {
     "Shards": lambda one: one["shards"],
     "Maintenance until": lambda one: short_time(one["maintenance_until"]),
     "Paused": lambda one: "yes" if one["paused"] else "no",
+    "Claims ignored": lambda one: "\n".join(
+        f"{source} until {short_time(at)}" for source, at in one["damped_sources"].items()
+    ),
     "Repairs running": lambda one: "\n".join(f"{case} since {short_time(at)}" for case, at in one["holders"].items()),
 }
 NODE_HISTORY: Columns = {

@@ -63,6 +63,21 @@ class ProviderRole:
 
 
 @dataclass(frozen=True, slots=True)
+class DampedSource:
+    """A source whose claims are ignored until `until`; `over` is True once this end was recorded.
+
+    A claim is a report whose sender did not prove to be the node. If `cluster` is False, claims of the source are
+    ignored only about the nodes and codes of its false claims (`NodeState.damped`).
+    """
+
+    source: str
+    since: datetime
+    until: datetime
+    cluster: bool = True
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterConfig:
     """The registration of a cluster: its size, senders, systems and spare instances.
 
@@ -119,6 +134,7 @@ class ClusterConfig:
     slurm_requeue: bool = False
     job_callbacks: tuple[str, ...] = ()
     update_holds: tuple[UpdateHold, ...] = ()
+    damped_sources: tuple[DampedSource, ...] = ()
 
     def validated(self) -> ClusterConfig:
         """Check the settings of EKS, Slurm, HyperPod and job callbacks, and return this registration.
@@ -182,6 +198,10 @@ class ClusterConfig:
     def opens_cases(self) -> bool:
         """Return whether faults in this cluster can open cases: `acts` or `follows_provider` is True."""
         return self.acts or self.follows_provider
+
+    def damped(self, now: datetime) -> frozenset[str]:
+        """Return the sources whose claims are only notes now, because earlier ones were refuted or expired."""
+        return frozenset(one.source for one in self.damped_sources if one.cluster and one.until > now)
 
     def update_hold(self, group: str | None, now: datetime) -> UpdateHold | None:
         """Return the update hold that delays the repairs of a group now, or None if there is none."""

@@ -12,7 +12,7 @@ these ways, further claims of its sources with the same code are only notes for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import field
 from datetime import datetime, timedelta
 
@@ -92,7 +92,7 @@ class Claims:
     """Applies the rules of claims while the observations of a commit are applied to the conditions of a node.
 
     `state` is the node before the commit. `until` is when a condition ends that is claimed for the first time now.
-    `refuted` are the claimed conditions that health snapshots of the commit refuted.
+    `sources` are those whose claims the cluster ignores. `refuted` are the conditions that health snapshots refuted.
     """
 
     conditions: NodeConditions
@@ -100,6 +100,7 @@ class Claims:
     catalog: Catalog
     now: datetime
     until: datetime
+    sources: Collection[str] = ()
     refuted: list[Condition] = field(default_factory=list)
 
     def note_damped(self, arrival: Arrival) -> tuple[Arrival | None, Outcome]:
@@ -121,7 +122,7 @@ class Claims:
         return replace(arrival, observation=replace(observation, covers=covers, present=present)), outcome
 
     def _damps(self, fault: Fault) -> bool:
-        return self.state.damped.get(self._name(fault), self.now) > self.now
+        return fault.source in self.sources or self.state.damped.get(self._name(fault), self.now) > self.now
 
     def _name(self, fault: Fault) -> str:
         return damped_name(fault.source, self.catalog.canonical(fault.code))

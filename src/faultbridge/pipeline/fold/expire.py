@@ -128,7 +128,8 @@ def expire(state: NodeState, *, now: datetime) -> Folded:
     quiet = _end(state, now, "no further observation within the quiet period", lambda condition: condition.quiet_until)
     reason = "no proven sender reported it, and no diagnostics confirmed it, within claim_ttl of the first claim"
     claims = _damp(_end(quiet.state, now, reason, lambda condition: claim_end(state, condition)), now)
-    return replace(claims, changes=quiet.changes + claims.changes)
+    damped = {name: until for name, until in claims.state.damped.items() if until > now}
+    return replace(claims, state=replace(claims.state, damped=damped), changes=quiet.changes + claims.changes)
 
 
 def _damp(ended: Folded, now: datetime) -> Folded:

@@ -11,7 +11,7 @@ For a later observation, one of these times decides whether it is too old:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from faultbridge.domain.catalog import Catalog
@@ -34,13 +34,14 @@ def fold(
     catalog: Catalog,
     limits: Limits,
     changed: int = 0,
+    damped: Collection[str] = (),
 ) -> Folded:
     """Apply observations to a node in the order of their times, up to the limit of changes of one commit.
 
-    `changed` is the number of changes that the commit already contains.
+    `changed` is the number of changes that the commit already contains. Claims of the sources in `damped` are notes.
     """
     conditions = NodeConditions(state, catalog, changed)
-    claims = Claims(conditions, state, catalog, now, now + limits.claim_ttl)
+    claims = Claims(conditions, state, catalog, now, now + limits.claim_ttl, damped)
     outcomes: dict[str, Outcome] = {}
     ordered = sorted(arrivals, key=lambda arrival: arrival.at)
     applied = 0

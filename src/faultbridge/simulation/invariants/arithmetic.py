@@ -28,8 +28,8 @@ REPAIRABLE = frozenset(FAULT_ACTIONS)
 NOTE_PAGES = frozenset({"approval", "isolation"})
 NOTE_STAGES = {"begun": TRIGGERED, "overdue": TRIGGERED, "over": RESOLVED}
 SAFETY_PAGES = {
-    **dict.fromkeys(("open", "half_open", "used_up", "paused"), TRIGGERED),
-    **dict.fromkeys(("closed", "available", "running"), RESOLVED),
+    **dict.fromkeys(("open", "half_open", "used_up", "paused", "damped"), TRIGGERED),
+    **dict.fromkeys(("closed", "available", "running", "accepted"), RESOLVED),
 }
 PROVIDER_PAGES = {"begun": TRIGGERED, "over": RESOLVED}
 INCIDENT_PAGES = {
@@ -71,7 +71,7 @@ def pages_of(body: Body) -> Iterator[tuple[str, str]]:
         case "Node Note Recorded" if data["kind"] in NOTE_PAGES and data.get("stage") in NOTE_STAGES:
             yield f"{owner}:{data['kind']}", NOTE_STAGES[data["stage"]]
         case "Cluster Safety Change" if data["to"] in SAFETY_PAGES:
-            parts = (cluster, data["kind"], data["domain"])
+            parts = (cluster, data["kind"], data["domain"] or data.get("source"))
             yield ":".join(filter(None, parts)), SAFETY_PAGES[data["to"]]
         case "Cluster Status Change" if data.get("provider_stage") in PROVIDER_PAGES:
             yield f"{cluster}:provider", PROVIDER_PAGES[data["provider_stage"]]
