@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from faultbridge.data import load_catalog
 from faultbridge.data.policies import default_policy
-from faultbridge.domain.cases import RepairAction, WaitingFor
+from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import NODE_COMPONENT, Action, Severity
+from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.errors import Transient
 from faultbridge.ports import ProviderFailure, Verdict, Verification
@@ -23,12 +25,16 @@ GPU_IN_USE = Verification(Verdict.FAILED, ("dcgm: GPU is in use by another proce
 NODE, INSTANCE = "node-1", "i-00000000000000001"
 
 
-def busy_world(*rules: Rule, hours: float = 40) -> World:
-    """A world whose node runs a job; its diagnostics fail, because the GPUs are in use."""
+def busy_world(*rules: Rule, hours: float = 40, claim_ttl: timedelta = timedelta(days=7)) -> World:
+    """A world whose node runs a job; its diagnostics fail, because the GPUs are in use.
+
+    By default, a claim does not end before the job.
+    """
     world = World(orchestrated=True, catalog=load_catalog())
     world.policy = default_policy()
     if rules:
         world.policy = Policy("test-policy", (*rules, DEFAULT_RULE))
+    world.policy = replace(world.policy, limits=replace(world.policy.limits, claim_ttl=claim_ttl))
     world.orchestrator.busy_until[NODE] = world.clock.now() + timedelta(hours=hours)
     world.verifier.results[INSTANCE] = GPU_IN_USE
     return world
@@ -48,6 +54,20 @@ def test_a_claim_neither_drains_nor_verifies_nor_releases_a_node_while_its_job_r
     assert not {"drain forced", "verify begun"} & set(world.record_history())
     assert (world.case().status, world.case().waiting_for) == (CaseStatus.QUEUED, WaitingFor.IDLE)
     assert world.case().counted_attempts == 0
+
+
+def test_a_claim_that_nothing_proved_ends_in_an_hour_and_its_cordon_with_it_while_the_job_runs() -> None:
+    world = busy_world(claim_ttl=default_policy().limits.claim_ttl)
+    world.claim()
+    world.process_entries()
+    world.advance_minutes(59)
+    assert world.node().isolation is Isolation.CONFIRMED
+    world.advance_minutes(3)
+
+    assert (world.case().status, world.case().resolution) == (CaseStatus.RESOLVED, Resolution.RECOVERED)
+    assert (world.status(), world.node().isolation) == (NodeStatus.HEALTHY, Isolation.NONE)
+    assert len(world.seam.named("orchestrator.uncordon")) == 1
+    assert (drains(world), "verify begun" in world.record_history()) == (0, False)
 
 
 def test_a_claimed_node_is_verified_once_its_job_has_ended() -> None:
