@@ -69,7 +69,7 @@ def test_two_codes_of_one_node_are_two_false_claims() -> None:
     assert update_damped((), [{"node": "node-1", "until": until}], NOON)[0] == (damped(NOON),)
 
 
-def test_after_its_time_a_source_is_heard_again_whatever_ended_meanwhile() -> None:
+def test_after_its_time_claims_of_a_source_count_again_whatever_ended_meanwhile() -> None:
     known, (draft,) = update_damped((damped(NOON),), rows(after(hours=1), after(hours=24)), NOON + DAY)
     assert known == (damped(NOON, over=True),)
     assert (draft.data["from"], draft.data["to"]) == ("damped", "accepted")

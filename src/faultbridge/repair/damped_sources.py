@@ -22,7 +22,7 @@ MAX_DAMPED_FOR = timedelta(days=7)
 def update_damped(
     known: Sequence[DampedSource], rows: Sequence[Item], now: datetime
 ) -> tuple[tuple[DampedSource, ...], tuple[Draft, ...]]:
-    """Return the damped sources of a cluster, and the entries for those that are damped, or heard again, from now on.
+    """Return the damped sources of a cluster, and the entries for the sources that are damped or accepted from now on.
 
     `rows` list, for each node, its false claims: those that were refuted or expired. The first one names its source to
     the operators. A source with `FALSE_CLAIMS` false claims is damped for 24 hours. If it was damped in the last 7

@@ -327,7 +327,7 @@ def test_a_source_with_two_false_claims_is_named_once_and_then_ignored_in_the_wh
     assert verified(world, 12) == before
 
 
-def test_a_damped_source_is_heard_again_after_its_time() -> None:
+def test_claims_of_a_damped_source_count_again_after_its_time() -> None:
     world = World(nodes=3)
     for node in (1, 2):
         world.claim(node, source="prometheus")

@@ -31,7 +31,10 @@ def due_at(state: NodeState, now: datetime | None = None, *, case: Case | None =
     """
     case = case or state.live_case
     timers = [condition.quiet_until for condition in state.active()]
-    timers += [*(claim_end(state, condition) for condition in state.active()), *state.damped.values()]
+    timers += [
+        *(claim_end(state, condition) for condition in state.active() if condition.claimed_until),
+        *state.damped.values(),
+    ]
     if now is not None and _recovered(state):
         timers.append(now)
     # A node with a live case opens no other: a deferred case is due when the live one is closed.

@@ -55,7 +55,7 @@ def fold(
         if conditions.interrupted:
             break
         applied += 1
-    folded = with_damped(conditions.state(), claims.refuted, now)
+    folded = with_damped(conditions.state(), claims.refuted, now) if claims.refuted else conditions.state()
     return Folded(folded, tuple(conditions.changes), outcomes, tuple(ordered[applied:]))
 
 
