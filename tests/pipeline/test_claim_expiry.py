@@ -17,13 +17,15 @@ TTL = Limits().claim_ttl
 EXPIRY = NOON + TTL
 
 
-def claimed(state: NodeState | None = None, *, code: str = "xid.79", source: str = "prometheus", **at) -> NodeState:
+def claimed(
+    state: NodeState | None = None, *, code: str = "xid.79", source: str = "prometheus", **at: float
+) -> NodeState:
     """Return the node after a claim that was observed and received some time after noon."""
     now = after(**at)
     return folded(state or node(), arrival(fault(code, source=source), now, claimed=True), now=now).state
 
 
-def remaining(state: NodeState, **later) -> list[str]:
+def remaining(state: NodeState, **later: float) -> list[str]:
     """Return the codes of the active conditions this much after the expiry of a claim of noon."""
     return [one.code for one in expire(state, now=EXPIRY + timedelta(**later)).state.active()]
 

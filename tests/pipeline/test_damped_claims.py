@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,7 @@ EXPIRY = NOON + Limits().claim_ttl
 DAY = timedelta(hours=24)
 
 
-def claim(state: NodeState, at: datetime = NOON, code: str = "xid.79", **others) -> Folded:
+def claim(state: NodeState, at: datetime = NOON, code: str = "xid.79", **others: Any) -> Folded:
     """Fold a claim that is received when it is made."""
     given = {"source": "prometheus"} | others
     return folded(state, arrival(fault(code, **given), at, claimed=True), now=at)
@@ -48,13 +50,13 @@ def refuted_by_diagnostics() -> NodeState:
 
 
 @pytest.mark.parametrize("end", [expired, refuted_by_snapshot, refuted_by_diagnostics])
-def test_a_claim_of_a_damped_source_opens_no_condition_for_a_day(end) -> None:
+def test_a_claim_of_a_damped_source_opens_no_condition_for_a_day(end: Callable[[], NodeState]) -> None:
     state = end()
     assert codes(state) == []
     again = claim(state, EXPIRY + timedelta(minutes=1))
     assert codes(again.state) == []
     (change,) = again.changes
-    assert (change.kind, change.fault.code) == (ChangeKind.NOTED, "xid.79")
+    assert (change.kind, change.fault and change.fault.code) == (ChangeKind.NOTED, "xid.79")
     assert change.reason == "a claim is ignored because earlier ones were refuted or expired"
     assert set(again.outcomes.values()) == {Outcome.RECORDED}
     later = claim(again.state, EXPIRY + timedelta(minutes=2))
@@ -130,5 +132,5 @@ def test_notes_about_damped_claims_leave_room_for_the_notes_of_the_node() -> Non
         result = claim(state, at, f"mapped.{number}")
         state, noted = result.state, noted + len(result.changes)
     assert noted == 7
-    own = Fault("kernel-log", "xid.31", GPU, "seen", Severity.INFO)
+    own = Fault("kernel-log", "xid.31", GPU, "seen", severity=Severity.INFO)
     assert [one.fault for one in folded(state, arrival(own, at), now=at).changes] != [None]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from faultbridge.domain.faults import NODE_COMPONENT, Snapshot
+from faultbridge.domain.faults import NODE_COMPONENT, Component, Fault, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.fold.changes import Arrival, ChangeKind
 from faultbridge.pipeline.fold.claims import confirm_claims
@@ -17,7 +19,7 @@ def claimed(*others: Arrival) -> NodeState:
     return folded(node(), arrival(fault(source="prometheus"), claimed=True), *others).state
 
 
-def clean(code: str = "xid.79", *components, present: tuple = ()) -> Snapshot:
+def clean(code: str = "xid.79", *components: Component, present: tuple[Fault, ...] = ()) -> Snapshot:
     return Snapshot("nvidia-smi-xml", {code: components or (GPU,)}, present)
 
 
@@ -50,7 +52,7 @@ def test_another_name_of_the_same_code_refutes_the_claim_too() -> None:
     ],
     ids=["a claim", "same time", "earlier", "unknown boot", "earlier boot", "another code", "another component"],
 )
-def test_a_snapshot_that_proves_nothing_about_a_claim_does_not_end_it(seen: Snapshot, others: dict) -> None:
+def test_a_snapshot_that_proves_nothing_about_a_claim_does_not_end_it(seen: Snapshot, others: dict[str, Any]) -> None:
     state = folded(claimed(), arrival(seen, **({"at": LATER} | others))).state
     (condition,) = state.conditions.values()
     assert condition.sources == {"prometheus"}

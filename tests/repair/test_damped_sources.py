@@ -8,7 +8,7 @@ from faultbridge.domain.cluster.config import DampedSource
 from faultbridge.domain.times import to_text
 from faultbridge.pipeline.fold.claims import DAMPED_FOR
 from faultbridge.repair.damped_sources import MAX_DAMPED_FOR, update_damped
-from faultbridge.storage.writes import Item
+from faultbridge.storage.writes import Item, Value
 from tests.builders import NOON, after, config
 
 DAY = timedelta(days=1)
@@ -65,7 +65,7 @@ def test_two_false_claims_of_one_source_damp_it_for_a_day_and_say_so_once() -> N
 
 
 def test_two_codes_of_one_node_are_two_false_claims() -> None:
-    until = {f"prometheus {code}": to_text(NOON + DAMPED_FOR) for code in ("xid.79", "xid.48")}
+    until: dict[str, Value] = {f"prometheus {code}": to_text(NOON + DAMPED_FOR) for code in ("xid.79", "xid.48")}
     assert update_damped((), [{"node": "node-1", "until": until}], NOON)[0] == (damped(NOON),)
 
 
