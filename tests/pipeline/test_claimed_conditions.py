@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from faultbridge.data import load_catalog
 from faultbridge.domain.cases import Approval, RepairAction
-from faultbridge.domain.faults import Action, Clear, Severity
+from faultbridge.domain.faults import NODE_COMPONENT, Action, Clear, Severity
 from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import Limits
 from faultbridge.pipeline.decide.repair_actions import (
     believed,
     choose_repair_action,
@@ -16,6 +18,7 @@ from faultbridge.pipeline.decide.repair_actions import (
     without_claims,
 )
 from faultbridge.pipeline.fold.claims import confirm_claims
+from faultbridge.pipeline.fold.fold import fold
 from tests.builders import GPU, NOON, OTHER_GPU, POLICY, after, arrival, case, fault, folded, node
 
 
@@ -90,6 +93,15 @@ def test_a_later_claim_of_a_confirmed_condition_makes_it_neither_stronger_nor_mo
     worse = fault("xid.48", source="dcgm", action=Action.REPLACE_NODE, count=100)
     condition = only(folded(state, arrival(worse, after(seconds=1), claimed=True)).state)
     assert (condition.as_reported.action, condition.count, condition.confirmed_at) == (Action.RESET_GPU, 1, NOON)
+
+
+@pytest.mark.parametrize("first", ["claim", "proof"])
+def test_a_report_of_the_node_that_names_no_code_does_not_prove_a_claim_that_does(first: str):
+    claim = arrival(fault(source="prometheus"), after(seconds=first == "proof"), claimed=True)
+    proof = arrival(fault("agent.gpu_unhealthy", NODE_COMPONENT, source="gpud"), after(seconds=first == "claim"))
+    catalog = load_catalog()
+    state = fold(node(), [claim, proof], now=NOON, catalog=catalog, limits=Limits()).state
+    assert {one.code: one.claimed for one in state.active()} == {"xid.79": True, "agent.gpu_unhealthy": False}
 
 
 def test_a_case_whose_repair_an_operator_approved_rests_on_no_claim():

@@ -76,7 +76,7 @@ class NodeConditions:
             return self._repeat(key, fault, arrival)
         fault = replace(fault, component=component)
         specific_key = attribution.specific_condition(key, fault, arrival.at, self.active, self._catalog)
-        if specific_key is not None:
+        if specific_key is not None and (arrival.claimed or not self.active[specific_key].claimed):
             return self._repeat(specific_key, fault, arrival, unspecific_key=key)
         if self._is_before_end(key, fault, arrival.at):
             return Outcome.STALE
@@ -163,6 +163,8 @@ class NodeConditions:
         condition = new_condition(code, self._catalog.row(code), fault, arrival, self._tombstones.pop(key, None))
         for unspecific_key in attribution.unspecific_conditions(condition, self.active, self._catalog):
             unspecific = self.active[unspecific_key]
+            if condition.claimed and not unspecific.claimed:
+                continue  # a proven report would prove the claim
             condition = absorb_unspecific(condition, unspecific, unspecific_key)
             self.end(unspecific_key, unspecific, arrival.at, f"now reported as {key}", arrival.record_id)
         self.active[key] = condition
