@@ -146,6 +146,9 @@ class ClusterSafetyData(Model):
     )
     operator: Text | None = Field(default=None, description="ARN of the operator who gave the order.")
     source: Text | None = Field(default=None, description="Source whose claims are accepted or damped.")
+    covered_by: Text | None = Field(
+        default=None, description="Control whose page covers this change: `breaker` or `evictions`; else null."
+    )
 
 
 class ClusterSafetyChange(Event):

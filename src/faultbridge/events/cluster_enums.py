@@ -18,6 +18,7 @@ class SafetyKind(OpenEnum):
     PAUSE = "pause"
     HOLD = "hold"
     CLAIMS = "claims"
+    EVICTIONS = "evictions"
     UNKNOWN = "unknown"
 
 

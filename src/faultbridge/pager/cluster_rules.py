@@ -59,7 +59,11 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
     ),
     _SAFETY.triggered(
         # Not `held`, and not with an incident: the incident behind the change has a page of its own.
-        {"to": frozenset({"open", "half_open", "used_up", "paused"}), "incident_id": frozenset({None})},
+        {
+            "to": frozenset({"open", "half_open", "used_up", "paused"}),
+            "incident_id": frozenset({None}),
+            "covered_by": frozenset({None}),
+        },
         "repairs on hold: {kind} is {to}",
         "Holds repairs ({reason}).",
         "Check for one cause behind many faults before you allow repairs again.",

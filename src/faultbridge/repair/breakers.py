@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,8 +18,8 @@ from faultbridge.domain.faults import Family
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.queries import nodes_in_use, shard_rows
-from faultbridge.pipeline.decide.admit import HOUR, recent_starts
-from faultbridge.pipeline.decide.breaker import FailingNode, evaluate_breakers
+from faultbridge.pipeline.decide.admit import HOUR, recent_evictions, recent_starts
+from faultbridge.pipeline.decide.breaker import BreakerChange, FailingNode, evaluate_breakers
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
 from faultbridge.repair.cluster_status import highest_severity, latest_event
@@ -30,6 +30,9 @@ from faultbridge.storage import items
 from faultbridge.storage.projections import FALSE_CLAIMS, UNHEALTHY
 from faultbridge.storage.queue_rows import domains_of
 from faultbridge.storage.writes import Equals, Item, Put
+
+EVICTIONS = "evictions"
+"""The control that limits how many lost nodes are drained for one fault code within an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +65,16 @@ class Breakers:
             counts = self._node_counts(rules, failing, control)
             moved = evaluate_breakers(control.breakers, rules.policy.breakers, failing, counts, now)
             breakers = {**control.breakers, **{one.name: one.breaker for one in moved}}
-            drafts = tuple(breaker_draft(one.name, one.before, one.breaker, one.reason) for one in moved)
+            drafts = tuple(breaker_draft(one.name, one.before, one.breaker, _with_cause(one, rows)) for one in moved)
+            if control.eviction_limits:
+                drafts = tuple(_covered(draft, EVICTIONS) for draft in drafts)
             used_up, budget_drafts = _update_budget(control, rules.policy.limits, now, failing)
-            changed = replace(control, breakers=breakers, budget_used_up=used_up)
+            tripped = any(one.state is not BreakerState.CLOSED for one in breakers.values())
+            eviction_limits, eviction_drafts = _update_eviction_limits(control, with_case, now, tripped=tripped)
+            changed = replace(control, breakers=breakers, budget_used_up=used_up, eviction_limits=eviction_limits)
             config = rules_of(self.rulebook, cluster).config
             damped, damping_drafts = update_damped(config.damped_sources, false_claims, now)
-            drafts += (*budget_drafts, *damping_drafts)
+            drafts += (*budget_drafts, *eviction_drafts, *damping_drafts)
             writes = (_store(config, damped, now),) if damping_drafts else ()
             return ControlChange(changed, drafts, highest_severity(rows), cause or latest_event(rows), writes)
 
@@ -109,6 +116,50 @@ def _update_budget(
     incident = incidents.pop() if len(incidents) == 1 else None
     draft = control_draft("budget", before, after, now, reason=reason, counts=counts, until=until, incident=incident)
     return used_up, (draft,)
+
+
+def _update_eviction_limits(
+    control: Control, rows: Iterable[Item], now: datetime, *, tripped: bool
+) -> tuple[tuple[str, ...], tuple[Draft, ...]]:
+    """Return the fault codes for which lost nodes wait for their drain, and the entries of the codes that changed.
+
+    While a breaker is `tripped`, its page covers a new limit, and no limit ends, so that the breaker needs no page of
+    its own in turn.
+    """
+    waiting = Counter(str(row["not_drained"]) for row in rows if row.get("not_drained"))
+    kept = {code for code in control.eviction_limits if tripped or code in waiting}
+    drafts = []
+    for code in sorted({*waiting, *control.eviction_limits}):
+        begins, ends = code in waiting and code not in control.eviction_limits, code not in kept | waiting.keys()
+        if begins or ends:
+            drained = len(recent_evictions(control, code, now))
+            sources = _cause(row for row in rows if row.get("not_drained") == code) if begins else code
+            reason = f"{drained} nodes were drained for {sources} within an hour; {waiting[code]} more are cordoned"
+            before, after = ("available", "used_up") if begins else ("used_up", "available")
+            counts = {"drained": drained, "waiting": waiting[code]}
+            draft = control_draft(EVICTIONS, before, after, now, reason=reason, counts=counts, name=f"evictions:{code}")
+            drafts.append(_covered(draft, "breaker") if tripped else draft)
+    return tuple(sorted(kept | waiting.keys())), tuple(drafts)
+
+
+def _covered(draft: Draft, by: str) -> Draft:
+    """Return the entry with the control whose page covers it, so that one cause sends one urgent page."""
+    return replace(draft, data={**draft.data, "covered_by": by})
+
+
+def _with_cause(change: BreakerChange, rows: Iterable[Item]) -> str:
+    """Return the reason of a breaker's change, with the most frequent fault and its sources if the breaker opened."""
+    domain = domain_of(change.name)
+    counted = [row for row in rows if domain in {None, row.get("domain")}]
+    opened = change.breaker.state is BreakerState.OPEN and change.before is not BreakerState.HALF_OPEN
+    return f"{change.reason}; most nodes have {_cause(counted)}" if opened and counted else change.reason
+
+
+def _cause(rows: Iterable[Item]) -> str:
+    """Return the most frequent fault code of nodes with a case, and the sources that report it."""
+    causes = Counter((str(row.get("code")), ", ".join(map(str, row.get("sources", ())))) for row in rows)
+    (code, sources), _ = min(causes.items(), key=lambda one: (-one[1], one[0]))
+    return f"{code} (reported by {sources})" if sources else code
 
 
 def _count_by_domain(table: Table, config: ClusterConfig) -> dict[str | None, int]:

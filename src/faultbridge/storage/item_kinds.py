@@ -76,7 +76,8 @@ ITEM_KINDS = (
         _SHARD,
         r"BAD#.+",
         derived="schema node status severity group domain case opened event deferred_until domains families incident "
-        "unverified ended failed_step repeated awaits_correlation isolated needs_permit joining left_at vacant",
+        "unverified ended failed_step repeated awaits_correlation isolated needs_permit joining left_at code sources "
+        "not_drained vacant",
     ),
     ItemKind("node with a requested isolation", _SHARD, r"CORDON#.+", derived="schema node"),
     ItemKind("refuted or expired claims of a node", _SHARD, r"FALSE#.+", derived="schema node until"),
@@ -140,7 +141,7 @@ ITEM_KINDS = (
         _CLUSTER,
         "CONTROL",
         unproven="version cluster holders starts paused breakers budget_used_up no_capacity_until events holds "
-        "permits evictions unverified",
+        "permits evictions eviction_limits unverified",
         limit=_WORK + _IS_ENTRY,
     ),
     ItemKind("spare", _CLUSTER, r"SPARE#\d+", unproven="version spare", limit=_WORK),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from faultbridge.domain.cases import Case
+from faultbridge.domain.cases import Case, WaitingFor
 from faultbridge.domain.cluster.vacancies import vacant_since
 from faultbridge.domain.conditions import Condition, last_end
 from faultbridge.domain.edges import CaseStatus, NodeStatus
@@ -103,6 +103,9 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
             "failed_step": to_text(failed_step) if failed_step else None,
             "repeated": _repeated(state),
             "awaits_correlation": case is not None and case.awaits_correlation,
+            "code": case.code if case else None,
+            "sources": _sources(state, case) if case else (),
+            "not_drained": _not_drained(state, case) if case else None,
             "isolated": state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED},
             "needs_permit": needs_isolation(state, ordered=False) and needs_permit(state),
             "joining": is_joining(state),
@@ -110,6 +113,17 @@ def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
             "vacant": to_text(vacant) if vacant else None,
         },
     )
+
+
+def _sources(state: NodeState, case: Case) -> list[str]:
+    """Return the sources that report the fault of the case."""
+    return sorted({source for one in state.active() if one.code == case.code for source in one.sources})
+
+
+def _not_drained(state: NodeState, case: Case) -> str | None:
+    """Return the fault code of a lost node that may not be drained, because too many were drained for it, else None."""
+    waits = case.waiting_for is WaitingFor.ISOLATION_BUDGET and not in_service(state)
+    return first_loss(state, case) if waits else None
 
 
 def _incident(state: NodeState) -> str | None:

@@ -15,9 +15,11 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolation_permits import IsolationPermits
 from faultbridge.storage.writes import Update
+from tests.scenarios.incidents.test_pages_of_incidents import pages
 from tests.scenarios.world import CLUSTER, World
 
 DIAGNOSED = "dcgm.corrupt_inforom"
@@ -136,6 +138,22 @@ def test_a_proven_loss_on_all_nodes_cordons_all_and_drains_few_within_an_hour() 
     assert cordoned(world) == 32
     world.advance_minutes(60)
     assert drains(world, 32) <= 3
+    (page,) = [one for one in pages(world) if one.urgency is PageUrgency.URGENT]
+    assert "xid.79 (reported by kernel-log)" in page.bodies["email"]
+
+
+def test_where_no_breaker_limits_repairs_the_limit_of_drains_sends_the_one_urgent_page() -> None:
+    world = World(nodes=32, orchestrated=True, limits=Limits(concurrent=32, per_hour=100))
+    for number in range(1, 7):
+        world.fault(number)
+    world.process_entries()
+    world.advance_minutes(30)
+    assert drains(world, 32) == 3
+    assert world.case(6).waiting_for is WaitingFor.ISOLATION_BUDGET
+    (page,) = [one for one in pages(world) if one.urgency is PageUrgency.URGENT]
+    assert "3 nodes were drained for xid.79 (reported by kernel-log) within an hour" in page.bodies["email"]
+    world.advance_minutes(120)
+    assert drains(world, 32) == 6
 
 
 def test_diagnostics_that_a_source_demands_everywhere_take_the_budget_at_most_out() -> None:

@@ -72,6 +72,7 @@ class Control:
     - `unverified` counts the nodes with the mark "never verified", except retired nodes.
     - `permits` maps the name of each node that the isolation budget keeps out of service to the time of its permit.
     - `evictions` maps each case whose repair drained a node within the last hour to the fault code and the time.
+      `eviction_limits` are the fault codes for which no further lost node may be drained now.
     - `vacancies` are the nodes without an instance. They are read from the rows of the nodes, and not stored here.
     """
 
@@ -88,6 +89,7 @@ class Control:
     unverified: int = 0
     permits: Mapping[str, datetime] = field(default_factory=dict)
     evictions: Mapping[str, Eviction] = field(default_factory=dict)
+    eviction_limits: tuple[str, ...] = ()
     vacancies: tuple[Vacancy, ...] = ()
 
     def breaker(self, domain: str | None) -> Breaker | None:
