@@ -29,7 +29,7 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items
 from faultbridge.storage.projections import FALSE_CLAIMS, UNHEALTHY
 from faultbridge.storage.queue_rows import domains_of
-from faultbridge.storage.writes import Equals, Item, Put
+from faultbridge.storage.writes import Equals, Put
 
 EVICTIONS = "evictions"
 """The control that limits how many lost nodes are drained for one fault code within an hour."""
@@ -183,7 +183,7 @@ def _has_incident(row: Mapping[str, Any], config: ClusterConfig, control: Contro
     return control.incident_of(str(row["node"]), domains_of(config, row), families, repeated_since=since) is not None
 
 
-def _failing(row: Item, control: Control) -> FailingNode:
+def _failing(row: Mapping[str, Any], control: Control) -> FailingNode:
     domain, opened, failed_step = row.get("domain"), row.get("opened") or row["updated_at"], row.get("failed_step")
     return FailingNode(
         NodeStatus(str(row["status"])),

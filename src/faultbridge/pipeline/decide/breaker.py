@@ -159,8 +159,8 @@ def _covering_incident(before: Breaker | None, failing: list[FailingNode], limit
     """Return the expired incident whose page covers a breaker, or None if the breaker needs a page of its own.
 
     A page covers a breaker from the opening on, until the nodes that the incident does not explain reach the limits
-    alone. If the breaker stays open, any such node is sufficient after the incident is closed, because nobody else
-    reports that its repair waits. A breaker with a page of its own keeps it until it closes.
+    alone. If the breaker stays open, any such node is sufficient after the incident is closed, because no other
+    page reports that its repair waits. A breaker with a page of its own keeps it until it closes.
     """
     others = [one for one in failing if one.incident is None]
     explained = min((one.incident for one in failing if one.incident), default=None)

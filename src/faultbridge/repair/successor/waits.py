@@ -67,14 +67,15 @@ class CapacityWaits:
         `until` is the end of the group's postponement. A case that may try now stays the first of its group.
         """
         state = self.tools.append.read(queued.key)
-        case, instance, group = state.live_case, state.incarnation, state.placement.group
-        if case is None or case.status is not CaseStatus.QUEUED or not instance or group is None:
+        case, group = state.live_case, state.placement.group
+        instance = state.incarnation.instance_id if state.incarnation else None
+        if group is None or case is None or case.status is not CaseStatus.QUEUED or instance is None:
             return
         number = case.attempts + 1
         attempt = replace(case, attempts=number, attempt=Attempt(number, Phase.ADMITTED))
         request = StepRequest(capacity.NAME, queued.key, case.id, number)
         context = StepContext(self.tools, request, rules, replace(state, case=attempt))
-        found = capacity.CapacityCheck(ask_sources(context, instance.instance_id, group))
+        found = capacity.CapacityCheck(ask_sources(context, instance, group))
         if found.only_a_launch_shows:
             return
         if found.is_dry:
