@@ -78,7 +78,7 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
 
 
 def _is_proven_fatal(context: StepContext) -> bool:
-    proven = believed(context.state, context.case).active()
+    proven = believed(context.state).active()
     return any(one.severity is Severity.FATAL and one.action.opens_case for one in proven)
 
 
