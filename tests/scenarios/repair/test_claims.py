@@ -66,19 +66,8 @@ def test_a_claim_that_a_health_snapshot_of_the_node_refutes_needs_no_diagnostics
     assert "verify begun" not in world.record_history()
 
 
-def test_a_claim_that_diagnostics_do_not_cover_ends_after_its_time_and_the_node_serves_again() -> None:
-    world = World()
-    world.claim(code="net.link_absent", action=Action.REPLACE_NODE)
-    world.process_entries()
-    minutes = world.until(world.case_is(CaseStatus.RESOLVED))
-
-    assert timedelta(minutes=minutes) <= world.policy.limits.claim_ttl + timedelta(minutes=10)
-    assert (world.status(), dict(world.node().conditions)) == (NodeStatus.HEALTHY, {})
-    assert destructive_calls(world) == []
-
-
 def test_an_operator_decides_about_a_claim_that_diagnostics_do_not_cover() -> None:
-    world = World(limits=limits(claim_ttl=timedelta(days=1)))
+    world = World()
     world.claim(code="net.link_absent", action=Action.REPLACE_NODE)
     world.process_entries()
     world.until(world.case_is(CaseStatus.ESCALATED))

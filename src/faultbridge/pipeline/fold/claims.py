@@ -53,8 +53,13 @@ def confirm_claims(state: NodeState, now: datetime) -> NodeState:
 
 
 def claim_end(state: NodeState, condition: Condition) -> datetime | None:
-    """Return when a condition ends because only claims report it, or None if it is proven or confirmed."""
-    return condition.claimed_until if condition.claimed_until and is_unproven(state, condition) else None
+    """Return when a condition ends because only claims report it, or None if it is proven or confirmed.
+
+    While the node is out of service, the result is None too: if the claim ended, the verification of the node would no
+    longer be one for a claim, and would not wait for running work to end.
+    """
+    in_service = state.status is not None and state.status.in_service
+    return condition.claimed_until if in_service and is_unproven(state, condition) else None
 
 
 def with_damped(state: NodeState, refuted: Iterable[Condition], now: datetime) -> NodeState:
