@@ -111,3 +111,29 @@ def test_a_forged_sender_gains_nothing_when_its_reject_is_retried(stated: str) -
     result = world.app.ingestion.ingest([Delivery("again", again.body, world.now, sender=SWEEP)])
     assert (reject.sender, list(result.reasons.values())) == (real, ["untrusted"])
     assert world.node(victim).conditions == {}
+
+
+SYSLOG = "Feb  3 12:00:00 node-1"
+SWITCH_ERROR = (
+    "nv-fabricmanager[99]: detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id 00000000:C1:00.0"
+)
+
+
+@pytest.mark.parametrize("settings", [SENDER_PROOF, {}])
+@pytest.mark.parametrize(
+    ("source", "line", "claimed"),
+    [
+        ("kernel-log", f"{SYSLOG} kernel: {XID_79}", True),
+        ("kernel-log", f"{SYSLOG} kernel[4711]: {XID_79}", True),
+        ("kernel-log", f"2026-02-03T12:00:00.000000+00:00 node-1 kernel: {XID_79}", True),
+        ("fabric-manager-log", f"{SYSLOG} {SWITCH_ERROR}", True),
+        ("kernel-log", f"3,1234,8123617543,-;{XID_79}", False),
+        ("kernel-log", f'{{"_TRANSPORT": "kernel", "MESSAGE": "{XID_79}"}}', False),
+    ],
+)
+def test_text_of_syslog_is_a_claim_also_if_the_node_itself_sends_it(source, line, claimed, settings) -> None:
+    world = World(settings=settings, node_roles=(NODE_ROLE,))
+    record = replace(world.message(line, source=source), sender=f"{NODE_ROLE}:{instance(world)}")
+    world.app.ingestion.ingest([record])
+    (condition,) = world.node().active()
+    assert condition.claimed is claimed

@@ -9,6 +9,7 @@ from faultbridge.domain.cases import Approval, RepairAction
 from faultbridge.domain.faults import NODE_COMPONENT, Action, Clear, Severity
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
+from faultbridge.domain.records import OF_SYSLOG
 from faultbridge.pipeline.decide.repair_actions import (
     believed,
     choose_repair_action,
@@ -151,3 +152,10 @@ def test_a_repair_action_that_only_claims_require_is_confirmed_by_a_verification
     approval = Approval(1, repair_action, NOON, after(hours=1), granted=True)
     assert not unconfirmed(state, case(repair_action, approval=approval), POLICY)
     assert not unconfirmed(confirm_claims(state, NOON), case(repair_action), POLICY)
+
+
+@pytest.mark.parametrize(("claimed", "remaining"), [(False, 1), (True, 0)])
+def test_text_of_syslog_ends_only_a_fault_that_was_claimed(claimed, remaining):
+    begun = folded(node(), arrival(fault(), claimed=claimed)).state
+    forged = Clear("kernel-log", "xid.79", GPU, "over", attributes={**OF_SYSLOG, "uptime": "1"})
+    assert len(folded(begun, arrival(forged, after(seconds=1), claimed=True)).state.conditions) == remaining

@@ -1,4 +1,4 @@
-"""Raw records as sources send them, and the outcomes of their processing."""
+"""Raw records as sources send them, what their text proves, and the outcomes of their processing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from faultbridge.dataclass import dataclass
+from faultbridge.domain.faults import Clear, Fault, Observation
 
 CANARY = "canary"
 """The source name of the test records that an installation sends to itself."""
@@ -19,6 +20,10 @@ JOB_REPORT = "job-report"
 
 WEBHOOK_SENDER = "webhook:"
 """The prefix of the sender's name in webhook records. Senders on the queue are IAM identities, which never have it."""
+
+
+OF_SYSLOG: Mapping[str, str] = {"transport": "syslog"}
+"""The attributes of a fault or clear from text of syslog, in which any program can write the tag of another one."""
 
 
 SAMPLE_INTERVAL = timedelta(minutes=5)
@@ -62,6 +67,11 @@ class RawRecord:
     sender: str | None = None
     values: SentValues | None = None
     claimed: bool = False
+
+
+def is_claim(observation: Observation) -> bool:
+    """Return whether an observation is from text of syslog, so that any program can have written it."""
+    return isinstance(observation, Fault | Clear) and OF_SYSLOG.items() <= observation.attributes.items()
 
 
 class Outcome(StrEnum):

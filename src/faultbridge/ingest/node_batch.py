@@ -18,7 +18,7 @@ from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.copies import replace as copied
 from faultbridge.domain.faults import CounterSample, Snapshot, faults_of
 from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
-from faultbridge.domain.records import Outcome
+from faultbridge.domain.records import Outcome, is_claim
 from faultbridge.domain.times import truncate
 from faultbridge.ingest.caches import CachedNode
 from faultbridge.ingest.counter_store import NOT_READ, ComparedSamples, CounterStore, ReadItems, series
@@ -243,8 +243,8 @@ def _booted_at(
 
 def _arrivals(part: RecordPart, row: AliasRow, state: NodeState) -> Iterator[Arrival]:
     for observation in part.observations:
-        at = truncate(observation.observed_at or part.record.sent_at)
-        record = part.record
+        record, at = part.record, truncate(observation.observed_at or part.record.sent_at)
         match = match_incarnation(state, record, row.instance_id, at)
         instance_id = record.instance_id or row.instance_id
-        yield Arrival(observation, at, record.record_id, match, instance_id, record.sender, record.claimed)
+        claimed = record.claimed or is_claim(observation)
+        yield Arrival(observation, at, record.record_id, match, instance_id, record.sender, claimed)

@@ -17,8 +17,7 @@ MAX_PREFIXES = 12
 # Driver messages start with one of these; no prefix follows.
 _DRIVERS = ("NVRM: ", "nvidia", "pcieport ", "mlx5_core ")
 USER, DAEMON = "user", "daemon"
-_KERNEL, _NETWORKD = "kern", "systemd-networkd"
-_KERNEL_FACILITY, _DAEMON_FACILITY = 0, 3
+_KERNEL, _NETWORKD, _KERNEL_FACILITY, _DAEMON_FACILITY = "kern", "systemd-networkd", 0, 3
 _OF_NETWORKD = lazy_pattern(rf"(?:\S{{1,255}} )?{_NETWORKD}\[\d{{1,10}}\]: ")
 ANSI = lazy_pattern(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 
@@ -29,7 +28,8 @@ class KernelMessage:
 
     `facility` is `kern`, `daemon` for a message of networkd, `user` for any other program, or None if it is unknown.
     `uptime` is the seconds since boot. `count` is how often the message was logged, and `framed` whether the line had
-    any prefix. The object is modified in place for speed, because a burst of errors has tens of thousands of lines.
+    any prefix. `claimed` is True for text of syslog, in which any program can write the kernel's tag. The object is
+    modified in place for speed, because a burst of errors has tens of thousands of lines.
     """
 
     text: str
@@ -40,6 +40,7 @@ class KernelMessage:
     boot_id: str | None = None
     count: int = 1
     framed: bool = False
+    claimed: bool = False
 
 
 def unprefixed(line: str, received_at: datetime | None = None) -> KernelMessage:
@@ -78,16 +79,19 @@ _Patterns = tuple[tuple["re.Pattern[str]", _Strip], ...]
 
 def _uptime(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
     message.uptime = message.uptime or match[1]
-    _of_kernel(message)
+    if message.facility not in {None, _KERNEL}:
+        message.facility = USER
 
 
 def _calendar(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
     month, day, clock, year = match.groups()
     message.observed_at = message.observed_at or calendar_time(month, day, clock, year)
+    message.claimed |= match[0][0] != "["
 
 
 def _yearless(message: KernelMessage, match: re.Match[str], received_at: datetime | None) -> None:
     message.observed_at = message.observed_at or yearless_time(match[1], match[2], match[3], received_at)
+    message.claimed = True
 
 
 def _minute(message: KernelMessage, match: re.Match[str], received_at: datetime | None) -> None:
@@ -102,8 +106,9 @@ def _localized(message: KernelMessage, match: re.Match[str], _: datetime | None)
 
 
 def _date_and_time(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
-    text = match[1].replace("/", "-").replace(" ", "T")
-    message.observed_at = message.observed_at or iso_instant(text)
+    message.observed_at = message.observed_at or iso_instant(match[1].replace("/", "-").replace(" ", "T"))
+    # `dmesg` prints a comma before the microseconds, and a container runtime names the stream; syslog does neither.
+    message.claimed |= "," not in match[1] and " std" not in match[0]
 
 
 def _epoch(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
@@ -123,6 +128,7 @@ def _rfc5424(message: KernelMessage, match: re.Match[str], _: datetime | None) -
     message.facility = _facility(int(match[1]))
     message.observed_at = message.observed_at or iso_instant(match[2])
     message.node = message.node or match[3]
+    message.claimed = True
 
 
 def _kmsg(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
@@ -135,6 +141,7 @@ def _kmsg(message: KernelMessage, match: re.Match[str], _: datetime | None) -> N
 def _host(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
     message.node = message.node or match[1]
     message.facility = _KERNEL if message.facility in {None, _KERNEL} else USER
+    message.claimed = True
 
 
 def _strip_only(_message: KernelMessage, _match: re.Match[str], _: datetime | None) -> None:
@@ -150,12 +157,6 @@ def _facility(priority: int) -> str:
     return _KERNEL if priority >> 3 == _KERNEL_FACILITY else USER
 
 
-def _of_kernel(message: KernelMessage) -> None:
-    """Set the facility of a message to `user` (any program), unless it is `kern` or None (unknown)."""
-    if message.facility not in {None, _KERNEL}:
-        message.facility = USER
-
-
 def _from_json(message: KernelMessage) -> bool:
     wrapped = unwrap(message.text)
     if wrapped is None:
@@ -168,6 +169,7 @@ def _from_json(message: KernelMessage) -> bool:
     message.uptime = wrapped.uptime or message.uptime
     if wrapped.program is not None:
         message.facility = _KERNEL if wrapped.by_kernel else DAEMON if networkd else USER
+        message.claimed |= wrapped.by_kernel and not wrapped.is_proven
     message.framed = True
     return True
 

@@ -40,8 +40,9 @@ class WrappedLine:
 
     `program` is the name of the program that wrote the line. For a journal entry without a name, it is the transport,
     such as `kernel` or `stdout`. It is None if the collector recorded neither. `by_kernel` is True if the kernel wrote
-    the line. `by_service` is True if a program wrote the line through the interface of the journal. `uptime` is the
-    time in seconds since boot.
+    the line. `by_service` is True if a program wrote the line through the interface of the journal. `is_proven` is True
+    if a field that no program can set shows this: the transport of the kernel, or the unit of an NVIDIA service.
+    `uptime` is the time in seconds since boot.
     """
 
     text: str
@@ -52,6 +53,7 @@ class WrappedLine:
     program: str | None = None
     by_kernel: bool = False
     by_service: bool = False
+    is_proven: bool = False
 
 
 def unwrap(text: str) -> WrappedLine | None:
@@ -97,6 +99,7 @@ def _wrapped(record: Mapping[str, Any], text: str) -> WrappedLine:
         program,
         by_kernel=by_kernel,
         by_service=transport == "journal",
+        is_proven=transport == _KERNEL or str(record.get("_SYSTEMD_UNIT")).startswith("nvidia-"),
     )
 
 

@@ -94,6 +94,7 @@ def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is
     part.boot_id = part.boot_id or message.boot_id
     part.framed = part.framed or message.framed
     part.count = max(part.count, message.count)
+    part.claimed = part.claimed or message.claimed
     # A message that a user wrote stays one, whatever prefixes it contains.
     by_user = message.facility == USER or (not is_first and _is_of_program(message))
     part.facility = USER if by_user else part.facility or message.facility
@@ -106,7 +107,7 @@ def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
     - In a message of the kernel, such a part is yielded only if it follows exactly one word, or follows a letter or a
       digit without a space. Anywhere else it is a quotation.
     - In a message of a program, no part is yielded, because a user can write the message.
-    - In a message of unknown origin, every such part is yielded, up to a limit.
+    - In a message of unknown origin, every such part is yielded as a claim, up to a limit.
     """
     if message.facility == USER or _is_of_program(message):
         return
@@ -116,15 +117,16 @@ def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
         # Within a message of the kernel, a record is a quotation unless it is glued to a word or follows only one.
         is_record = not by_kernel or before[-1:].isalnum() or len(before.split(None, 2)) == 1
         if before and number < _MAX_CANDIDATES and is_record:
-            yield replace(message, text=message.text[found.start() :])
+            claimed = message.claimed or not by_kernel
+            yield replace(message, text=message.text[found.start() :], claimed=claimed)
 
 
 def wrapped_message(message: KernelMessage, received_at: datetime | None) -> KernelMessage | None:
-    """Return the message in a collector's JSON object after an unknown prefix; None without an object."""
+    """Return the message in a collector's JSON object after an unknown prefix, as a claim; None without an object."""
     start = message.text.find("{", 1)
     if start < 0 or unwrap(message.text[start:]) is None:
         return None
-    return _part(message, message.text[start:], received_at, is_first=False)
+    return replace(_part(message, message.text[start:], received_at, is_first=False), claimed=True)
 
 
 def _is_of_program(message: KernelMessage) -> bool:

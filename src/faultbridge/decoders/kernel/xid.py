@@ -17,6 +17,7 @@ from faultbridge.decoders.common.fields import evidence, truncate
 from faultbridge.decoders.common.prefix import USER, KernelMessage
 from faultbridge.decoders.kernel.nvlink import nvlink5_attributes, nvlink_attributes
 from faultbridge.domain.faults import Action, Clear, Component, ComponentType, Fault, Severity, normalize_pci
+from faultbridge.domain.records import OF_SYSLOG
 
 SOURCE = "kernel-log"
 
@@ -133,9 +134,10 @@ def device_fault(
 def origin(message: KernelMessage) -> dict[str, str]:
     """Return what the prefix of a message states about its origin, as attributes.
 
-    The attributes are the uptime, the boot id, and the facility `user` if a program wrote the message.
+    The attributes are the uptime, the boot id, the facility `user` if a program wrote the message, and the transport
+    `syslog` if any program can have written it.
     """
-    details: dict[str, str] = {}
+    details: dict[str, str] = dict(OF_SYSLOG) if message.claimed else {}
     if message.uptime is not None:
         details["uptime"] = message.uptime
     if message.boot_id is not None:

@@ -28,6 +28,7 @@ from faultbridge.domain.faults import (
     Severity,
     normalize_pci,
 )
+from faultbridge.domain.records import OF_SYSLOG
 from faultbridge.errors import Rejected
 
 SOURCE = "fabric-manager-log"
@@ -143,6 +144,7 @@ def _switch_error(record: LogRecord, found: re.Match[str]) -> Fault:
 
 
 def _fault_of(record: LogRecord, code: str, component: Component, details: Mapping[str, str]) -> Fault:
+    details = {**details, **OF_SYSLOG} if record.claimed else details
     return Fault(
         SOURCE, code, component, truncate(record.text), record.at, evidence(record.text), details, node=record.node
     )

@@ -58,7 +58,8 @@ UNIT = "unit"
 class LogRecord:
     """One log record, including its continuation lines.
 
-    A line of systemd has no level of its own, and gets the level `unit`.
+    A line of systemd has no level of its own, and gets the level `unit`. `claimed` is True if any program can have
+    written the record, because the name of its program is text of syslog.
     """
 
     at: datetime | None
@@ -66,6 +67,7 @@ class LogRecord:
     text: str
     node: str | None = None
     program: str | None = None
+    claimed: bool = False
 
     @property
     def is_of_persistence_daemon(self) -> bool:
@@ -109,7 +111,8 @@ def _record(line: str, received_at: datetime | None) -> LogRecord | None:
         return _journal_record(line, received_at)
     found = _HEAD.search(line[:_MAX_HEAD])
     if found is not None:
-        return _headed(found if len(line) <= _MAX_HEAD else _HEAD.search(line) or found)
+        found = found if len(line) <= _MAX_HEAD else _HEAD.search(line) or found
+        return replace(_headed(found), claimed=found.start() > 0 and _may_be_of_program(line, received_at))
     text = _LEVEL.sub("", line, count=1) if line.startswith("[") else line
     if text.startswith(_BARE):
         return LogRecord(None, "ERROR", text.strip())
@@ -121,9 +124,17 @@ def _record(line: str, received_at: datetime | None) -> LogRecord | None:
         record = (
             _headed(inner) if inner else LogRecord(message.observed_at, _level(found["text"]), found["text"].strip())
         )
-        return replace(record, node=found["node"], program=found["program"])
+        return replace(record, node=found["node"], program=found["program"], claimed=True)
     found = _UNIT.match(message.text)
-    return LogRecord(message.observed_at, UNIT, found["text"].strip(), found["node"]) if found else None
+    if found is None:
+        return None
+    claimed = message.claimed or found["node"] is not None
+    return LogRecord(message.observed_at, UNIT, found["text"].strip(), found["node"], claimed=claimed)
+
+
+def _may_be_of_program(line: str, received_at: datetime | None) -> bool:
+    message = unprefixed(line, received_at)
+    return message.claimed or _HEAD.match(message.text) is None
 
 
 def _headed(found: re.Match[str]) -> LogRecord:
@@ -137,7 +148,8 @@ def _journal_record(line: str, received_at: datetime | None) -> LogRecord | None
     if wrapped is None:
         return None
     if wrapped.program in _PROGRAMS:
-        return LogRecord(wrapped.at, _level(wrapped.text), wrapped.text.strip(), wrapped.node, wrapped.program)
+        level, claimed = _level(wrapped.text), not wrapped.is_proven
+        return LogRecord(wrapped.at, level, wrapped.text.strip(), wrapped.node, wrapped.program, claimed)
     inner = _record(wrapped.text, received_at) if wrapped.text.lstrip()[:1] != "{" else None
     return replace(inner, at=inner.at or wrapped.at, node=inner.node or wrapped.node) if inner else None
 

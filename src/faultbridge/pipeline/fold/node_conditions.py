@@ -10,7 +10,7 @@ from faultbridge.domain.conditions import Condition, Reporter, Tombstone, condit
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import NODE_COMPONENT, Clear, Fault, Severity, Snapshot
 from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.records import Outcome
+from faultbridge.domain.records import Outcome, is_claim
 from faultbridge.pipeline.fold import attribution, capacity, daily_notes, device_names
 from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
 from faultbridge.pipeline.fold.condition_updates import (
@@ -88,12 +88,12 @@ class NodeConditions:
     def apply_clear(self, clear: Clear, arrival: Arrival) -> Outcome:
         """End a source's earlier report of a condition. The condition ends if no other source reports it.
 
-        A clear that is not later than the report changes nothing.
+        A clear that is not later than the report changes nothing. Text of syslog ends only a claimed report.
         """
         component = identity(clear.component, self.devices)
         key = condition_key(self._catalog.canonical(clear.code), component)
         key = attribution.reported_condition(key, clear.source, self.active)
-        return self._withdraw(key, clear.source, arrival.at, clear.message, arrival.record_id)
+        return self._withdraw(key, clear.source, arrival, clear.message, claimed=is_claim(clear))
 
     def apply_snapshot(self, snapshot: Snapshot, arrival: Arrival) -> Outcome:
         """Apply the faults of a health snapshot.
@@ -116,7 +116,7 @@ class NodeConditions:
         # Usually the source asserted nothing before, and the absent conditions need not be computed.
         absent = absent_conditions(snapshot, self._catalog, self.devices) if asserted else set()
         outcomes += [
-            self._withdraw(asserted[key], snapshot.source, arrival.at, "no longer present", arrival.record_id)
+            self._withdraw(asserted[key], snapshot.source, arrival, "no longer present")
             for key in takewhile(lambda _: not self.interrupt(), sorted(asserted.keys() & absent))
         ]
         if not self.interrupted:
@@ -140,8 +140,7 @@ class NodeConditions:
     def is_own_instance(self, instance_id: str | None) -> bool:
         """Return whether an instance backs or backed the node; None (unknown) also returns True."""
         current = self._state.incarnation
-        own = (None, current.instance_id if current else None, *self._state.former_instances)
-        return instance_id in own
+        return instance_id in (None, current.instance_id if current else None, *self._state.former_instances)
 
     def note(self, kind: ChangeKind, group: str, key: str, fault: Fault, arrival: Arrival, reason: str = "") -> bool:
         """Record a fault as a note, once a day; return False if only a summary or nothing was recorded."""
@@ -196,8 +195,7 @@ class NodeConditions:
         severe one, creates no condition. In both cases the overflow condition is reported.
         """
         mildest = capacity.mildest_condition(self.active)
-        severity = fault.severity or Severity.INFO
-        if severity.rank > self.active[mildest].severity.rank:
+        if (fault.severity or Severity.INFO).rank > self.active[mildest].severity.rank:
             self.end(mildest, self.active[mildest], arrival.at, f"evicted for {fault.code}", arrival.record_id)
             self._begin(key, fault, arrival)
         return self._report_overflow(fault, arrival)
@@ -222,21 +220,22 @@ class NodeConditions:
         noted = self.note(ChangeKind.NOTED, daily_notes.INFORMATION, key, fault, arrival)
         return Outcome.RECORDED if noted else Outcome.FOLDED
 
-    def _withdraw(self, key: str, source: str, at: datetime, reason: str, record_id: str) -> Outcome:
+    def _withdraw(self, key: str, source: str, arrival: Arrival, reason: str, *, claimed: bool = False) -> Outcome:
         condition = self.active.get(key)
         reporter = condition.reporters.get(source) if condition else None
         if condition is None or reporter is None or not reporter.active:
             return Outcome.CLEAN
-        if at <= reporter.last_at:
+        if arrival.at <= reporter.last_at or (claimed and not reporter.claimed):
             return Outcome.STALE
-        remaining = replace(
-            condition, reporters={**condition.reporters, source: Reporter(False, at, claimed=reporter.claimed)}
-        )
+        ended = Reporter(False, arrival.at, claimed=reporter.claimed)
+        remaining = replace(condition, reporters={**condition.reporters, source: ended})
         if remaining.active:
             self.active[key] = remaining
-            self.changes.append(Change(ChangeKind.UPDATED, at, remaining, None, record_id, reason, ("reporters",)))
+            self.changes.append(
+                Change(ChangeKind.UPDATED, arrival.at, remaining, None, arrival.record_id, reason, ("reporters",))
+            )
         else:
-            self.end(key, remaining, at, reason, record_id)
+            self.end(key, remaining, arrival.at, reason, arrival.record_id)
         return Outcome.RECORDED
 
     def _update_devices(self, snapshot: Snapshot, arrival: Arrival) -> None:

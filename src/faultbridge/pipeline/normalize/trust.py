@@ -12,6 +12,9 @@ addition, the queue accepts sessions that are named like an instance only with c
 The intake function checks the secret of a webhook post and names its sender in the message. This sender may report
 about every node of its cluster, as a listed collector may. Each of its reports is a claim, because every client that
 has the secret can send it.
+
+The sender of a record does not prove which program wrote a line of it. A fault from text of syslog is therefore a claim
+whoever sent the record (`domain.records.is_claim`).
 """
 
 from __future__ import annotations

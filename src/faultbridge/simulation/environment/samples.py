@@ -23,7 +23,7 @@ _XID_TEXTS = {
 def kernel_line(number: int, gpu: int, at: datetime | None) -> bytes:
     """Return a kernel log line that reports Xid `number` of a GPU, with the timestamp `at` if it is given."""
     pci = GPUS[gpu % len(GPUS)].removesuffix(".0").removeprefix("0000").lower()
-    prefix = f"{at:%Y-%m-%dT%H:%M:%S.%f}+00:00 host kernel: " if at else ""
+    prefix = f"{at:%Y-%m-%dT%H:%M:%S,%f}+00:00 " if at else ""  # as `dmesg --time-format iso` prints it
     return f"{prefix}NVRM: Xid (PCI:{pci}): {number}, {_XID_TEXTS[number]}\n".encode()
 
 
