@@ -155,12 +155,14 @@ def store_state(world: World, state: NodeState) -> None:
     world.ports.table.write(Put(items.state_item(state, world.now)))
 
 
-def test_a_node_verified_after_another_fault_without_a_heartbeat_is_silent_after_the_timeout() -> None:
+@pytest.mark.parametrize("evidence", ["floor", "evicted"])
+def test_a_node_verified_after_another_fault_without_a_heartbeat_is_silent_after_the_timeout(evidence: str) -> None:
     world = World(**OBSERVE)
     beat(world)
     store_state(world, replace(world.node(), status=NodeStatus.QUARANTINED))
     pass_time(world, 8)
-    store_state(world, replace(world.node(), status=NodeStatus.HEALTHY, floor=world.now))
+    floor, evicted = (world.now, {}) if evidence == "floor" else (None, {"host.silent": world.now})
+    store_state(world, replace(world.node(), status=NodeStatus.HEALTHY, floor=floor, evicted=evicted))
     pass_time(world, 4)
     assert (silent(world), world.node().tombstones) == ([False], {})
     pass_time(world, 2)

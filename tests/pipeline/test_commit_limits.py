@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
@@ -149,6 +150,7 @@ def test_a_condition_that_fits_evicts_none() -> None:
 def test_the_oldest_tombstones_above_40_kb_are_removed(count: int, kept: int) -> None:
     keys = [f"{number:03}".ljust(318, "k") for number in range(count)]  # 400 bytes with quotes and two times
     tombstones = {key: Tombstone(after(seconds=number)) for number, key in enumerate(keys)}
-    floor = evict_tombstones(tombstones, None)
+    evicted: dict[str, datetime] = {}
+    assert evict_tombstones(tombstones, evicted, None) is None
     assert list(tombstones) == keys[count - kept :]
-    assert floor == (None if count == kept else NOON)
+    assert evicted == ({} if count == kept else {keys[0]: NOON})

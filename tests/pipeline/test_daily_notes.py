@@ -109,7 +109,7 @@ def test_the_limits_of_all_groups_together_fit_into_the_stored_notes() -> None:
     ("group", "text"),
     [
         (INFORMATION, "More than 40 different informational faults today; more only get an outcome."),
-        (LATE, "More than 10 different faults of an earlier or unknown instance today; more only get an outcome."),
+        (LATE, "More than 10 different late faults today; more only get an outcome."),
         (
             UNREGISTERED,
             "More than 6 different faults of an earlier or unknown instance today; more only get an outcome.",

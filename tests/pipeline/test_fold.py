@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from random import Random
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from faultbridge.domain.faults import Clear, Fault, Severity, Snapshot
 from faultbridge.domain.records import Outcome
-from faultbridge.pipeline.fold.capacity import MAX_CONDITIONS, MAX_TOMBSTONES, OVERFLOW
+from faultbridge.pipeline.fold.capacity import MAX_CONDITIONS, OVERFLOW
 from faultbridge.pipeline.fold.changes import Arrival, ChangeKind
 from faultbridge.pipeline.fold.expire import end_boot, expire
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
@@ -96,18 +95,6 @@ def test_an_observation_from_after_the_end_opens_the_condition_again() -> None:
     ended = folded(begun.state, arrival(Clear("kernel-log", "xid.79", GPU, "over"), at=after(minutes=2)))
     again = folded(ended.state, arrival(fault(), at=after(minutes=3)))
     assert again.state.conditions[KEY_OF_79].since == after(minutes=3)
-
-
-def test_an_evicted_tombstone_raises_the_floor() -> None:
-    state = node()
-    for number in range(MAX_TOMBSTONES + 1):
-        code = f"host.test_{number}"
-        at = after(minutes=number)
-        state = folded(state, arrival(fault(code), at=at), now=at).state
-        state = folded(state, arrival(Clear("kernel-log", code, GPU, "over"), at=at + timedelta(seconds=1))).state
-    assert state.floor == NOON + timedelta(seconds=1)
-    replayed = folded(state, arrival(fault("host.test_0"), at=NOON))
-    assert replayed.state.conditions == {}
 
 
 def test_an_observation_older_than_the_retention_is_stale() -> None:

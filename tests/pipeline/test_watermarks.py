@@ -12,7 +12,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.capacity import MAX_CONDITIONS, MAX_TOMBSTONES
-from faultbridge.pipeline.fold.changes import Arrival
+from faultbridge.pipeline.fold.changes import Arrival, ChangeKind
 from faultbridge.pipeline.fold.daily_notes import INFORMATION, MAX_PER_DAY
 from faultbridge.pipeline.fold.expire import end_all, ignore_observations
 from faultbridge.pipeline.fold.node_conditions import MAX_SNAPSHOTS
@@ -49,20 +49,30 @@ def test_an_observation_from_before_the_end_does_not_count_for_the_reopened_cond
     assert outcome(reopened(), late, now=after(minutes=5)) is expected
 
 
-@pytest.mark.parametrize(("moved", "expected"), [(timedelta(0), Outcome.STALE), (MILLISECOND, Outcome.RECORDED)])
-def test_observations_from_before_a_passed_verification_are_stale_despite_a_tombstone(moved, expected) -> None:
+@pytest.mark.parametrize(("moved", "opened"), [(timedelta(0), 0), (MILLISECOND, 1)])
+def test_observations_from_before_a_passed_verification_open_nothing_despite_a_tombstone(moved, opened) -> None:
     known = folded(node(), arrival(fault(), at=after(minutes=-60)))
     ended = end_all(known.state, at=after(minutes=-50), reason="replaced").state
     verified = ignore_observations(ended, before=NOON)
-    assert outcome(verified, arrival(fault(), at=NOON + moved), now=after(minutes=5)) is expected
+    late = folded(verified, arrival(fault(), at=NOON + moved), now=after(minutes=5))
+    assert len(late.state.conditions) == opened
+    assert [one.kind for one in late.changes] == [ChangeKind.BEGAN if opened else ChangeKind.LATE]
 
 
-@pytest.mark.parametrize(("moved", "remembered"), [(timedelta(0), 0), (-MILLISECOND, 1)])
-def test_only_tombstones_from_after_the_verification_are_kept(moved, remembered) -> None:
-    at = after(minutes=2)
-    ended = end_all(reopened(), at=at, reason="replaced").state
-    assert len(ended.tombstones) == 1
-    assert len(ignore_observations(ended, before=at + moved).tombstones) == remembered
+def test_a_known_fault_that_is_delivered_again_after_a_passed_verification_is_stale() -> None:
+    known = folded(node(), arrival(fault(), at=after(minutes=-60)))
+    ended = end_all(known.state, at=after(minutes=-50), reason="replaced").state
+    verified = ignore_observations(ended, before=NOON)
+    again = folded(verified, arrival(fault(), at=after(minutes=-60)), now=after(minutes=5))
+    assert (again.state, again.outcomes) == (verified, {"r-1": Outcome.STALE})
+
+
+@pytest.mark.parametrize(("moved", "before"), [(timedelta(0), None), (-MILLISECOND, after(minutes=2))])
+def test_only_a_condition_that_ended_after_the_verification_comes_back(moved, before) -> None:
+    ended = end_all(reopened(), at=after(minutes=2), reason="replaced").state
+    verified = ignore_observations(ended, before=after(minutes=2) + moved)
+    again = folded(verified, arrival(fault(), at=after(minutes=3)), now=after(minutes=3)).state
+    assert again.conditions[KEY_OF_79].ended_before == before
 
 
 @pytest.mark.parametrize(("moved", "expected"), [(-MILLISECOND, Outcome.STALE), (timedelta(0), Outcome.RECORDED)])
@@ -141,10 +151,11 @@ def test_the_number_of_stored_snapshot_times_is_limited() -> None:
     assert "nvsentinel#check-0" not in state.snapshots
 
 
-@pytest.mark.parametrize(("moved", "expected"), [(timedelta(0), Outcome.STALE), (MILLISECOND, Outcome.RECORDED)])
-def test_an_observation_exactly_at_the_floor_is_stale(moved, expected) -> None:
+@pytest.mark.parametrize(("moved", "kind"), [(timedelta(0), ChangeKind.LATE), (MILLISECOND, ChangeKind.BEGAN)])
+def test_a_fault_exactly_at_the_floor_is_a_note(moved, kind) -> None:
     with_floor = replace(node(), floor=NOON)
-    assert outcome(with_floor, arrival(fault(), at=NOON + moved), now=after(minutes=1)) is expected
+    late = folded(with_floor, arrival(fault(), at=NOON + moved), now=after(minutes=1))
+    assert [one.kind for one in late.changes] == [kind]
 
 
 @pytest.mark.parametrize(("moved", "active"), [(timedelta(0), True), (MILLISECOND, False)])

@@ -111,11 +111,11 @@ class CaseEvent(NamedTuple):
 class NodeState:
     """The complete state of one node, which is the input of every decision about it.
 
-    Conditions: `conditions` is keyed by `condition_key`. `tombstones` (the times of ended conditions) and `floor`
-    (observations before it are ignored) keep a late observation from opening an ended condition again. `snapshots` has
-    the time of the last health snapshot of each reporter. `noted` maps the key of each note that is recorded at most
-    once a day (`pipeline.fold.daily_notes`) to the day of its last record. `damped` maps a source and a fault code to
-    the time until which claims of the source with the code are only notes (`pipeline.fold.claims`).
+    Conditions: `conditions` is keyed by `condition_key`. `tombstones` (times of ended conditions), `evicted` and
+    `floor` keep a late observation from opening an ended condition again (`fold.ended_conditions`). `snapshots` maps
+    each reporter to its last health snapshot, and `noted` each daily note to its last day (`fold.daily_notes`).
+    `damped` maps a source and a fault code to the time until which claims of the source with the code are only notes
+    (`fold.claims`).
 
     Case: `case` is the latest case, live or closed; a node has at most one live case. If a fault may not open a case
     now, for example because the node is ignored, it may open one at `case_deferred_until`.
@@ -143,6 +143,7 @@ class NodeState:
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
     floor: datetime | None = None
+    evicted: Mapping[str, datetime] = field(default_factory=dict)
     snapshots: Mapping[str, datetime] = field(default_factory=dict)
     noted: Mapping[str, str] = field(default_factory=dict)
     damped: Mapping[str, datetime] = field(default_factory=dict)

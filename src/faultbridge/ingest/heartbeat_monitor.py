@@ -144,7 +144,8 @@ def _in_service(state: NodeState) -> bool:
 def _watched_since(state: NodeState, last: datetime) -> datetime:
     """Return when the node's current period without heartbeats started."""
     ended = state.tombstones.get(condition_key(SILENT, NODE_COMPONENT))
-    return max(last, state.floor or last, ended.ended_at if ended else last)
+    evicted = state.evicted.get(SILENT, last)
+    return max(last, state.floor or last, evicted, ended.ended_at if ended else last)
 
 
 def _is_recorded(state: NodeState, due: datetime) -> bool:

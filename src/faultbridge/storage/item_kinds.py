@@ -41,7 +41,8 @@ ITEM_KINDS = (
         "STATE",
         derived="schema version gsi4pk gsi4sk state.key state.head state.status state.status_event state.case",
         unproven="state.shard state.placement state.incarnation state.former_instances state.conditions "
-        "state.tombstones state.floor state.snapshots state.noted state.damped state.devices state.isolation "
+        "state.tombstones state.floor state.evicted state.snapshots state.noted state.damped state.devices "
+        "state.isolation "
         "state.isolation_since state.isolation_overdue state.isolation_tries state.isolation_again_at "
         "state.permitted_at state.discouraged "
         "state.orchestrator_lost_at state.unverified state.ignored state.case_deferred_until state.due_at "

@@ -280,7 +280,7 @@ HEARTBEAT_GUARDS: tuple[PlantedBug, ...] = (
         _MONITOR,
         "_watched_since",
         "a missing heartbeat that a reboot ended never counts again",
-        "return max(last, state.floor or last, ended.ended_at if ended else last)",
+        "return max(last, state.floor or last, evicted, ended.ended_at if ended else last)",
         "return last",
     ),
     planted(

@@ -58,14 +58,19 @@ def unspecific_conditions(specific: Condition, conditions: Conditions, catalog: 
     return list(islice(matching, MAX_ABSORBED))
 
 
+def is_unspecific(fault: Fault, catalog: Catalog) -> bool:
+    """Return whether a fault names no device or only a general code."""
+    return bool(catalog.row(catalog.canonical(fault.code)).stands_for) or _without_device(fault.component)
+
+
 def belongs_to_ended(fault: Fault, at: datetime, ended: Mapping[str, Tombstone], catalog: Catalog) -> bool:
     """Return whether an unspecific fault can mean a condition that has ended, so that the fault is stale.
 
     An unspecific fault names no device or only a general code.
     """
-    reported_code = catalog.canonical(fault.code)
-    if not (catalog.row(reported_code).stands_for or _without_device(fault.component)):
+    if not is_unspecific(fault, catalog):
         return False
+    reported_code = catalog.canonical(fault.code)
     for key, tombstone in ended.items():
         code, _, component = key.partition("@")
         earliest = min((*tombstone.reporters.values(), tombstone.ended_at)) - MAX_DISTANCE

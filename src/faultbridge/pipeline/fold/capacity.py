@@ -14,6 +14,7 @@ from json.encoder import encode_basestring
 from faultbridge.domain.conditions import Condition, Reporter, Tombstone
 from faultbridge.domain.faults import Component
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
+from faultbridge.pipeline.fold.ended_conditions import keep_end, last_time
 
 MAX_CONDITIONS = 64
 MAX_TOMBSTONES = 128
@@ -116,18 +117,16 @@ def tombstone_bytes(key: str, tombstone: Tombstone) -> int:
     return 2 * _TIME + _bytes(key) + sum(_TIME + _bytes(source) for source in tombstone.reporters)
 
 
-def evict_tombstones(tombstones: dict[str, Tombstone], floor: datetime | None) -> datetime | None:
-    """Remove the oldest tombstones above the limits, and return the new `floor`.
-
-    A tombstone contains the times of an ended condition. The floor is the time up to which observations open no
-    condition, or None. The new floor is not before the end of any condition whose tombstone was removed.
-    """
+def evict_tombstones(
+    tombstones: dict[str, Tombstone], evicted: dict[str, datetime], floor: datetime | None
+) -> datetime | None:
+    """Remove the oldest tombstones above the limits, store their ends in `evicted`, and return the new floor."""
     stored = sum(tombstone_bytes(*ended) for ended in tombstones.items())
     while len(tombstones) > MAX_TOMBSTONES or stored > MAX_TOMBSTONE_BYTES:
         oldest = min(tombstones, key=lambda ended: tombstones[ended].ended_at)
-        evicted = tombstones.pop(oldest)
-        stored -= tombstone_bytes(oldest, evicted)
-        floor = evicted.ended_at if floor is None else max(floor, evicted.ended_at)
+        tombstone = tombstones.pop(oldest)
+        stored -= tombstone_bytes(oldest, tombstone)
+        floor = keep_end(oldest.partition("@")[0], last_time(tombstone), evicted, floor)
     return floor
 
 

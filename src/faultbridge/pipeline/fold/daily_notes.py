@@ -1,8 +1,9 @@
 """Daily notes: which informational and late faults are recorded today, each once and within limits.
 
-A late fault is about an earlier instance or boot. In the state of a node, `noted` maps the key of a note to the day on
-which the note was last recorded. The prefix of a key names the group of the note. Each group has its own limit, so that
-reports of a foreign instance cannot prevent the notes of the node itself.
+A late fault is about an earlier instance or boot, or may be about a condition that ended (`ended_conditions`). In the
+state of a node, `noted` maps the key of a note to the day on which the note was last recorded. The prefix of a key
+names the group of the note. Each group has its own limit, so that reports of a foreign instance cannot prevent the
+notes of the node itself.
 """
 
 from __future__ import annotations
@@ -69,7 +70,11 @@ def summary_text(group: str) -> str:
 
     `group` is the prefix of the keys to which the limit applies, such as LATE.
     """
-    kinds = {INFORMATION: "informational faults", DAMPED: "claims of sources whose earlier claims were refuted"}
+    kinds = {
+        INFORMATION: "informational faults",
+        DAMPED: "claims of sources whose earlier claims were refuted",
+        LATE: "late faults",
+    }
     kind = kinds.get(group, "faults of an earlier or unknown instance")
     return f"More than {MAX_PER_DAY[group]} different {kind} today; more only get an outcome."
 

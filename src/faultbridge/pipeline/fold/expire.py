@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
 from faultbridge.domain.catalog import Catalog, Scope
-from faultbridge.domain.conditions import Condition, Tombstone
+from faultbridge.domain.conditions import Condition
 from faultbridge.domain.copies import replace
 from faultbridge.domain.isolation import ORDERED
 from faultbridge.domain.nodes import NodeState
@@ -107,16 +107,8 @@ def ignore_observations(state: NodeState, *, before: datetime) -> NodeState:
     """Raise the node's floor, the time up to which observations open no condition, to `before`.
 
     After a passed verification, earlier observations of the instance do not apply, even if their records arrive late.
-    If a condition has a tombstone (the times of an ended condition), these times apply instead of the floor. Each
-    tombstone without a time after the floor is therefore removed.
     """
-    floor = before if state.floor is None else max(state.floor, before)
-    tombstones = {key: tombstone for key, tombstone in state.tombstones.items() if _last_time(tombstone) > floor}
-    return replace(state, floor=floor, tombstones=tombstones)
-
-
-def _last_time(tombstone: Tombstone) -> datetime:
-    return max((tombstone.ended_at, *tombstone.reporters.values()))
+    return replace(state, floor=before if state.floor is None else max(state.floor, before))
 
 
 def expire(state: NodeState, *, now: datetime) -> Folded:

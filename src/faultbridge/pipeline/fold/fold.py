@@ -6,7 +6,10 @@ For a later observation, one of these times decides whether it is too old:
 - watermark: the time of the latest counted observation of a reporter, stored in the condition.
 - snapshot time: the time of the last health snapshot of a reporter.
 - tombstone: the watermarks of a condition that ended, and the time of its end.
-- floor: one time for all conditions of the node. It rises when a tombstone is evicted, or a verification passes.
+- evicted: by code, the latest end of the conditions whose tombstones were evicted.
+- floor: one time for all conditions of the node. It rises when the verification of a new instance passes.
+
+A fault that these two times exclude was possibly never seen, so it becomes a note (`ended_conditions`).
 """
 
 from __future__ import annotations
@@ -97,5 +100,5 @@ def _record_late_fault(conditions: NodeConditions, arrival: Arrival) -> Outcome:
         return Outcome.STALE
     group = LATE if conditions.is_own_instance(arrival.instance_id) else UNREGISTERED
     reason = "about an earlier incarnation" if group == LATE else "reported by an instance that never backed this node"
-    recorded = conditions.note(ChangeKind.LATE, group, fault.code, fault, arrival, reason)
-    return Outcome.RECORDED if recorded else Outcome.STALE
+    noted = conditions.note(ChangeKind.LATE, group, fault.code, fault, arrival, reason)
+    return noted if noted is Outcome.RECORDED else Outcome.STALE

@@ -21,6 +21,7 @@ from faultbridge.pipeline.fold.condition_updates import (
     is_known,
     new_condition,
 )
+from faultbridge.pipeline.fold.ended_conditions import NOTED_BECAUSE, has_tombstone_after, last_evicted, last_time
 
 MAX_SNAPSHOTS = 64
 
@@ -43,7 +44,7 @@ class NodeConditions:
         self._tombstones = dict(state.tombstones)
         self._snapshots = dict(state.snapshots)
         self._noted = dict(state.noted)
-        self._floor = state.floor
+        self._floor, self._evicted = state.floor, dict(state.evicted)
         self.devices = state.devices
         self._sizes: capacity.KnownSizes = {}
 
@@ -56,6 +57,7 @@ class NodeConditions:
             snapshots=self._snapshots,
             noted=self._noted,
             floor=self._floor,
+            evicted=self._evicted,
             devices=self.devices,
         )
 
@@ -71,15 +73,22 @@ class NodeConditions:
         component = identity(fault.component, self.devices)
         key = condition_key(self._catalog.canonical(fault.code), component)
         if fault.severity is Severity.INFO:
-            return self._note(key, fault, arrival)
+            return self.note(ChangeKind.NOTED, daily_notes.INFORMATION, key, fault, arrival)
         if key in self.active:
             return self._repeat(key, fault, arrival)
         fault = replace(fault, component=component)
         specific_key = attribution.specific_condition(key, fault, arrival.at, self.active, self._catalog)
         if specific_key is not None and (arrival.claimed or not self.active[specific_key].claimed):
             return self._repeat(specific_key, fault, arrival, unspecific_key=key)
-        if self._is_before_end(key, fault, arrival.at):
+        return self._apply_new(key, fault, arrival)
+
+    def _apply_new(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
+        """Apply a fault that belongs to no active condition."""
+        if has_tombstone_after(key, fault, arrival.at, self._tombstones, self._catalog):
             return Outcome.STALE
+        evicted = None if key in self._tombstones else last_evicted(fault, self._evicted, self._catalog)
+        if any(limit is not None and arrival.at <= limit for limit in (self._floor, evicted)):
+            return self.note(ChangeKind.LATE, daily_notes.LATE, key, fault, arrival, NOTED_BECAUSE)
         if len(self.active) >= capacity.MAX_CONDITIONS and fault.code != capacity.OVERFLOW:
             return self._overflow(key, fault, arrival)
         self._begin(key, fault, arrival)
@@ -130,7 +139,7 @@ class NodeConditions:
         del self.active[key]
         times = {source: reporter.last_at for source, reporter in condition.reporters.items()}
         self._tombstones[key] = Tombstone(ended_at=at, reporters=times)
-        self._floor = capacity.evict_tombstones(self._tombstones, self._floor)
+        self._floor = capacity.evict_tombstones(self._tombstones, self._evicted, self._floor)
         self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
 
     def first_of_the_day(self, key: str, at: datetime) -> bool:
@@ -142,24 +151,19 @@ class NodeConditions:
         current = self._state.incarnation
         return instance_id in (None, current.instance_id if current else None, *self._state.former_instances)
 
-    def note(self, kind: ChangeKind, group: str, key: str, fault: Fault, arrival: Arrival, reason: str = "") -> bool:
-        """Record a fault as a note, once a day; return False if only a summary or nothing was recorded."""
+    def note(self, kind: ChangeKind, group: str, key: str, fault: Fault, arrival: Arrival, reason: str = "") -> Outcome:
+        """Record a fault as a note, once a day; return FOLDED if only a summary or nothing was recorded."""
         note = daily_notes.take_note(self._noted, group + key, arrival.at)
         if note is not daily_notes.Note.NOTHING:
             self.changes.append(daily_notes.note_change(note, kind, group, fault, arrival, reason))
-        return note is daily_notes.Note.FAULT
-
-    def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
-        tombstone = self._tombstones.get(key)
-        if tombstone is not None:
-            return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))
-        if attribution.belongs_to_ended(fault, at, self._tombstones, self._catalog):
-            return True
-        return self._floor is not None and at <= self._floor
+        return Outcome.RECORDED if note is daily_notes.Note.FAULT else Outcome.FOLDED
 
     def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
         code = self._catalog.canonical(fault.code)
-        condition = new_condition(code, self._catalog.row(code), fault, arrival, self._tombstones.pop(key, None))
+        ended = self._tombstones.pop(key, None)
+        if ended is not None and self._floor is not None and last_time(ended) <= self._floor:
+            ended = None  # a condition of an earlier instance
+        condition = new_condition(code, self._catalog.row(code), fault, arrival, ended)
         for unspecific_key in attribution.unspecific_conditions(condition, self.active, self._catalog):
             unspecific = self.active[unspecific_key]
             if condition.claimed and not unspecific.claimed:
@@ -215,10 +219,6 @@ class NodeConditions:
         """Return whether the commit is full; if so, set `interrupted`, and the snapshot is applied again later."""
         self.interrupted = self.interrupted or self.is_full
         return self.interrupted
-
-    def _note(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
-        noted = self.note(ChangeKind.NOTED, daily_notes.INFORMATION, key, fault, arrival)
-        return Outcome.RECORDED if noted else Outcome.FOLDED
 
     def _withdraw(self, key: str, source: str, arrival: Arrival, reason: str, *, claimed: bool = False) -> Outcome:
         condition = self.active.get(key)

@@ -1,0 +1,68 @@
+"""Ended conditions: what a late fault does when the tombstones that it may belong to were evicted."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from faultbridge.domain.faults import Clear, Component, ComponentType, Severity
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.records import Outcome
+from faultbridge.pipeline.fold.capacity import MAX_TOMBSTONES
+from faultbridge.pipeline.fold.changes import ChangeKind
+from faultbridge.pipeline.fold.ended_conditions import MAX_EVICTED_CODES, NOTED_BECAUSE, keep_end
+from tests.builders import NOON, after, arrival, fault, folded, node
+
+
+def nic(number: int) -> Component:
+    return Component(ComponentType.NIC, name=f"eth{number}")
+
+
+def after_flaps(count: int = MAX_TOMBSTONES + 1) -> NodeState:
+    """Return a node of which many NICs lost their links for a second each, so that tombstones were evicted."""
+    state = node()
+    for number in range(count):
+        at = after(seconds=2 * number)
+        state = folded(state, arrival(fault("net.link_down", component=nic(number)), at=at), now=at).state
+        over = Clear("kernel-log", "net.link_down", nic(number), "over")
+        state = folded(state, arrival(over, at=at + timedelta(seconds=1))).state
+    return state
+
+
+def test_an_evicted_tombstone_leaves_the_time_of_its_code() -> None:
+    state = after_flaps()
+    assert (state.floor, state.evicted) == (None, {"net.link_down": after(seconds=1)})
+    assert len(state.tombstones) == MAX_TOMBSTONES
+
+
+@pytest.mark.parametrize("count", [MAX_TOMBSTONES + 1, MAX_TOMBSTONES + 150])
+def test_a_late_fault_with_a_code_that_never_ended_opens_a_condition_whatever_was_evicted(count: int) -> None:
+    late = folded(after_flaps(count), arrival(fault("xid.79"), at=after(seconds=-60)), now=after(minutes=20))
+    assert [one.code for one in late.state.active()] == ["xid.79"]
+    assert late.outcomes == {"r-1": Outcome.RECORDED}
+
+
+@pytest.mark.parametrize("name", [0, 999])
+def test_a_late_fault_that_may_have_been_evicted_is_noted_once_a_day_and_opens_nothing(name: int) -> None:
+    forgotten = fault("net.link_down", component=nic(name), severity=Severity.FATAL)
+    late = folded(after_flaps(), arrival(forgotten, at=NOON))
+    assert late.state.conditions == {}
+    assert [(one.kind, one.reason) for one in late.changes] == [(ChangeKind.LATE, NOTED_BECAUSE)]
+    assert late.outcomes == {"r-1": Outcome.RECORDED}
+    again = folded(late.state, arrival(forgotten, at=NOON, record_id="r-2"))
+    assert (again.state, again.changes, again.outcomes) == (late.state, (), {"r-2": Outcome.FOLDED})
+
+
+def test_a_late_fault_without_a_device_may_be_about_an_evicted_condition_of_any_code() -> None:
+    general = fault("xid.79", component=Component(ComponentType.GPU))
+    assert not folded(after_flaps(), arrival(general, at=NOON)).state.conditions
+    assert folded(after_flaps(), arrival(general, at=after(seconds=2)), now=after(minutes=20)).state.conditions
+
+
+def test_the_oldest_evicted_code_becomes_the_floor_when_there_are_too_many() -> None:
+    evicted: dict[str, datetime] = {}
+    floors = [keep_end(f"code-{one}", after(minutes=one), evicted, None) for one in range(MAX_EVICTED_CODES + 1)]
+    assert floors == [None] * MAX_EVICTED_CODES + [NOON]
+    assert len(evicted) == MAX_EVICTED_CODES
+    assert keep_end("code-x", after(minutes=90), evicted, after(minutes=60)) == after(minutes=60)
