@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 from contextlib import suppress
+from time import process_time
 from typing import Any
 
 import pytest
@@ -132,6 +133,7 @@ def test_any_entry_is_rejected_or_read(entry: Any) -> None:
         ("_dump_0", b"[" * 100_000, "not_json"),
         ("_dump_0", b'{"entries": 3}', "not_flight_recorder"),
         ("_dump_0", b'{"entries": [], "pg_config": {"0": {"ranks": 5}}}', "not_flight_recorder"),
+        ("_dump_0", b'{"entries": [], "pg_config": {"0": {"ranks": [%d]}}}' % 2**61, "not_flight_recorder"),
         ("_dump_0", b" " * (MAX_BYTES + 1), "too_large"),
     ],
 )  # fmt: skip
@@ -139,3 +141,36 @@ def test_other_input_is_rejected_with_a_stable_reason(file: str, body: bytes, re
     with pytest.raises(Rejected) as rejected:
         read_dump(file, body)
     assert rejected.value.reason == reason
+
+
+EQUAL_HASH = 2**61 - 1
+"""Python gives an integer and its sum with this number the same hash."""
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [number * EQUAL_HASH for number in range(1, 40_000)],
+        [(number * EQUAL_HASH,) for number in range(1, 40_000)],
+        [-EQUAL_HASH],
+        [1.5],
+    ],
+)
+def test_a_pickle_whose_keys_could_all_have_one_hash_is_rejected_at_once(keys: list[Any]) -> None:
+    body = b"\x80\x04}(" + b"".join(pickle.dumps(key, 2)[2:-1] + b"K\x01" for key in keys) + b"u."
+    started = process_time()
+    with pytest.raises(Rejected) as rejected:
+        load_plain(body)
+    assert rejected.value.reason == "unsafe_key"
+    assert process_time() - started < 2
+
+
+def test_a_pickle_whose_references_have_one_hash_is_rejected() -> None:
+    with pytest.raises(Rejected) as rejected:
+        load_plain(b"\x80\x04]p%d\n." % EQUAL_HASH)
+    assert rejected.value.reason == "unsafe_key"
+
+
+def test_a_dict_with_strings_and_numbers_as_keys_is_read() -> None:
+    document = {"name": 1, 0: 2, -1: 3, EQUAL_HASH - 1: 4, True: 5}
+    assert load_plain(pickle.dumps(document)) == document

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from faultbridge.errors import Rejected
-from faultbridge.explain.dumps.plain_pickle import MAX_CREATED, MAX_VALUES, load_plain
+from faultbridge.explain.dumps.plain_pickle import MAX_CREATED, MAX_KEY, MAX_VALUES, load_plain
 
 MAX_BYTES = 64 * 1024 * 1024
 _RANK = re.compile(r"(\d{1,6})(?:\.(?:json|pickle|pkl))?\Z")
@@ -120,7 +120,7 @@ def _dump(file: str, rank: int, document: Mapping[str, Any]) -> Dump:
     names = dict(zip(sorted(statuses, key=int), own, strict=False)) if len(own) == len(statuses) else {}
     names |= {str(one["pg_id"]): str(one["process_group"][0]) for one in entries}
     progress = {
-        names[number]: Progress(int(one["last_enqueued_collective"]), int(one["last_completed_collective"]))
+        names[number]: Progress(_number(one["last_enqueued_collective"]), _number(one["last_completed_collective"]))
         for number, one in statuses.items()
         if number in names
     }
@@ -136,7 +136,15 @@ def _groups(config: Mapping[str, Any]) -> Iterator[tuple[str, Group]]:
 
 
 def _integers(values: Iterable[Any]) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)
+    return tuple(map(_number, values))
+
+
+def _number(value: str | int) -> int:
+    """Return a number that is safe as the key of a dict (`MAX_KEY`); any other value raises ValueError."""
+    number = int(value)
+    if abs(number) > MAX_KEY:
+        raise ValueError(number)
+    return number
 
 
 def _operation(one: Mapping[str, Any], groups: Mapping[str, Group]) -> Operation:
@@ -146,7 +154,7 @@ def _operation(one: Mapping[str, Any], groups: Mapping[str, Group]) -> Operation
     # The operations of all ranks have few different names and shapes.
     group, name = sys.intern(group), sys.intern(name)
     shape = (sys.intern(str(one.get("input_sizes"))), sys.intern(str(one.get("input_dtypes"))))
-    sequence = int(one["p2p_seq_id" if is_p2p else "collective_seq_id"])
+    sequence = _number(one["p2p_seq_id" if is_p2p else "collective_seq_id"])
     return Operation(group, sequence, name, shape, is_pending, is_p2p, _peer(name, groups.get(group)))
 
 

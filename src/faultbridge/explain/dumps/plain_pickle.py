@@ -18,6 +18,10 @@ MAX_VALUES = 4_000_000
 MAX_OPCODES, MAX_CREATED = 10_000_000, 2_000_000
 """Maximum numbers of opcodes in one pickle, and of opcodes that create a value or store a reference."""
 
+MAX_KEY = 2**61 - 2
+"""Largest integer key of a dict. Python gives larger integers the hashes of smaller ones, so that a dict of such keys
+would take quadratic time. For the same reason, each other key must be a string."""
+
 _MARK = object()
 _IGNORED = frozenset({"PROTO", "FRAME"})
 _EMPTY: Mapping[str, Callable[[], object]] = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple}
@@ -74,6 +78,12 @@ def _bounded(document: Any) -> Any:  # noqa: ANN401 - as above
     return document
 
 
+def _key(key: Any) -> Any:  # noqa: ANN401 - as above
+    if isinstance(key, str) or (isinstance(key, int) and abs(key) <= MAX_KEY):
+        return key
+    raise Rejected("unsafe_key", f"a pickle with a key that is neither a string nor a number up to {MAX_KEY}")
+
+
 class _Stack:
     """The stack of a pickle reader: it applies the opcodes that build plain data, and rejects all others."""
 
@@ -94,7 +104,7 @@ class _Stack:
         elif name in _GETS:
             values.append(self._memo[int(argument)])
         elif name in _PUTS:
-            self._memo[int(argument)] = values[-1]
+            self._memo[_key(argument)] = values[-1]
         elif name in _CONSTANTS:
             values.append(_CONSTANTS[name])
         elif name in _EMPTY:
@@ -118,7 +128,7 @@ class _Stack:
             self._top(list).extend(items)
         elif name in {"SETITEM", "SETITEMS"}:
             items = self._since_mark() if name == "SETITEMS" else [values.pop() for _ in range(2)][::-1]
-            self._top(dict).update(zip(items[::2], items[1::2], strict=True))
+            self._top(dict).update(zip(map(_key, items[::2]), items[1::2], strict=True))
         else:
             raise Rejected("unsafe_pickle", f"a pickle with the opcode {name}; only plain data is read")
 
