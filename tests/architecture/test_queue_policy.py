@@ -156,8 +156,8 @@ def redrivers(chosen: dict[str, Any], redriver: str) -> list[str]:
     return [redriver or default["Fn::Sub"].replace("${AWS::Partition}", "aws")]
 
 
-@pytest.mark.parametrize("policy", ["CloudEventsQueuePolicy", "PagesQueuePolicy"])
-def test_only_eventbridge_may_send_to_the_queues_of_cloud_events_and_pages(policy: str) -> None:
+@pytest.mark.parametrize("policy", ["CloudEventsQueuePolicy", "InventoryEventsQueuePolicy", "PagesQueuePolicy"])
+def test_only_eventbridge_may_send_to_the_queues_that_its_rules_feed(policy: str) -> None:
     assert not fed_queue_denies(policy, BY_EVENTBRIDGE)
     assert fed_queue_denies(policy, request(COLLECTOR))
     assert fed_queue_denies(policy, request(NODE_ROLE, instance=INSTANCE))
