@@ -15,37 +15,31 @@ _DURATION = re.compile(r"(\d{1,6})([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def parse_time(text: str | None, now: datetime) -> datetime | None:
+def parse_time(text: str | None, now: datetime, option: str = "--since") -> datetime | None:
     """Return the time for an RFC 3339 text or an age such as `2h`; None stays None.
 
-    A time without a zone is UTC. Any other text is a usage error.
+    A time without a zone is UTC. Any other text is a usage error that names `option`, and so is a time outside the
+    years 2000 to 2199, the limits of the HTTP API.
     """
     if text is None:
         return None
     past = parse_age(text, now)
-    return past if past is not None else _absolute_time(text, PAST_HELP)
+    return _limited(past if past is not None else _absolute_time(text, PAST_HELP), text, option)
 
 
-def parse_event_time(text: str | None, now: datetime) -> datetime | None:
-    """Return the time of the option `--at`, when something happened; None stays None.
-
-    The text is an RFC 3339 time or an age such as `2h`, as for `parse_time`. A time outside the years 2000 to 2199, the
-    limits of the HTTP API, is a usage error.
-    """
+def _limited(at: datetime, text: str, option: str) -> datetime:
     from faultbridge.api.requests import EARLIEST, LATEST
 
-    at = parse_time(text, now)
-    if at is not None and not EARLIEST <= at < LATEST:
-        raise typer.BadParameter(
-            f"invalid --at: {text!r}; allowed: times of the years {EARLIEST.year} to {LATEST.year - 1}"
-        )
+    if not EARLIEST <= at < LATEST:
+        allowed = f"times of the years {EARLIEST.year} to {LATEST.year - 1}"
+        raise typer.BadParameter(f"invalid {option}: {text!r}; allowed: {allowed}")
     return at
 
 
 def parse_future_time(text: str | None, now: datetime) -> datetime | None:
-    """Return the time for an RFC 3339 text or a duration from now, such as `4h`; None stays None.
+    """Return the time of the option `--until` for an RFC 3339 text or a duration from now; None stays None.
 
-    A time that is not in the future is a usage error.
+    A time that is not in the future, or that is after the year 2199, is a usage error.
     """
     if text is None:
         return None
@@ -53,7 +47,7 @@ def parse_future_time(text: str | None, now: datetime) -> datetime | None:
     at = now + (now - past) if past is not None else _absolute_time(text, FUTURE_HELP)
     if at <= now:
         raise typer.BadParameter(f"not a future time: {text!r}; {FUTURE_HELP}")
-    return at
+    return _limited(at, text, "--until")
 
 
 def parse_received_at(text: str | None, now: datetime) -> datetime:

@@ -10,7 +10,7 @@ import typer
 from faultbridge.cli.commands.fleet.job_ranks import RANKS, given_ranks, is_wanted, rank_rows
 from faultbridge.cli.commands.options import AnyClusterOption, ClusterOption, checked_reason
 from faultbridge.cli.render.output import Columns, examples
-from faultbridge.cli.render.times import PAST_HELP, parse_age, parse_event_time, short_time
+from faultbridge.cli.render.times import PAST_HELP, parse_age, parse_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.names import expand_host_list
@@ -99,7 +99,7 @@ def start_job(
     If the job already runs on these nodes, the command only stores the given name, ranks or time limit.
     """
     nodes = _nodes(node)
-    placed, started_at = given_ranks(nodes, ranks, ranks_per_node), parse_event_time(at, session.now())
+    placed, started_at = given_ranks(nodes, ranks, ranks_per_node), parse_time(at, session.now(), "--at")
     limit = _limit(stall_after, session.now()) if stall_after else None
     started = session.application.jobs.jobs.start(
         cluster, job, nodes, name=name, at=started_at, ranks=placed, stall_after=limit, again=again
@@ -126,7 +126,7 @@ def end_job(
     if outcome not in OUTCOMES:
         raise typer.BadParameter(f"unknown --outcome: {outcome!r}; allowed: {', '.join(OUTCOMES)}")
     checked_reason(reason, MAX_REASON)
-    ended_at = parse_event_time(at, session.now())
+    ended_at = parse_time(at, session.now(), "--at")
     ended = session.application.jobs.jobs.end(cluster, job, outcome=outcome, reason=reason, at=ended_at)
     session.show_one(job_document(ended, session.now()), JOB)
 

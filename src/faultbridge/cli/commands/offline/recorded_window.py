@@ -12,7 +12,7 @@ import typer
 from faultbridge.cli.commands.offline.recorded_job import Recorded, of_case, of_job
 from faultbridge.cli.commands.options import CLUSTER_VARIABLE, default_cluster
 from faultbridge.cli.render.output import Document
-from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_event_time
+from faultbridge.cli.render.times import PAST_HELP, json_time, parse_age, parse_time
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.cluster.jobs import SUCCEEDED, Job
 from faultbridge.domain.nodes import NodeKey
@@ -74,7 +74,7 @@ class RecordedRequest:
             raise AssertionError  # pragma: no cover - checked above
         if self.job is not None:
             return of_job(session, self._ended(session.jobs.job(self.cluster, self.job)), span)
-        at = parse_event_time(self.at, now) or now
+        at = parse_time(self.at, now, "--at") or now
         named = frozenset(self._nodes(session, self.cluster))
         label = f"{self.cluster} at {json_time(at)}"
         return Recorded(RecordedWindow(label, self.cluster, named, at - (span or WINDOW_OF_TIME), at))

@@ -46,7 +46,7 @@ class History:
         from faultbridge.ledger.timeline import TimelineQuery
 
         now = datetime.now(UTC) if self.archive else session.now()
-        since, until = parse_time(self.since, now), parse_time(self.until, now)
+        since, until = parse_time(self.since, now), parse_time(self.until, now, "--until")
         for config in self._clusters(session):
             query = TimelineQuery(config.cluster, since=since, until=until)
             lines = archived_entries(self.archive, query) if self.archive else session.timeline.entries(query)

@@ -46,7 +46,7 @@ def write_report(
 ) -> None:
     """Write a report of a cluster and its cases as one HTML file, which opens from disk without a network."""
     now = session.now()
-    window = (parse_time(since, now), parse_time(until, now))
+    window = (parse_time(since, now), parse_time(until, now, "--until"))
     write_file(session, session.application.console.reports.cluster(cluster, window, limit), file, cluster)
 
 

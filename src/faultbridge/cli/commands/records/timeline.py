@@ -173,7 +173,7 @@ def _query(filters: Filters, now: datetime, *, default: bool) -> TimelineQuery:
     A query needs a cluster if it is for a job, or if it is for neither a case nor a device. If a query needs a cluster
     and none is given, it gets the default cluster if `default` is True, and stays without a cluster if not.
     """
-    times = {name: parse_time(filters[name], now) for name in ("since", "until")}
+    times = {name: parse_time(filters[name], now, f"--{name}") for name in ("since", "until")}
     needs_cluster = filters["job"] or not (filters["case"] or filters["device"])
     if default and needs_cluster and not filters["cluster"]:
         filters = {**filters, "cluster": default_cluster()}
