@@ -55,7 +55,7 @@ def test_two_tombstones_of_one_device_are_merged_to_the_later_end() -> None:
     state, _ = folded(state, arrival(Clear("kernel-log", "xid.48", by_uuid.component, "over"), after(seconds=40)))
     state, _ = folded(state, arrival(DEVICES, after(seconds=50)))
     (tombstone,) = state.tombstones.values()
-    assert tombstone.ended_at == after(seconds=40)
+    assert tombstone.ended_at == after(seconds=40, milliseconds=-1)
 
 
 def test_an_informational_fault_is_not_noted_again_after_its_device_was_identified() -> None:

@@ -32,7 +32,7 @@ def after_flaps(count: int = MAX_TOMBSTONES + 1) -> NodeState:
 
 def test_an_evicted_tombstone_leaves_the_time_of_its_code() -> None:
     state = after_flaps()
-    assert (state.floor, state.evicted) == (None, {"net.link_down": after(seconds=1)})
+    assert (state.floor, state.evicted) == (None, {"net.link_down": after(seconds=0.999)})
     assert len(state.tombstones) == MAX_TOMBSTONES
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import permutations
 
 import pytest
 
@@ -86,6 +87,20 @@ def test_an_observation_exactly_at_the_end_of_a_condition_is_stale(moved, expect
     first = folded(node(), arrival(fault(), at=after(minutes=-1)))
     ended = end_all(first.state, at=NOON, reason="replaced")
     assert outcome(ended.state, arrival(fault(evidence="new"), at=NOON + moved), now=after(minutes=1)) is expected
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_fault_and_its_withdrawal_at_the_same_time_are_a_fault_in_any_order(order: tuple[int, ...]) -> None:
+    over = Clear("kernel-log", "xid.79", GPU, "over")
+    arrivals = [
+        arrival(fault(), NOON, "r-1"),
+        arrival(fault(evidence="again"), after(minutes=1), "r-2"),
+        arrival(over, after(minutes=1), "r-3"),
+    ]
+    state = node()
+    for number in (*order, *order):
+        state = folded(state, arrivals[number], now=after(minutes=2)).state
+    assert [one.code for one in state.active()] == ["xid.79"]
 
 
 def test_tombstones_and_notes_are_kept_up_to_their_limits() -> None:

@@ -14,10 +14,10 @@ for all codes: the start of the last verified instance, or the latest end in a c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from faultbridge.domain.catalog import Catalog
-from faultbridge.domain.conditions import Tombstone
+from faultbridge.domain.conditions import Condition, Tombstone
 from faultbridge.domain.faults import Fault
 from faultbridge.pipeline.fold import attribution
 
@@ -28,6 +28,17 @@ NOTED_BECAUSE = "older than what is stored about ended faults, so it may be one 
 def last_time(tombstone: Tombstone) -> datetime:
     """Return the latest of the times of an ended condition: its end, or the last report of a source."""
     return max((tombstone.ended_at, *tombstone.reporters.values()))
+
+
+def tombstone_of(condition: Condition, at: datetime) -> Tombstone:
+    """Return the tombstone of a condition that ended at `at`; without an active reporter, its last one withdrew it.
+
+    A fault and its withdrawal by one source can have the same time. The fault then counts, whichever arrives first, so
+    a withdrawal covers the time up to the millisecond before it.
+    """
+    end = at if condition.active else at - timedelta(milliseconds=1)
+    times = {source: reporter.last_at for source, reporter in condition.reporters.items()}
+    return Tombstone(end, {source: end if last_at == at else last_at for source, last_at in times.items()})
 
 
 def has_tombstone_after(

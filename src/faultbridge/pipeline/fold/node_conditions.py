@@ -6,12 +6,12 @@ from datetime import datetime
 from itertools import takewhile
 
 from faultbridge.domain.catalog import Catalog
-from faultbridge.domain.conditions import Condition, Reporter, Tombstone, condition_key, identity
+from faultbridge.domain.conditions import Condition, Reporter, condition_key, identity
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import NODE_COMPONENT, Clear, Fault, Severity, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome, is_claim
-from faultbridge.pipeline.fold import attribution, capacity, daily_notes, device_names
+from faultbridge.pipeline.fold import attribution, capacity, daily_notes, device_names, ended_conditions
 from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
 from faultbridge.pipeline.fold.condition_updates import (
     absent_conditions,
@@ -21,7 +21,6 @@ from faultbridge.pipeline.fold.condition_updates import (
     is_known,
     new_condition,
 )
-from faultbridge.pipeline.fold.ended_conditions import NOTED_BECAUSE, has_tombstone_after, last_evicted, last_time
 
 MAX_SNAPSHOTS = 64
 
@@ -84,11 +83,13 @@ class NodeConditions:
 
     def _apply_new(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
         """Apply a fault that belongs to no active condition."""
-        if has_tombstone_after(key, fault, arrival.at, self._tombstones, self._catalog):
+        if ended_conditions.has_tombstone_after(key, fault, arrival.at, self._tombstones, self._catalog):
             return Outcome.STALE
-        evicted = None if key in self._tombstones else last_evicted(fault, self._evicted, self._catalog)
+        evicted = (
+            None if key in self._tombstones else ended_conditions.last_evicted(fault, self._evicted, self._catalog)
+        )
         if any(limit is not None and arrival.at <= limit for limit in (self._floor, evicted)):
-            return self.note(ChangeKind.LATE, daily_notes.LATE, key, fault, arrival, NOTED_BECAUSE)
+            return self.note(ChangeKind.LATE, daily_notes.LATE, key, fault, arrival, ended_conditions.NOTED_BECAUSE)
         if len(self.active) >= capacity.MAX_CONDITIONS and fault.code != capacity.OVERFLOW:
             return self._overflow(key, fault, arrival)
         self._begin(key, fault, arrival)
@@ -137,8 +138,7 @@ class NodeConditions:
     def end(self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None) -> None:
         """End a condition, keep its report times as a tombstone, and remove tombstones above the limit."""
         del self.active[key]
-        times = {source: reporter.last_at for source, reporter in condition.reporters.items()}
-        self._tombstones[key] = Tombstone(ended_at=at, reporters=times)
+        self._tombstones[key] = ended_conditions.tombstone_of(condition, at)
         self._floor = capacity.evict_tombstones(self._tombstones, self._evicted, self._floor)
         self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
 
@@ -161,7 +161,7 @@ class NodeConditions:
     def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
         code = self._catalog.canonical(fault.code)
         ended = self._tombstones.pop(key, None)
-        if ended is not None and self._floor is not None and last_time(ended) <= self._floor:
+        if ended is not None and self._floor is not None and ended_conditions.last_time(ended) <= self._floor:
             ended = None  # a condition of an earlier instance
         condition = new_condition(code, self._catalog.row(code), fault, arrival, ended)
         for unspecific_key in attribution.unspecific_conditions(condition, self.active, self._catalog):
