@@ -18,6 +18,7 @@ from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage import keys
+from faultbridge.storage.writes import Delete
 from tests.builders import KEY, NOON
 from tests.world import XID_79, World
 
@@ -109,6 +110,22 @@ def test_processing_alone_and_the_rejection_of_a_poison_message_are_logged(caplo
     (rejected,), (alone,) = logged(caplog, "poison_message_rejected"), logged(caplog, "message_processed_alone")
     assert (rejected["levelno"], rejected["message_id"], rejected["node"]) == (logging.WARNING, message.id, KEY.node)
     assert (alone["message_id"], alone["reason"]) == (message.id, f"received {ALONE_FROM_RECEIVES} times")
+
+
+def test_a_record_that_goes_back_after_it_was_processed_alone_gets_its_outcome_at_the_next_delivery() -> None:
+    world = World()
+    message = replace(world.message(XID_79), receives=ALONE_FROM_RECEIVES)
+
+    errors = [Transient("throttled")]
+
+    def fail_deletion(call: Call) -> None:
+        if isinstance(call.argument, Delete) and errors:
+            raise errors.pop()
+
+    world.ports.seam.before = fail_deletion
+    first = world.app.ingestion.ingest([message])
+    assert (first.failed, first.outcomes) == ({message.id: GiveBackReason.POISON_CHECK_UNAVAILABLE}, {})
+    assert list(world.app.ingestion.ingest([message]).outcomes.values()) == [Outcome.DUPLICATE]
 
 
 def test_the_metric_of_records_given_back_has_a_total_and_one_value_per_reason(

@@ -111,6 +111,7 @@ class Ingest:
                 self._reject(delivery, None, Rejected("kills_worker", detail), result)
             self.poison_messages.clear(delivery.id)
         except Exception as error:  # noqa: BLE001 - it concerns this message only, and is logged
+            result = IngestResult()  # the next delivery gives the record its outcome
             result.give_back(delivery, error, GiveBackReason.POISON_CHECK_UNAVAILABLE)
         return result
 
