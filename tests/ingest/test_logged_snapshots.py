@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ingest import heartbeat_log
+from faultbridge.ingest.outcomes import GiveBackReason
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.environment.samples import dcgm_health
 from faultbridge.simulation.fakes.seam import Call
@@ -174,3 +177,22 @@ def test_heartbeats_of_a_cluster_whose_policy_cannot_be_read_keep_no_other_recor
     result = world.app.ingestion.ingest([heartbeat, world.message(XID_79, node="other")])
     assert list(result.failed) == [heartbeat.id]
     assert Outcome.RECORDED in result.outcomes.values()
+
+
+class UnreadableRules:
+    """A rulebook that cannot be read."""
+
+    def config(self, cluster: str) -> None:
+        raise Transient(f"the policy of {cluster} cannot be read")
+
+
+def test_a_heartbeat_whose_log_fails_does_not_count_as_written() -> None:
+    world = World()
+    world.app.ingestion.ingest([snapshot(world), beat(world)])
+    world.ports.clock.advance(timedelta(minutes=11))
+    ingest = world.app.ingestion.ingest
+    rules: Any = UnreadableRules()
+    failing = replace(ingest, heartbeats=replace(ingest.heartbeats, rulebook=rules))
+    result = failing([snapshot(world), late := beat(world)])
+    assert result.failed == {late.id: GiveBackReason.HEARTBEATS_UNAVAILABLE}
+    assert world.node().snapshots["dcgm-health"] == world.now
