@@ -10,7 +10,7 @@ import pytest
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
 from faultbridge.domain.faults import Clear, Fault, Observation, Severity
-from faultbridge.domain.records import is_claim
+from faultbridge.pipeline.normalize.trust import is_claim
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."

@@ -9,9 +9,9 @@ import pytest
 from faultbridge.domain.faults import Clear, Component, ComponentType, Severity
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
+from faultbridge.pipeline.fold.attribution import MAX_EVICTED_CODES, NOTED_BECAUSE, keep_end
 from faultbridge.pipeline.fold.capacity import MAX_TOMBSTONES
 from faultbridge.pipeline.fold.changes import ChangeKind
-from faultbridge.pipeline.fold.ended_conditions import MAX_EVICTED_CODES, NOTED_BECAUSE, keep_end
 from tests.builders import NOON, after, arrival, fault, folded, node
 
 

@@ -112,7 +112,7 @@ class NodeState:
     """The complete state of one node, which is the input of every decision about it.
 
     Conditions: `conditions` is keyed by `condition_key`. `tombstones` (times of ended conditions), `evicted` and
-    `floor` keep a late observation from opening an ended condition again (`fold.ended_conditions`). `snapshots` maps
+    `floor` keep a late observation from opening an ended condition again (`fold.attribution`). `snapshots` maps
     each reporter to its last health snapshot, and `noted` each daily note to its last day (`fold.daily_notes`).
     `damped` maps a source and a fault code to the time until which claims of the source with the code are only notes
     (`fold.claims`).

@@ -1,4 +1,4 @@
-"""Raw records as sources send them, what their text proves, and the outcomes of their processing."""
+"""Raw records as sources send them, and the outcomes of their processing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from faultbridge.dataclass import dataclass
-from faultbridge.domain.faults import Clear, Fault, Observation
 
 CANARY = "canary"
 """The source name of the test records that an installation sends to itself."""
@@ -67,11 +66,6 @@ class RawRecord:
     sender: str | None = None
     values: SentValues | None = None
     claimed: bool = False
-
-
-def is_claim(observation: Observation) -> bool:
-    """Return whether an observation is from text of syslog, so that any program can have written it."""
-    return isinstance(observation, Fault | Clear) and OF_SYSLOG.items() <= observation.attributes.items()
 
 
 class Outcome(StrEnum):

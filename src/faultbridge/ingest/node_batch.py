@@ -18,7 +18,7 @@ from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.copies import replace as copied
 from faultbridge.domain.faults import CounterSample, Snapshot, faults_of
 from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
-from faultbridge.domain.records import Outcome, is_claim
+from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import truncate
 from faultbridge.ingest.caches import CachedNode
 from faultbridge.ingest.counter_store import NOT_READ, ComparedSamples, CounterStore, ReadItems, series
@@ -31,6 +31,7 @@ from faultbridge.pipeline.fold.write_filter import must_write
 from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS, limit_faults
 from faultbridge.pipeline.normalize.resolve import INCARNATION_MARGIN, IncarnationMatch, match_incarnation, record_boot
 from faultbridge.pipeline.normalize.timestamp import correct_observation, correct_record, slow_by
+from faultbridge.pipeline.normalize.trust import is_claim
 from faultbridge.pipeline.observe import observe
 from faultbridge.storage import keys
 from faultbridge.storage.heartbeats import SnapshotTimes

@@ -10,11 +10,11 @@ Reading order:
 - `node_conditions`: the conditions of one node while observations are applied; it ignores old and repeated reports.
 - `condition_updates`: how one report creates, repeats or merges a condition.
 - `device_names`: renames what is stored about a device once the device list identifies it.
-- `ended_conditions`: decides whether a late fault can be about a condition that ended.
 - `capacity`: how many changes a commit and how many bytes a node may contain.
 - `daily_notes`: which informational and late faults are recorded each day.
 - `claims`: the life of a condition that only unproven senders report.
-- `attribution`: assigns an unspecific report ("node unhealthy") to the specific condition behind it.
+- `attribution`: assigns an unspecific report ("node unhealthy") to the specific condition behind it, and a late one to
+  a condition that ended.
 - `expire`: ends conditions by time, reboot, repair or replacement.
 - `sightings`: records the devices that an instance shows for the first time.
 - `write_filter`: decides whether a changed state must be stored.

@@ -13,8 +13,8 @@ from json.encoder import encode_basestring
 
 from faultbridge.domain.conditions import Condition, Reporter, Tombstone
 from faultbridge.domain.faults import Component
+from faultbridge.pipeline.fold.attribution import keep_end, last_time
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
-from faultbridge.pipeline.fold.ended_conditions import keep_end, last_time
 
 MAX_CONDITIONS = 64
 MAX_TOMBSTONES = 128

@@ -38,7 +38,7 @@ class Arrival:
     `at` is its time, corrected for an error of the sender's clock. `incarnation` states whether it is about the node's
     current instance and boot. `instance_id` is the instance that the record names, or else the instance on which the
     authenticated `sender` runs. `claimed` is True for a claim: a webhook's report, for example
-    (`Trust.is_claim`), or a fault from text of syslog (`domain.records.is_claim`).
+    (`Trust.is_claim`), or a fault from text of syslog (`trust.is_claim`).
     """
 
     observation: Observation

@@ -1,6 +1,6 @@
 """Daily notes: which informational and late faults are recorded today, each once and within limits.
 
-A late fault is about an earlier instance or boot, or may be about a condition that ended (`ended_conditions`). In the
+A late fault is about an earlier instance or boot, or may be about a condition that ended (`attribution`). In the
 state of a node, `noted` maps the key of a note to the day on which the note was last recorded. The prefix of a key
 names the group of the note. Each group has its own limit, so that reports of a foreign instance cannot prevent the
 notes of the node itself.

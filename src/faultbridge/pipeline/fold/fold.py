@@ -9,7 +9,7 @@ For a later observation, one of these times decides whether it is too old:
 - evicted: by code, the latest end of the conditions whose tombstones were evicted.
 - floor: one time for all conditions of the node. It rises when the verification of a new instance passes.
 
-A fault that these two times exclude was possibly never seen, so it becomes a note (`ended_conditions`).
+A fault that these two times exclude was possibly never seen, so it becomes a note (`attribution`).
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from faultbridge.domain.conditions import Condition, Reporter, condition_key, id
 from faultbridge.domain.copies import replace
 from faultbridge.domain.faults import NODE_COMPONENT, Clear, Fault, Severity, Snapshot
 from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.records import Outcome, is_claim
-from faultbridge.pipeline.fold import attribution, capacity, daily_notes, device_names, ended_conditions
+from faultbridge.domain.records import Outcome
+from faultbridge.pipeline.fold import attribution, capacity, daily_notes, device_names
 from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
 from faultbridge.pipeline.fold.condition_updates import (
     absent_conditions,
@@ -21,6 +21,7 @@ from faultbridge.pipeline.fold.condition_updates import (
     is_known,
     new_condition,
 )
+from faultbridge.pipeline.normalize.trust import is_claim
 
 MAX_SNAPSHOTS = 64
 
@@ -83,13 +84,11 @@ class NodeConditions:
 
     def _apply_new(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
         """Apply a fault that belongs to no active condition."""
-        if ended_conditions.has_tombstone_after(key, fault, arrival.at, self._tombstones, self._catalog):
+        if attribution.has_tombstone_after(key, fault, arrival.at, self._tombstones, self._catalog):
             return Outcome.STALE
-        evicted = (
-            None if key in self._tombstones else ended_conditions.last_evicted(fault, self._evicted, self._catalog)
-        )
+        evicted = None if key in self._tombstones else attribution.last_evicted(fault, self._evicted, self._catalog)
         if any(limit is not None and arrival.at <= limit for limit in (self._floor, evicted)):
-            return self.note(ChangeKind.LATE, daily_notes.LATE, key, fault, arrival, ended_conditions.NOTED_BECAUSE)
+            return self.note(ChangeKind.LATE, daily_notes.LATE, key, fault, arrival, attribution.NOTED_BECAUSE)
         if len(self.active) >= capacity.MAX_CONDITIONS and fault.code != capacity.OVERFLOW:
             return self._overflow(key, fault, arrival)
         self._begin(key, fault, arrival)
@@ -138,7 +137,7 @@ class NodeConditions:
     def end(self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None) -> None:
         """End a condition, keep its report times as a tombstone, and remove tombstones above the limit."""
         del self.active[key]
-        self._tombstones[key] = ended_conditions.tombstone_of(condition, at)
+        self._tombstones[key] = attribution.tombstone_of(condition, at)
         self._floor = capacity.evict_tombstones(self._tombstones, self._evicted, self._floor)
         self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
 
@@ -161,7 +160,7 @@ class NodeConditions:
     def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
         code = self._catalog.canonical(fault.code)
         ended = self._tombstones.pop(key, None)
-        if ended is not None and self._floor is not None and ended_conditions.last_time(ended) <= self._floor:
+        if ended is not None and self._floor is not None and attribution.last_time(ended) <= self._floor:
             ended = None  # a condition of an earlier instance
         condition = new_condition(code, self._catalog.row(code), fault, arrival, ended)
         for unspecific_key in attribution.unspecific_conditions(condition, self.active, self._catalog):

@@ -13,8 +13,8 @@ The intake function checks the secret of a webhook post and names its sender in 
 about every node of its cluster, as a listed collector may. Each of its reports is a claim, because every client that
 has the secret can send it.
 
-The sender of a record does not prove which program wrote a line of it. A fault from text of syslog is therefore a claim
-whoever sent the record (`domain.records.is_claim`).
+The sender of a record does not prove which program wrote a line of it. A fault from text of syslog is therefore a
+claim, also if the node itself sent the record (`is_claim`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from faultbridge.dataclass import dataclass
 from faultbridge.domain import names
 from faultbridge.domain.cluster.config import HYPERPOD, ClusterConfig
 from faultbridge.domain.copies import replace
+from faultbridge.domain.faults import Clear, Fault, Observation
 from faultbridge.domain.nodes import AliasRow
-from faultbridge.domain.records import WEBHOOK_SENDER, RawRecord
+from faultbridge.domain.records import OF_SYSLOG, WEBHOOK_SENDER, RawRecord
 
 EVENT_BUS = "events.amazonaws.com"
 """The sender of every message on the queue that only EventBridge can send to."""
@@ -154,6 +155,11 @@ class Trust:
 
 
 TRUST_ALL = Trust()
+
+
+def is_claim(observation: Observation) -> bool:
+    """Return whether an observation is from text of syslog, so that any program can have written it."""
+    return isinstance(observation, Fault | Clear) and OF_SYSLOG.items() <= observation.attributes.items()
 
 
 def instance_of(sender: str | None) -> str | None:
