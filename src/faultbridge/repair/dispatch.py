@@ -66,6 +66,10 @@ class Dispatch:
     def _queued_cases(self) -> QueuedCases:
         return QueuedCases(self.append)
 
+    @property
+    def _permits(self) -> IsolationPermits:
+        return IsolationPermits(self.table)
+
     def __call__(self, cluster: str, limit: timedelta = MAX_ADMITTING) -> DispatchResult:
         """Admit the cases that may start until the time `limit` has passed, and start their executions.
 
@@ -129,7 +133,7 @@ class Dispatch:
         if not rules.config.repairs or not budgeted:
             return None
         placed = any(one.needs_permit and is_placed(one.domains) for one in budgeted)
-        use = IsolationPermits(self.table).use(rules, control, now, placed=placed)
+        use = self._permits.use(rules, control, now, placed=placed)
         return replace(use, evicts=self.isolate.orchestrator(rules.config).applicable)
 
     def _admit(

@@ -45,8 +45,8 @@ class IsolateMany:
         if not nodes:
             return {}
         rules, now = rules_of(self.isolate.rulebook, cluster), self.isolate.append.clock.now()
-        states = sorted(self.isolate.append.read_many(NodeKey(cluster, node) for node in nodes), key=_urgency)
-        grouped = [one for one in states if self._needs_no_call(rules.config) and _is_free(one, now)]
+        states = sorted(self.isolate.append.read_many(NodeKey(cluster, node) for node in nodes), key=isolation_urgency)
+        grouped = [one for one in states if self._needs_no_call(rules.config) and is_free(one, now)]
         groups = [grouped[start : start + GROUP] for start in range(0, len(grouped), GROUP)]
         alone = {one.key.node: one for one in states if one not in grouped}
         return {
@@ -83,13 +83,15 @@ class IsolateMany:
         return results
 
 
-def _urgency(state: NodeState) -> tuple[int, datetime, str]:
+def isolation_urgency(state: NodeState) -> tuple[int, datetime, str]:
+    """Return the place of a node among the nodes that need a permit: the most severe fault comes first."""
     case = state.live_case
     opened = case.opened_at if case else datetime.max.replace(tzinfo=UTC)
     return -(state.severity.rank if state.severity else 0), opened, state.key.node
 
 
-def _is_free(state: NodeState, now: datetime) -> bool:
+def is_free(state: NodeState, now: datetime) -> bool:
+    """Return whether the isolation of a node needs no permit, and is not yet requested."""
     return state.isolation is not Isolation.REQUESTED and not needs_permit(state, now)
 
 

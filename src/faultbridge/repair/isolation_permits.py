@@ -52,7 +52,7 @@ class IsolationPermits:
         """Return the write that gives a node its permit, or the reason why the budget refuses it."""
         domains = domains_of(rules.config, {"node": state.key.node, **_placement(state)})
         cluster = state.key.cluster
-        control = items.read_control(cluster, self.table.get(keys.cluster_control(cluster)))
+        control = self._control(cluster)
         use = self.use(rules, control, now, placed=is_placed(domains))
         refused = use.refusal(state.key.node, domains)
         if refused is not None:
@@ -64,6 +64,9 @@ class IsolationPermits:
             add={"version": 1},
             when=Equals("version", control.version),
         )
+
+    def _control(self, cluster: str) -> Control:
+        return items.read_control(cluster, self.table.get(keys.cluster_control(cluster)))
 
 
 def isolation_use(

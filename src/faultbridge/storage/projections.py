@@ -43,12 +43,12 @@ def projection_writes(before: NodeState, after: NodeState, now: datetime) -> tup
     writes: list[Write] = []
     if after.case is not None and after.case != before.case:
         writes.append(Put(items.case_item(after.case, after.key, after.shard, now)))
-    writes += _row_writes(_unhealthy_row(before, now), _unhealthy_row(after, now))
+    writes += _row_writes(unhealthy_row(before, now), unhealthy_row(after, now))
     writes += _row_writes(_isolation_row(before, now), _isolation_row(after, now))
     writes += _row_writes(queue_row(before, now), queue_row(after, now))
     writes += _row_writes(_held_row(before, now), _held_row(after, now))
     writes += _row_writes(_false_claims_row(before, now), _false_claims_row(after, now))
-    writes += _control_writes(before, after)
+    writes += control_writes(before, after)
     return tuple(writes)
 
 
@@ -76,7 +76,8 @@ def _content(row: Item) -> Item:
     return {name: value for name, value in row.items() if name != "updated_at"}
 
 
-def _unhealthy_row(state: NodeState, now: datetime) -> Item | None:
+def unhealthy_row(state: NodeState, now: datetime) -> Item | None:
+    """Return the row of a registered node that is neither healthy nor retired; None for any other node."""
     if state.status in _WITHOUT_ROW:
         return None
     case, severity, failed_step = state.live_case, state.severity, state.failed_step_at
@@ -251,7 +252,7 @@ def slot_release(before: NodeState, after: NodeState) -> list[Update]:
     return [Update(control, remove=(("holders", case.id),), add={"version": 1})]
 
 
-def _control_writes(before: NodeState, after: NodeState) -> list[Write]:
+def control_writes(before: NodeState, after: NodeState) -> list[Write]:
     """Return one write of the controls, because a transaction writes an item once; empty if nothing changes there."""
     change = _is_unverified(after) - _is_unverified(before)
     removed = [path for write in slot_release(before, after) for path in write.remove]

@@ -64,10 +64,10 @@ GROWTH_GUARDS: tuple[PlantedBug, ...] = (
     ),
     planted(
         "storage/projections.py",
-        "_control_writes",
+        "control_writes",
         "a node that was verified is still counted as one that never was",
-        "if not change:",
-        "if change <= 0:",
+        "if not change and not removed:",
+        "if change <= 0 and not removed:",
     ),
     planted(
         "storage/projections.py",
@@ -389,7 +389,7 @@ UPDATE_GUARDS: tuple[PlantedBug, ...] = (
     ),
     planted(
         "pipeline/decide/admit.py",
-        "_urgency",
+        "urgency",
         "the same nodes of a group without capacity are tried forever",
         "return queued.priority, tried is not None, tried or queued.since, queued.case",
         "return queued.priority, False, queued.since, queued.case",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from faultbridge.domain.cases import Case, WaitingFor
@@ -15,11 +15,14 @@ from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.lab.fleet_log import FleetLog
+from faultbridge.lab.product.fleet_dispatch import next_leave
 from faultbridge.lab.product.fleet_services import CLUSTER, FleetServices
 from faultbridge.lab.trace import HOUR
 from faultbridge.ops.sweep_plan import numbers_to_read
 from faultbridge.pipeline.decide.breaker import FailingNode, evaluate_breakers, failing_node
 from faultbridge.pipeline.decide.case_moves import SETTLE
+from faultbridge.repair.isolate import IsolationResult
+from faultbridge.repair.isolate_many import is_free, isolation_urgency
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import queue_row
 from faultbridge.storage.queue_rows import read_queued
@@ -41,8 +44,11 @@ class ClusterView:
         self._waiting: dict[NodeKey, tuple[WaitingFor, float]] = {}
         self._serving: set[NodeKey] = set()
         self._unchecked: set[NodeKey] = set()
+        self._held: set[NodeKey] = set()
         self._awaiting: dict[NodeKey, datetime] = {}
-        self._seen = (-1, -1)
+        self._seen: Hashable = None
+        self._held_at: Hashable = None
+        self._held_again: datetime | None = None
         self._dispatch_again: datetime | None = None
         self._breaker_active = self._evaluated = False
         self._breaker_again: datetime | None = None
@@ -58,6 +64,8 @@ class ClusterView:
         if case is not old and not _alike(case, old):
             self._update_queue(after)
             self._update_waiting(after, at)
+        elif drafts and case is not None and case.status is CaseStatus.QUEUED:
+            self._update_queue(after)  # whether it needs a permit depends on its node
         if drafts:
             self._update_failing(after)
             self._count(drafts)
@@ -112,6 +120,9 @@ class ClusterView:
         times = [*self._awaiting.values(), *([self._timers[0][0]] if self._timers else [])]
         if self._services.dispatch.queue and self._dispatch_again is not None:
             times.append(self._dispatch_again)
+        if self._held:
+            times += [self._held_again] if self._held_again is not None else []
+            times += [self._services.store.clock.now()] if self._budget_may_change() else []
         if self._breaker_again is not None:
             times.append(self._breaker_again)
         return min(times, default=None)
@@ -130,11 +141,38 @@ class ClusterView:
         """Return the nodes in service whose isolation must be tried again.
 
         These are the nodes that have a live case and got a new entry since the last call. If a breaker has changed its
-        state since then, they are all nodes in service with a live case.
+        state since then, they are all nodes in service with a live case. If the use of the isolation budget may have
+        changed since then, the nodes that it kept in service are tried again, too.
         """
-        found = sorted(self._unchecked)
+        found = set(self._unchecked)
         self._unchecked.clear()
-        return found
+        if self._held and self._budget_may_change():
+            found |= self._held
+            now, table = self._services.store.clock.now(), self._services.table
+            self._held_at, self._held_again = self._budget(), next_leave(table, now)
+        return self.in_order(found)
+
+    def in_order(self, nodes: Iterable[NodeKey]) -> list[NodeKey]:
+        """Return nodes in the order in which the product isolates them."""
+        store = self._services.store
+        now = store.clock.now()
+        states = sorted(store.read_many(nodes), key=lambda one: (not is_free(one, now), isolation_urgency(one)))
+        return [one.key for one in states]
+
+    def isolated(self, key: NodeKey, result: IsolationResult) -> None:
+        """Record the result of an isolation: a node that is held is tried again."""
+        if result is IsolationResult.HELD:
+            self._held.add(key)
+        else:
+            self._held.discard(key)
+
+    def _budget_may_change(self) -> bool:
+        now = self._services.store.clock.now()
+        timed = self._held_again is not None and self._held_again <= now
+        return timed or self._held_at != self._budget()
+
+    def _budget(self) -> Hashable:
+        return self._controls_version(), self._services.table.unhealthy.version
 
     def dispatch_may_change(self, now: datetime) -> bool:
         """Return whether a new run of dispatch may decide differently from the last run.
@@ -151,7 +189,7 @@ class ClusterView:
         """Record that dispatch has just run with the current queue and the cluster's current controls."""
         self._seen = self._version()
         services = self._services
-        self._dispatch_again = services.dispatch.next_change(services.control(), services.rules.policy, now)
+        self._dispatch_again = services.dispatch.next_change(services.rules, now)
 
     def update_breakers(self, now: datetime) -> None:
         """Update the circuit breakers by the product's rule, from the nodes that are failing.
@@ -198,10 +236,20 @@ class ClusterView:
     def _write(self, control: Control, now: datetime) -> None:
         self._services.table.items[_CONTROL] = items.control_item(control, now)
 
-    def _version(self) -> tuple[int, int]:
-        item = self._services.table.items[_CONTROL]
-        version = item.get("version", 0)
-        return self._services.dispatch.queue.changes, version if isinstance(version, int) else 0
+    def _version(self) -> Hashable:
+        """Return a value that differs if dispatch may decide differently."""
+        services = self._services
+        budgeted = any(services.dispatch.queue.budgeted())
+        nodes = (
+            services.table.unhealthy.version
+            if budgeted
+            else services.dispatch.controls.with_vacancies(CLUSTER).vacancies
+        )
+        return services.dispatch.queue.changes, self._controls_version(), nodes
+
+    def _controls_version(self) -> int:
+        version = self._services.table.items[_CONTROL].get("version", 0)
+        return version if isinstance(version, int) else 0
 
     def _update_queue(self, state: NodeState) -> None:
         services, case = self._services, state.live_case

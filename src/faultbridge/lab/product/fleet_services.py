@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from random import Random
 
 from faultbridge.data import load_catalog
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
-from faultbridge.domain.cluster.state import Control, QueuedCase
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Policy
-from faultbridge.domain.times import truncate
+from faultbridge.lab.product.fleet_dispatch import FleetControls, FleetDispatch, FleetPermits
 from faultbridge.lab.product.host_ports import HostPorts, HostRestarter, HostVerifier
 from faultbridge.lab.product.item_table import ItemTable
 from faultbridge.lab.product.node_store import Committed, NodeStore
-from faultbridge.lab.product.repair_queue import RepairQueue
 from faultbridge.ledger.append import Stack
-from faultbridge.pipeline.decide.admit import HOUR
 from faultbridge.pipeline.decide.case_moves import SETTLE, continue_alone
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Clock
-from faultbridge.repair.admission import ReadyCase, admit_case, take_slots
 from faultbridge.repair.attempt.recovery import RecoverAttempts
 from faultbridge.repair.attempt.step_runner import StepRunner
 from faultbridge.repair.attempt.step_tools import StepTools
-from faultbridge.repair.controls import Controls
-from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.isolate import Isolate
-from faultbridge.repair.isolation_permits import IsolationPermits
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.simulation.fakes import FakeObjects, FakeOrchestrator
 from faultbridge.simulation.fakes.state_machine import FakeStateMachine
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Item
 
 CLUSTER = "train-a"
 STACK_ID = "arn:aws:cloudformation:us-east-1:123456789012:stack/lab/11111111-2222-3333-4444-555555555555"
@@ -59,58 +51,6 @@ class FixedRulebook(Rulebook):
         if self.fixed is None:
             raise AssertionError
         return self.fixed
-
-
-@dataclass(frozen=True, slots=True)
-class FleetControls(Controls):
-    """Reads the repair limits of a cluster: repair slots in use, breakers, and holds of incidents.
-
-    A stored item is decoded again only after it has changed.
-    """
-
-    known: dict[str, tuple[Item, Control]] = field(default_factory=dict)
-
-    def read(self, cluster: str) -> Control:
-        """Return the repair limits of the cluster."""
-        item = self.table.get(keys.cluster_control(cluster))
-        found = self.known.get(cluster)
-        if item is None or found is None or found[0] is not item:
-            found = self.known[cluster] = (item or {}, items.read_control(cluster, item))
-        return found[1]
-
-
-@dataclass(frozen=True, slots=True)
-class FleetDispatch(Dispatch):
-    """The product's dispatch of repairs, with the queue in memory instead of in the table."""
-
-    queue: RepairQueue = field(default_factory=RepairQueue)
-    controls: FleetControls = field(kw_only=True)
-
-    def _queued(self, rules: Rules, excluded: Collection[str] = ()) -> list[QueuedCase]:
-        now = truncate(self.clock.now())
-        return self.queue.shown_to(self._control(rules.config.cluster), rules.policy, now, excluded)
-
-    def _commit(self, control: Control, ready: Sequence[ReadyCase], now: datetime) -> list[NodeState]:
-        self.table.write(take_slots(control, ready, now))
-        store = self.append
-        if not isinstance(store, NodeStore):
-            raise TypeError
-        return [store.store(one.state, admit_case(one, now), Actor.DISPATCH) for one in ready]
-
-    def _control(self, cluster: str) -> Control:
-        return self.controls.read(cluster)
-
-    def next_change(self, control: Control, policy: Policy, now: datetime) -> datetime | None:
-        """Return the next time after `now` at which dispatch may decide differently without a new entry.
-
-        Returns None if time alone cannot change its decision.
-        """
-        delayed = self.queue.next_delayed(now)
-        times = [start + HOUR for start in control.starts] + ([delayed] if delayed else [])
-        times += list(control.no_capacity_until.values())
-        if any(rule.windows for rule in policy.rules) or self.queue.unrecorded(control, policy, now):
-            times.append(now + timedelta(minutes=1))
-        return min((at for at in times if at > now), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +96,8 @@ def fleet_services(
     store = NodeStore(table, clock, stack, lambda _: None, Random(7), committed)  # noqa: S311 - never drawn from
     orchestrators = {"none": FakeOrchestrator(clock, applicable=False)}
     controls, workflow = FleetControls(table, clock, stack), FakeStateMachine(clock)
-    table.items[keys.cluster_control(CLUSTER)] = items.control_item(Control(CLUSTER), clock.now())
-    isolate = Isolate(store, rulebook, orchestrators, IsolationPermits(table))
+    table.items[keys.cluster_control(CLUSTER)] = items.control_item(Control(CLUSTER, unverified=nodes), clock.now())
+    isolate = Isolate(store, rulebook, orchestrators, FleetPermits(table, controls))
     tools = StepTools(
         table, clock, store, workflow, rulebook, FakeObjects(), {config.provider: ports}, {},
         {config.restarter: HostRestarter(ports)}, ports, orchestrators, {config.verifier: HostVerifier(ports)},

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from faultbridge.errors import Conflict
+from faultbridge.lab.product.unhealthy_nodes import UnhealthyNodes
 from faultbridge.simulation.fakes.table_rules import applied, holds
+from faultbridge.storage.projections import UNHEALTHY
 from faultbridge.storage.writes import Index, Item, Key, Page, Write
 
 
@@ -22,6 +24,7 @@ class ItemTable:
     def __init__(self) -> None:
         """Start with an empty table."""
         self.items: dict[Key, Item] = {}
+        self.unhealthy = UnhealthyNodes()
 
     def get(self, key: Key) -> Item | None:
         """Return the item at a key; None if it does not exist."""
@@ -35,7 +38,7 @@ class ItemTable:
         self,
         pk: str,  # noqa: ARG002 - as above
         *,
-        prefix: str = "",  # noqa: ARG002 - as above
+        prefix: str = "",
         after: str | None = None,  # noqa: ARG002 - as above
         up_to: str | None = None,  # noqa: ARG002 - as above
         limit: int | None = None,  # noqa: ARG002 - as above
@@ -43,8 +46,8 @@ class ItemTable:
         index: Index | None = None,  # noqa: ARG002 - as above
         newest_first: bool = False,  # noqa: ARG002 - as above
     ) -> Page:
-        """Return an empty page: the queue, the timers and the unhealthy nodes are not stored in this table."""
-        return Page((), None)
+        """Return the rows of the unhealthy nodes; all else, such as the queue and the timers, is not stored here."""
+        return Page(self.unhealthy.rows() if prefix == UNHEALTHY else (), None)
 
     def write(self, write: Write) -> None:
         """Perform one conditional write; a failed condition raises `Conflict`."""

@@ -15,11 +15,13 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
+from faultbridge.domain.isolation import without_spent_permit
 from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Placement
 from faultbridge.domain.times import truncate
+from faultbridge.lab.product.item_table import ItemTable
 from faultbridge.ledger.append import Append, Appended, Revise
 from faultbridge.ledger.transition_guard import check_moves
-from faultbridge.storage.projections import slot_release
+from faultbridge.storage.projections import control_writes
 
 GROUP = "gpu-workers"
 INSTANCE_TYPE = "p5.48xlarge"
@@ -35,6 +37,7 @@ class NodeStore(Append):
     `committed` is called after every commit with the state before, the state after, and the drafts of the entries.
     """
 
+    table: ItemTable
     committed: Committed = lambda _before, _after, _drafts: None
     states: dict[NodeKey, NodeState] = field(default_factory=dict)
 
@@ -68,17 +71,19 @@ class NodeStore(Append):
     def store(self, before: NodeState, transition: Transition, actor: Actor) -> NodeState:
         """Check a transition and store its state.
 
-        If the transition has entries, the repair slot of a case that is no longer in progress is released.
+        The repair slot of a case that is no longer in progress is released, and so is a permit that the node no longer
+        needs.
         """
-        head, drafts, after = before.head, transition.drafts, transition.state
+        head, drafts, after = before.head, transition.drafts, without_spent_permit(transition.state)
         if drafts or before.status is not after.status or _status(before) is not _status(after):
             check_moves(before, after, drafts, actor)
             moved = replace(head, version=head.version + 1, sequence=head.sequence + len(drafts))
             after = replace(after, head=moved)
-        writes = [*transition.writes, *(slot_release(before, after) if drafts else ())]
+        writes = [*transition.writes, *control_writes(before, after)]
         if writes:
             self.table.transact(writes)
         self.states[after.key] = after
+        self.table.unhealthy.update(after)
         self.committed(before, after, drafts)
         return after
 

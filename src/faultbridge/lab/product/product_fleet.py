@@ -178,7 +178,7 @@ class ProductFleet:
         self._escalate()
         self.view.update_breakers(now)
         for key in self.view.to_isolate():
-            services.isolate(key)
+            self.view.isolated(key, services.isolate(key))
         self._dispatch()
 
     def _tick(self, state: NodeState, now: datetime) -> Transition:
@@ -191,11 +191,11 @@ class ProductFleet:
 
     def _react(self) -> None:
         while self._changed:
-            changed, self._changed = sorted(self._changed), set()
+            changed, self._changed = self._changed, set()
             self._escalate()
             self.view.update_breakers(self.clock.now())
-            for key in changed:
-                self.services.isolate(key)
+            for key in self.view.in_order(changed):
+                self.view.isolated(key, self.services.isolate(key))
             self._dispatch()
 
     def _dispatch(self) -> None:

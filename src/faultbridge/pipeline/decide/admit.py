@@ -108,7 +108,7 @@ def admit(
     picks: list[QueuedCase] = []
     refusals: list[Refused] = []
     started = sum(1 for _ in recent_starts(control, now))
-    for queued in sorted(waiting, key=_urgency):
+    for queued in sorted(waiting, key=urgency):
         rule = policy.rule_named(queued.rule)
         request = AdmissionRequest(control, policy, queued, rule, tuple(picks), started, now, in_force, use)
         refused = next((refusal for check in CHECKS if (refusal := check(request))), None)
@@ -119,7 +119,8 @@ def admit(
     return Admission(tuple(picks), tuple(refusals))
 
 
-def _urgency(queued: QueuedCase) -> tuple[int, bool, datetime, str]:
+def urgency(queued: QueuedCase) -> tuple[int, bool, datetime, str]:
+    """Return the place of a case in the order in which admission takes the cases."""
     tried = queued.not_before if queued.waiting_for is WaitingFor.CAPACITY else None
     return queued.priority, tried is not None, tried or queued.since, queued.case
 

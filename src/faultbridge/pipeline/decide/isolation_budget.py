@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from faultbridge.dataclass import dataclass
@@ -42,26 +43,42 @@ class BudgetNode:
 
 
 @dataclass(frozen=True, slots=True)
+class DomainUse:
+    """The use of the isolation budget in one failure domain.
+
+    - `out` is how many of its expected nodes take no new work, and `left` how many of its nodes are not expected.
+    - `holds` is True if one of its expected nodes holds a permit.
+    - `first` is the urgency and the name of its most severe waiting node; None if no node waits.
+    """
+
+    out: int
+    left: int
+    holds: bool
+    first: tuple[tuple[int, str], str] | None
+
+
+@dataclass(frozen=True, slots=True)
 class IsolationUse:
     """The use of a cluster's isolation budget: `nodes` that do not simply serve, and the size of each failure domain.
 
     `percent` is the share of the expected nodes that may take no new work; at least one may. A failure domain without
     a size refuses no node. `evicts` is False if the cluster has no orchestrator, so that a repair evicts no work.
+    `counted` has the failure domains that were counted before, because each waiting node asks about the same ones.
     """
 
     nodes: tuple[BudgetNode, ...]
     sizes: Mapping[FailureDomain, int]
     percent: int
     evicts: bool = True
+    counted: dict[FailureDomain, DomainUse] = field(default_factory=dict, compare=False, repr=False)
 
     def limit(self, domain: FailureDomain) -> int:
         """Return how many nodes of a failure domain may take no new work at once."""
-        left = sum(not one.expected for one in self.nodes if domain in one.domains)
-        return max(1, self.percent * (self.sizes.get(domain, 0) - left) // 100)
+        return max(1, self.percent * (self.sizes.get(domain, 0) - self._count(domain).left) // 100)
 
     def out(self, domain: FailureDomain) -> int:
         """Return how many of the expected nodes of a failure domain take no new work."""
-        return sum(one.out and one.expected for one in self.nodes if domain in one.domains)
+        return self._count(domain).out
 
     def refusal(self, name: str, domains: Iterable[FailureDomain]) -> str | None:
         """Return why a node may not be taken out of service now, or None if a permit can be given.
@@ -76,11 +93,24 @@ class IsolationUse:
         return None
 
     def _is_exception(self, name: str, domain: FailureDomain) -> bool:
-        inside = [one for one in self.nodes if domain in one.domains]
-        if any(one.holds and one.expected for one in inside):
-            return False
-        waiting = [one for one in inside if one.waits or one.name == name]
-        return min(((one.urgency, one.name) for one in waiting), default=((0, ""), name))[1] == name
+        used = self._count(domain)
+        if used.holds or used.first is None or used.first[1] == name:
+            return not used.holds
+        # The node may wait although its row does not say so, because its repair asks for the permit.
+        own = next((one.urgency for one in self.nodes if one.name == name and domain in one.domains), None)
+        return own is not None and (own, name) < used.first
+
+    def _count(self, domain: FailureDomain) -> DomainUse:
+        found = self.counted.get(domain)
+        if found is None:
+            inside = [one for one in self.nodes if domain in one.domains]
+            found = self.counted[domain] = DomainUse(
+                out=sum(one.out and one.expected for one in inside),
+                left=sum(not one.expected for one in inside),
+                holds=any(one.holds and one.expected for one in inside),
+                first=min(((one.urgency, one.name) for one in inside if one.waits), default=None),
+            )
+        return found
 
 
 def eviction_limit(use: IsolationUse, cluster: FailureDomain) -> int:
