@@ -118,11 +118,13 @@ class ClusterView:
         while self._timers and self._services.store.states[self._timers[0][1]].due_at != self._timers[0][0]:
             heapq.heappop(self._timers)
         times = [*self._awaiting.values(), *([self._timers[0][0]] if self._timers else [])]
-        if self._services.dispatch.queue and self._dispatch_again is not None:
-            times.append(self._dispatch_again)
+        now = self._services.store.clock.now()
+        if self._services.dispatch.queue:
+            times += [self._dispatch_again] if self._dispatch_again is not None else []
+            times += [now] if self._seen != self._version() else []
         if self._held:
             times += [self._held_again] if self._held_again is not None else []
-            times += [self._services.store.clock.now()] if self._budget_may_change() else []
+            times += [now] if self._budget_may_change() else []
         if self._breaker_again is not None:
             times.append(self._breaker_again)
         return min(times, default=None)
@@ -185,9 +187,12 @@ class ClusterView:
         timed = self._dispatch_again is not None and self._dispatch_again <= now
         return timed or self._seen != self._version()
 
-    def dispatched(self, now: datetime) -> None:
-        """Record that dispatch has just run with the current queue and the cluster's current controls."""
+    def begin_dispatch(self) -> None:
+        """Record that dispatch runs with the current queue, nodes and controls; its own changes come after this."""
         self._seen = self._version()
+
+    def dispatched(self, now: datetime) -> None:
+        """Record that a run of dispatch has ended."""
         services = self._services
         self._dispatch_again = services.dispatch.next_change(services.rules, now)
 

@@ -22,6 +22,7 @@ from faultbridge.lab.product.item_table import ItemTable
 from faultbridge.ledger.append import Append, Appended, Revise
 from faultbridge.ledger.transition_guard import check_moves
 from faultbridge.storage.projections import control_writes
+from faultbridge.storage.writes import Write
 
 GROUP = "gpu-workers"
 INSTANCE_TYPE = "p5.48xlarge"
@@ -67,6 +68,10 @@ class NodeStore(Append):
         if not transition.drafts and not transition.writes and transition.state == before:
             return Appended(before)
         return Appended(self.store(before, transition, actor))
+
+    def draft(self, before: NodeState, revise: Revise, *, actor: Actor) -> tuple[Appended, tuple[Write, ...]]:
+        """Commit the transition at once, so that no write is left; `before` only names the node."""
+        return self(before.key, revise, actor=actor), ()
 
     def store(self, before: NodeState, transition: Transition, actor: Actor) -> NodeState:
         """Check a transition and store its state.

@@ -200,6 +200,7 @@ class ProductFleet:
 
     def _dispatch(self) -> None:
         if self.view.dispatch_may_change(self.clock.now()):
+            self.view.begin_dispatch()
             self.services.dispatch(CLUSTER)
             self.view.dispatched(self.clock.now())
 
