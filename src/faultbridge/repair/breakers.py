@@ -29,7 +29,7 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items
 from faultbridge.storage.projections import FALSE_CLAIMS, UNHEALTHY
 from faultbridge.storage.queue_rows import domains_of
-from faultbridge.storage.writes import Equals, Put
+from faultbridge.storage.writes import Equals, Item, Put
 
 EVICTIONS = "evictions"
 """The control that limits how many lost nodes are drained for one fault code within an hour."""
