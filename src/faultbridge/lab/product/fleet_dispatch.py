@@ -49,7 +49,7 @@ class FleetControls(Controls):
         return found[1]
 
     def with_vacancies(self, cluster: str) -> Control:
-        """Return the repair limits of the cluster with its nodes without an instance; the same object if none changed."""
+        """Return the repair limits of the cluster with its vacancies: the same object if none changed."""
         stored, version = self.read(cluster), self.table.unhealthy.version
         before = self.complete.get(cluster)
         if before is not None and before[:2] == (stored, version) and before[0] is stored:
