@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 
 from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.cluster.breakers import Breaker, BreakerState
+from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.cluster.state import Control, QueuedCase
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.cluster.vacancies import Vacancy
+from faultbridge.domain.nodes import DomainKind, NodeKey
 from faultbridge.domain.policy import Limits, Match, Policy, Rule
 from faultbridge.lab.product import repair_queue
 from faultbridge.lab.product.repair_queue import SMALL, RepairQueue
 from faultbridge.pipeline.decide.admit import Admission, admit
+from faultbridge.pipeline.decide.isolation_budget import BudgetNode, IsolationUse
 from tests.builders import NOON
+
+CLUSTER = FailureDomain(DomainKind.CLUSTER, "train-a")
 
 MAX_REFUSALS = 20
 """Fewer than the queues of these tests contain, so that one run does not record all refusals."""
@@ -63,9 +68,20 @@ def queues(draw: st.DrawFn) -> list[QueuedCase]:
                 group=random.choice(("workers", "others")),
                 approval_pending=random.random() < 0.1,
                 reason=reason,
+                needs_permit=random.random() < 0.2,
+                domains=(CLUSTER,),
             )
         )
     return found
+
+
+@st.composite
+def uses(draw: st.DrawFn) -> IsolationUse:
+    """Return the use of a budget that is used up, or nearly so, while some of the queued nodes wait."""
+    out = [BudgetNode(f"out-{one}", (CLUSTER,), out=True, holds=draw(st.booleans())) for one in range(3)]
+    waiting = draw(st.sets(st.integers(0, 30), max_size=4))
+    waits = [BudgetNode(f"node-{one}", (CLUSTER,), out=False, waits=True, urgency=(-one, "")) for one in waiting]
+    return IsolationUse((*out, *waits), {CLUSTER: 10 * draw(st.integers(2, 4))}, 10)
 
 
 @st.composite
@@ -79,17 +95,21 @@ def controls(draw: st.DrawFn) -> Control:
         starts=tuple(draw(st.lists(MINUTES, max_size=6))),
         breakers=draw(breakers),
         no_capacity_until=draw(st.dictionaries(st.just("workers"), MINUTES, max_size=1)),
+        vacancies=tuple(
+            Vacancy(f"node-{one}", "workers", f"case-{one}", draw(MINUTES))
+            for one in draw(st.sets(st.integers(0, 30), max_size=3))
+        ),
     )
 
 
-@given(queues(), controls(), st.integers(0, 20), st.integers(0, 20))
-def test_admission_decides_about_the_shown_cases_as_about_all(queue, control, concurrent, per_hour) -> None:
+@given(queues(), controls(), uses(), st.integers(0, 20), st.integers(0, 20))
+def test_admission_decides_about_the_shown_cases_as_about_all(queue, control, use, concurrent, per_hour) -> None:
     policy = Policy("1", RULES, limits=Limits(concurrent=concurrent, per_hour=per_hour))
     queued_cases = RepairQueue()
     for queued in queue:
         queued_cases.put(queued)
-    few = queued_cases.shown_to(control, policy, NOON)
-    assert effects(admit(control, policy, few, NOON)) == effects(admit(control, policy, queue, NOON))
+    few = queued_cases.shown_to(control, policy, NOON, use=use)
+    assert effects(admit(control, policy, few, NOON, use=use)) == effects(admit(control, policy, queue, NOON, use=use))
 
 
 def test_a_full_budget_needs_one_case_of_each_class() -> None:
