@@ -147,8 +147,9 @@ mutants-generated: setup machines ## change any code of some rooms: a sample (SA
 	@$(BIN)/python -m tests.simulation.mutants.sample --sample $(or $(SAMPLE),60) --seed $(or $(SEED),1) --part "$(PART)"
 
 .PHONY: seeds
-seeds: setup machines ## run fresh seeds of the simulation, or continue (FIRST=30000 COUNT=1000 PROCESSES=2)
-	@$(BIN)/python -m tests.simulation.long_runs --processes $(or $(PROCESSES),2) seeds $(or $(FIRST),30000) $(or $(COUNT),1000)
+seeds: setup machines ## run fresh seeds of the simulation, or continue (FIRST=30000 COUNT=1000 PROCESSES=2, or LIST=file)
+	@$(BIN)/python -m tests.simulation.long_runs --processes $(or $(PROCESSES),2) \
+	  $(if $(LIST),list $(LIST),seeds $(or $(FIRST),30000) $(or $(COUNT),1000))
 
 .PHONY: orders
 orders: setup machines ## run all orderings of two faults or operator orders, or continue (POINTS=12 PROCESSES=2)

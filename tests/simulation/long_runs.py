@@ -1,8 +1,9 @@
 """Long runs of the simulation, with progress, that continue where they stopped: `python -m tests.simulation.long_runs`.
 
 `seeds FIRST COUNT` runs fresh seeds. `orders POINTS` runs all orderings of two events, faults or operator orders, over
-the first side effects of the two scenarios with orders. Finished parts are appended to a file in `build/simulation`,
-so that the same command continues an interrupted run. Exit code 1: an invariant was violated.
+the first side effects of the two scenarios with orders. `list FILE` runs the red seeds of a file. Finished parts are
+appended to a file in `build/simulation`, so that the same command continues an interrupted run. Exit code 1: an
+invariant was violated.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +21,7 @@ from typing import TypeVar
 from faultbridge.simulation.exhaustive import APPROVAL, ORDERED_REPAIR
 from tests.conftest import ROOT
 from tests.simulation.parallel import collect_less, explore_part, violations_of
+from tests.simulation.red_seeds import red_seeds, run_red_seeds
 
 FOLDER = ROOT / "build" / "simulation"
 EVENTS = 2
@@ -107,7 +110,12 @@ def main(arguments: Sequence[str]) -> int:
     seeds.add_argument("first", type=int)
     seeds.add_argument("count", type=int)
     orders.add_argument("points", type=int)
+    work.add_parser("list").add_argument("list", type=Path)
     given = parser.parse_args(arguments)
+    if given.work == "list":
+        parts = [(f"{one.defect} {one.seed}", [one]) for one in red_seeds(given.list)]
+        file = FOLDER / f"{given.list.stem}-{sha256(given.list.read_bytes()).hexdigest()[:8]}.txt"
+        return int(run_parts(parts, run_red_seeds, file, given.processes) > 0)
     if given.work == "seeds":
         file = FOLDER / f"seeds-{given.first}-{given.count}.txt"
         return int(run_parts(seed_parts(given.first, given.count), run_seeds, file, given.processes) > 0)

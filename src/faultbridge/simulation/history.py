@@ -12,6 +12,7 @@ from faultbridge.simulation.environment.action_plan import ExternalAction, draw_
 from faultbridge.simulation.environment.environment import Environment
 from faultbridge.simulation.environment.volumes import give_volumes
 from faultbridge.simulation.fault_injection import (
+    MAX_CALLS_FOR_LARGE,
     MAX_CALLS_FOR_RACKS,
     MAX_CALLS_FOR_SPARES,
     MAX_CALLS_PER_ACTION,
@@ -25,9 +26,20 @@ from faultbridge.simulation.journal import Journal
 from faultbridge.simulation.policies import proceed_without_orchestrator, require_approval
 from faultbridge.simulation.rest import come_to_rest, end_cases
 from faultbridge.simulation.simulated_system import SimulatedSystem
+from faultbridge.simulation.situations.draw import (
+    BY_TEMPLATE,
+    GROUPED,
+    MORE_NODES,
+    RACKED,
+    Situation,
+    draw_large,
+    draw_situations,
+    with_situations,
+)
+from faultbridge.simulation.workers import PROVING
 
 STEPS = 40
-RACKS = 2
+RACKS, NODES_IN_LARGE_RACK = 2, 8
 APPROVALS = tuple(tuple(RepairAction)[first:] for first in (1, 2, 3))
 """Sets of repair actions that can require approval; a run uses one of these sets."""
 
@@ -71,9 +83,10 @@ def draw_actions(seed: int, steps: int = STEPS) -> tuple[ExternalAction, ...]:
     """Draw `steps` external actions for a seed."""
     gap, racks = draw_fault_profile(seed).mean_gap, draw_nodes_in_rack(seed) is not None
     growing, volumes, reserving = draw_growing(seed), draw_volumes(seed), draw_reserving(seed)
-    return draw_plan(
+    plan = draw_plan(
         seed, steps, gap, racks=racks, growing=growing, owned=growing, reserving=reserving, volumes=volumes
     )
+    return with_situations(seed, plan)
 
 
 def play(seed: int, actions: tuple[ExternalAction, ...], *, without: frozenset[int] = frozenset()) -> History:
@@ -91,6 +104,7 @@ def play_on(system: SimulatedSystem, seed: int, actions: tuple[ExternalAction, .
     """
     system.seam.calls_left += MAX_CALLS_PER_ACTION * len(actions) + (MAX_CALLS_FOR_SPARES if system.by_template else 0)
     system.seam.calls_left += MAX_CALLS_FOR_RACKS if system.racks or system.growing else 0
+    system.seam.calls_left += MAX_CALLS_FOR_LARGE if draw_large(seed) else 0
     found: tuple[str, ...] = ()
     try:
         _perform(system, actions)
@@ -116,10 +130,25 @@ def _perform(system: SimulatedSystem, actions: tuple[ExternalAction, ...]) -> No
 def draw_nodes_in_rack(seed: int) -> int | None:
     """Draw from the seed the number of nodes in each of the two racks; None if there are no racks.
 
-    Four seeds in five have a small cluster without racks.
+    Four seeds in five have a small cluster without racks. A large cluster has racks of eight nodes.
     """
+    situations = draw_situations(seed)
+    if draw_large(seed) is not None:
+        return NODES_IN_LARGE_RACK
+    if situations & RACKED:
+        return 4
+    if situations & GROUPED:
+        return None
     random = Random(f"racks {seed}")
     return random.randint(4, 5) if random.random() < 0.2 else None  # noqa: PLR2004 - large clusters take longer
+
+
+def draw_racks(seed: int) -> int:
+    """Draw from the seed the number of racks of a cluster with racks."""
+    large = draw_large(seed)
+    if large is not None:
+        return large // NODES_IN_LARGE_RACK
+    return 4 if Situation.STORM in draw_situations(seed) else RACKS
 
 
 def draw_growing(seed: int) -> bool:
@@ -129,6 +158,8 @@ def draw_growing(seed: int) -> bool:
     """
     if draw_nodes_in_rack(seed) is not None or draw_spares(seed) is not None:
         return False
+    if Situation.SCALE_IN in draw_situations(seed):
+        return True
     return Random(f"growing {seed}").random() < 0.25  # noqa: PLR2004 - one in four of the others
 
 
@@ -158,6 +189,11 @@ def draw_spares(seed: int) -> int | None:
 
     The result is None if the cluster has no launch template, and therefore no spares.
     """
+    situations = draw_situations(seed)
+    if situations & BY_TEMPLATE:
+        return int(Situation.RESTORE in situations)
+    if situations & GROUPED:
+        return None
     provider = Random(f"provider {seed}")
     launches = provider.random() < 0.4  # noqa: PLR2004 - the share of clusters with a launch template
     return provider.choice((0, 0, 1, 2)) if launches else None
@@ -171,13 +207,19 @@ def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> Simulat
     random = Random(f"scene {seed}")  # another text gives other histories for the same seeds
     make_injector = partial(FaultInjector, without=without)
     system = SimulatedSystem(seed, draw_fault_profile(seed), make_injector=make_injector)
+    situations = draw_situations(seed)
+    if Situation.CLAIMS in situations:
+        system.workers.settings = PROVING
+        system.fail_diagnostics_beside_work()
     nodes, watched = random.randint(1, 3), random.randint(1, 2)
-    scheduler = random.random() < 0.7  # noqa: PLR2004 - the share of clusters with a scheduler
+    # Claims are about work, which only a scheduler knows.
+    scheduler = random.random() < 0.7 or Situation.CLAIMS in situations  # noqa: PLR2004 - the share with a scheduler
+    nodes = nodes if not situations & MORE_NODES else nodes + 3
     followed = int(random.random() < 0.25)  # noqa: PLR2004 - few, because each cluster adds run time
     proceeds = random.random() < 0.3  # noqa: PLR2004 - the share of policies that proceed
     in_rack = draw_nodes_in_rack(seed)
     system.build(
-        nodes=nodes if in_rack is None else RACKS * in_rack,
+        nodes=nodes if in_rack is None else draw_racks(seed) * in_rack,
         watched=1 if followed else watched,
         scheduler=scheduler,
         followed=followed,

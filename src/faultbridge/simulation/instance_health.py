@@ -5,7 +5,7 @@ Faultbridge observes the true health only through records of sources and results
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.nodes import NodeState
@@ -23,7 +23,7 @@ class InstanceHealth:
     """Stores which instances are bad, and the boot id of each instance.
 
     The instances in `bad` fail their verifications. `bad_arrivals` is the number of new instances that will become bad.
-    `boots` maps each rebooted instance to the id of its latest boot.
+    `boots` maps each rebooted instance to the id of its latest boot. `on_restart` is called for each restart.
     """
 
     def __init__(self, ports: SimulatedPorts) -> None:
@@ -32,6 +32,7 @@ class InstanceHealth:
         self.bad_arrivals = 0
         self.boots: dict[str, str] = {}
         self._arrivals_seen = 0
+        self.on_restart: Callable[[str], None] = lambda _instance: None
         ports.restarter.on_restart = self._restarted
 
     def boot_id(self, instance: str) -> str:
@@ -68,6 +69,7 @@ class InstanceHealth:
         self._arrivals_seen = len(instances)
 
     def _restarted(self, repair_action: RepairAction, instance: str) -> None:
+        self.on_restart(instance)
         if repair_action is RepairAction.REBOOT_NODE:
             self.boots[instance] = f"boot-{self._ports.restarter.restarted[-1][2]}"
         self._cure(repair_action, instance)

@@ -80,6 +80,9 @@ def _end_failures(system: SimulatedSystem) -> None:
     ports.volume_mover.stuck.clear()
     ports.provider.reserved = False
     system.fleet.set_capacity(None)
+    system.lasting_shortage = False
+    system.truth.work.clear()
+    ports.launcher.hidden_until = None
 
 
 def _resume(system: SimulatedSystem) -> None:

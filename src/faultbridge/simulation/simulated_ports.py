@@ -16,6 +16,7 @@ from faultbridge.simulation.fakes.objects import FakeArchivePorts
 from faultbridge.simulation.fault_injection import FaultProfile
 from faultbridge.simulation.schedule import Schedule
 from faultbridge.simulation.scheduled_state_machine import ScheduledStateMachine
+from faultbridge.simulation.situations.truth import EvictingOrchestrator
 
 PROVIDER, VERIFIER, RESTARTER = "ec2-auto-scaling", "ssm-dcgm", "ssm"
 LAUNCH_TEMPLATE = "ec2-launch-template"
@@ -39,7 +40,7 @@ class SimulatedPorts:
         self.provider = fakes.FakeProvider(self.fleet, seam=seam)
         self.collector = fakes.FakeCollector(clock, seam=seam, duration=timedelta(minutes=2))
         self.restarter = fakes.FakeRestarter(self.fleet, seam=seam, duration=timedelta(minutes=6))
-        self.orchestrator = fakes.FakeOrchestrator(clock, seam=seam, fleet=self.fleet)
+        self.orchestrator = EvictingOrchestrator(clock, seam=seam, fleet=self.fleet)
         self.verifier = fakes.FakeVerifier(clock, seam=seam, duration=timedelta(minutes=12), alive=self.fleet.is_alive)
         self.launcher = fakes.FakeLauncher(self.fleet, seam=seam)
         self.volume_mover = fakes.FakeVolumes(self.fleet, seam=seam)

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from random import Random
+from typing import Any
 
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.nodes import NodeState
+from faultbridge.ledger.recover import RecoverTable
 from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.registry.registration import NewNode
 from faultbridge.simulation.deliveries import REACT_ENTRY_TYPES, BusRule, DeliveryContext, QueueMapping, StreamMapping
 from faultbridge.simulation.environment.inventory_runs import InventoryRuns
 from faultbridge.simulation.environment.provider_repair import ProviderRepair
 from faultbridge.simulation.fakes import START, FakeFleet, ManualClock
+from faultbridge.simulation.fakes.table import TableBackup
 from faultbridge.simulation.fault_injection import (
     MAX_CALLS_PER_DAY,
     Crash,
@@ -31,6 +34,7 @@ from faultbridge.simulation.instance_health import InstanceHealth
 from faultbridge.simulation.invariants.commit_checks import CommitChecks
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Journal, Kind
+from faultbridge.simulation.laws.all_laws import Laws
 from faultbridge.simulation.node_clocks import NodeClocks
 from faultbridge.simulation.remembered_values import remember_values
 from faultbridge.simulation.schedule import Schedule
@@ -43,8 +47,9 @@ from faultbridge.simulation.simulated_ports import (
     SCHEDULER,
     SimulatedPorts,
 )
+from faultbridge.simulation.situations.truth import Truth
 from faultbridge.simulation.sweep_schedule import MAX_PAUSE, SweepSchedule
-from faultbridge.simulation.workers import Workers
+from faultbridge.simulation.workers import COLLECTOR_ROLE, NODE_ROLE, PROVING, Workers
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item
 
@@ -67,7 +72,8 @@ class SimulatedSystem:
 
     `node_names` maps instances to their node names. `stopped_agents` contains the instances whose node agent is
     stopped. `externally_terminated` contains the instances that were terminated, but not by Faultbridge. `racks` maps
-    each rack to the names of its nodes.
+    each rack to the names of its nodes. `restored` is True after a restore.
+    `lasting_shortage` is True if capacity comes back only at the end of the run.
     """
 
     def __init__(self, seed: int, profile: FaultProfile, *, make_injector: MakeInjector = FaultInjector) -> None:
@@ -96,6 +102,11 @@ class SimulatedSystem:
         self.checks = CommitChecks(self.ports, self.journal)
         self.seam.observers.append(self.checks.before_call)
         self.ports.verifier.cut_off = self.checks.domain_faults.is_cut_off
+        self.truth = Truth(self.fleet, self.ports.orchestrator)
+        self.health.on_restart = self.truth.end_work
+        self.laws = Laws(self)
+        self.seam.observers.append(self.laws.before_call)
+        self.restored = self.lasting_shortage = False
         self.node_names: dict[str, str] = {}
         self.stopped_agents: set[str] = set()
         self.state_cache: dict[str, tuple[Item, NodeState]] = {}
@@ -117,12 +128,15 @@ class SimulatedSystem:
         `nodes_in_rack` divides `REPAIRED` into racks. With `scheduler`, all but `WATCHED` have an orchestrator.
         """
         orchestrator = SCHEDULER if scheduler else NO_SCHEDULER
+        trusted: dict[str, Any] = {"node_roles": (NODE_ROLE,), "trusted_senders": (f"{COLLECTOR_ROLE}:*",)}
+        proving = trusted if self.workers.settings is PROVING else {}
         repaired = ClusterConfig(
             REPAIRED,
             repair_owner=RepairOwner.FAULTBRIDGE,
             mode=Mode.ACT,
             orchestrator=orchestrator,
             slurm_head_node=HEAD_NODE,
+            **proving,
         )
         follow = ClusterConfig(
             FOLLOWED,
@@ -133,8 +147,9 @@ class SimulatedSystem:
             verifier=PROVIDER_REPAIR,
             restarter=PROVIDER_REPAIR,
             slurm_rest=SLURM_REST,
+            **proving,
         )
-        for config, number in ((repaired, nodes), (ClusterConfig(WATCHED), watched), (follow, followed)):
+        for config, number in ((repaired, nodes), (ClusterConfig(WATCHED, **proving), watched), (follow, followed)):
             if number:
                 self.workers.application().registry.registration.add_cluster(config)
             for place in range(1, number + 1):
@@ -170,6 +185,27 @@ class SimulatedSystem:
         )
         self.deliver_changes()
 
+    def fail_diagnostics_beside_work(self) -> None:
+        """Let diagnostics fail on an instance whose GPUs running work uses."""
+        is_cut_off, truth = self.checks.domain_faults.is_cut_off, self.truth
+        self.ports.verifier.cut_off = lambda one: is_cut_off(one) or truth.work_until(one) is not None
+
+    def restore(self, backup: TableBackup) -> None:
+        """Restore the table from a backup, and recover it, while no function runs."""
+        self.workers.stop()
+        for name in self.ports.workflow.running():
+            self.ports.workflow.abort(name)
+        for mapping in self.streams:
+            mapping.pending.clear()
+        self.deliver_changes()
+        self.ports.table.restore(backup)
+        self.restored = True
+        self.state_cache.clear()
+        app, ports = self.workers.application("recovery"), self.ports
+        RecoverTable(ports.table, ports.vault, self.clock, app.ledger.append, app.stack)(by="operator")
+        self.workers.stop()
+        self.deliver_changes()
+
     def _add_node(self, cluster: str, name: str, rack: str | None) -> None:
         yesterday = self.clock.now() - timedelta(days=1)
         instance = self.fleet.launch(GROUPS[cluster], at=yesterday)
@@ -192,6 +228,7 @@ class SimulatedSystem:
             except (Crash, Exception) as error:  # noqa: BLE001 - the next sweep repeats the work
                 self.journal.add(Kind.STEP, f"{function.__name__} ended: {type(error).__name__}")
         self.checks.domain_faults.swept(self.workers.swept_at)
+        self.laws.swept()
         if self.ports.queue.messages:
             self.queue.poll_soon()
         return self.checks.activity != before
@@ -237,9 +274,11 @@ class SimulatedSystem:
             record = stream[self._streamed]
             self._streamed += 1
             self.checks.item_changed(record)
+            self.laws.item_changed(record)
             for mapping in self.streams:
                 mapping.accept(record)
         if self.checks.activity != before:
             self.sweeps.within_a_minute()
         self.rule.deliver_new_events()
         self.health.mark_bad_arrivals(self.node_names)
+        self.laws.after_call()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
 from faultbridge.composition.installation import Installation, Timing
+from faultbridge.domain.records import WEBHOOK_SENDER
 from faultbridge.errors import Transient
 from faultbridge.ingest.outcomes import outcome_lines
 from faultbridge.ingest.record_reader import Delivery
@@ -17,10 +19,12 @@ from faultbridge.ledger.append import Stack
 from faultbridge.ops.react import status_causes
 from faultbridge.registry.instances import SyncResult
 from faultbridge.settings import Settings
-from faultbridge.simulation.fakes.messaging import QueuedMessage
+from faultbridge.simulation.fakes.messaging import FakeQueue, QueuedMessage
 from faultbridge.simulation.fault_injection import Crash, FaultInjector
 from faultbridge.simulation.journal import Journal
 from faultbridge.simulation.simulated_ports import SimulatedPorts
+from faultbridge.storage.wire.decode_message import decode_message
+from faultbridge.storage.wire.message import encode_message
 from faultbridge.storage.writes import Item
 
 STACK = Stack("simulated-stack", "faultbridge")
@@ -32,6 +36,18 @@ SETTINGS = Settings(
     }
 )
 """Settings with every sender accepted. A reminder of a page is sent only after 90 days, as no invariant covers it."""
+OWN_ROLE, NODE_ROLE, COLLECTOR_ROLE = "AROAFUNCTION", "AROANODE", "AROACOLLECTOR"
+OWN, COLLECTOR, WEBHOOK = f"{OWN_ROLE}:intake", f"{COLLECTOR_ROLE}:metrics", "webhook:alerts"
+"""Senders: a function of the installation, a listed collector, and a webhook whose records a function sends."""
+
+PROVING = Settings(
+    {
+        "FAULTBRIDGE_STACK_ID": STACK.id,
+        "FAULTBRIDGE_OWN_SENDERS": OWN_ROLE,
+        "FAULTBRIDGE_REMINDER_HOURS": str(90 * 24),
+    }
+)
+"""Settings with which each sender must prove to be the node, or is only believed after a verification."""
 EXPECTED_ERRORS = ("Transient", "Conflict")
 """The errors with which a part of `sweep` or `react` may fail, because injected faults cause them."""
 
@@ -52,6 +68,8 @@ class Workers:
         self._batches = 0
         self.leaked_slots = 0
         self.swept_at: datetime | None = None
+        self.settings = SETTINGS
+        ports.queue.sender = OWN
         self._applications: dict[str, Installation] = {}
 
     def application(self, name: str = "operator") -> Installation:
@@ -61,7 +79,7 @@ class Workers:
         """
         if name not in self._applications:
             timing = Timing(self._injector.schedule.run_others, self._random)
-            self._applications[name] = Installation(self._ports, SETTINGS, timing)
+            self._applications[name] = Installation(self._ports, self.settings, timing)
         return self._applications[name]
 
     def ingest(self, batch: Sequence[QueuedMessage]) -> set[str]:
@@ -126,15 +144,22 @@ class Workers:
         with self._process("pager") as application:
             application.pager.remind()
 
-    def send(self, raw_input: RawInput, skew: float = 0.0) -> tuple[str, ...]:
+    def send(self, raw_input: RawInput, skew: float = 0.0, sender: str = OWN) -> tuple[str, ...]:
         """Send a raw record as an agent; returns the ids of the accepted records.
 
-        `skew` is the error of the agent's clock, in seconds.
+        `skew` is the error of the agent's clock, in seconds. `sender` is the sender that the queue stores. A webhook is
+        named by the message, because a function of the installation sends it.
         """
         clock = _SkewedClock(self._ports, skew)
+        by_webhook = sender.startswith(WEBHOOK_SENDER)
+        queue = _SenderQueue(self._ports.queue, OWN if by_webhook else sender, sender if by_webhook else None)
         with self._process("source"):
-            send = Send(self._ports.queue, self._ports.objects, self._ports.receipts, clock, self._new_id, "agent")
+            send = Send(queue, self._ports.objects, self._ports.receipts, clock, self._new_id, "agent")
             return send([raw_input]).accepted
+
+    def stop(self) -> None:
+        """End all processes, so that the next call of each starts a new one without cached state."""
+        self._applications.clear()
 
     def operate(self, command: Callable[[Installation], object]) -> None:
         """Run a command of an operator; the caller must repeat it after a failure."""
@@ -172,6 +197,26 @@ class Workers:
         self._journal.add_violation("a function fails only because of an injected fault", f"{name}: {text[:300]}")
 
 
+class _SenderQueue:
+    """The queue as one sender uses it."""
+
+    def __init__(self, queue: FakeQueue, sender: str, named: str | None) -> None:
+        self._queue = queue
+        self._sender = sender
+        self._named = named
+
+    def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+        """Send messages; the queue stores the sender, and the messages name the webhook."""
+        if self._named is not None:
+            decoded = ((group, decode_message(text)) for group, text in messages)
+            messages = [(group, encode_message(replace(one, sender=self._named))) for group, one in decoded]
+        before, self._queue.sender = self._queue.sender, self._sender
+        try:
+            return self._queue.send(messages)
+        finally:
+            self._queue.sender = before
+
+
 class _SkewedClock:
     def __init__(self, ports: SimulatedPorts, skew: float) -> None:
         self._ports = ports
@@ -182,4 +227,6 @@ class _SkewedClock:
 
 
 def _delivery(message: QueuedMessage) -> Delivery:
-    return Delivery(str(message.number), message.body, message.sent_at, receives=message.receive_count)
+    return Delivery(
+        str(message.number), message.body, message.sent_at, sender=message.sender, receives=message.receive_count
+    )

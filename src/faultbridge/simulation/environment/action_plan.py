@@ -126,13 +126,14 @@ def draw_plan(
         (reserving, _CAPACITY_KINDS, _CAPACITY_SHARE, "capacity"),
         (volumes, _VOLUME_KINDS, _VOLUME_SHARE, "volume failures"),
     ):
-        actions = _with_kinds(actions, others, share, Random(f"{text} {seed}")) if wanted else actions
+        actions = with_kinds(actions, others, share, Random(f"{text} {seed}")) if wanted else actions
     return actions
 
 
-def _with_kinds(
+def with_kinds(
     actions: tuple[ExternalAction, ...], kinds: tuple[str, ...], share: float, random: Random
 ) -> tuple[ExternalAction, ...]:
+    """Replace a share of the actions by actions of other kinds, with the same parameters and times."""
     drawn = [(random.random(), random.choice(kinds)) for _ in actions]
     return tuple(
         replace(action, kind=kind) if number < share else action

@@ -19,6 +19,8 @@ class CapacityActions(CloudActions):
         reservation; only the number of its launches is limited.
         """
         left = action.selector % 3
+        if self.system.lasting_shortage:
+            return
         self._log(f"a reservation has {left} free instances")
         # With a launch template, the successor is launched first, and no reservation is read.
         self.system.ports.provider.reserved = not self.system.by_template
@@ -27,6 +29,8 @@ class CapacityActions(CloudActions):
         self.system.schedule.after(lasts, "cloud", lambda: self._free_capacity(keep=action.selector % 2 == 0))
 
     def _free_capacity(self, *, keep: bool) -> None:
+        if self.system.lasting_shortage:
+            return
         self._log("capacity is free again")
         self.system.fleet.set_capacity(None)
         self.system.ports.provider.reserved &= keep

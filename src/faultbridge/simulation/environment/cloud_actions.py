@@ -98,12 +98,18 @@ class CloudActions(Actions):
         self.system.ports.orchestrator.fail_next(*[failure] * (1 + action.selector % 4))
 
     def _capacity_change(self, action: ExternalAction) -> None:
+        if self.system.lasting_shortage:
+            return
         left = action.selector % 2
         self._log(f"capacity is left for {left} instances")
         self.system.fleet.set_capacity(left)
         if self.system.by_template or self.system.ports.provider.reserved:
             # Without capacity, a case is retried again and again. Weeks of retries test no more than hours.
-            self.system.schedule.after(CAPACITY_SHORTAGE, "cloud", lambda: self.system.fleet.set_capacity(None))
+            self.system.schedule.after(CAPACITY_SHORTAGE, "cloud", self._end_shortage)
+
+    def _end_shortage(self) -> None:
+        if not self.system.lasting_shortage:
+            self.system.fleet.set_capacity(None)
 
     def _bad_arrival(self, _action: ExternalAction) -> None:
         """Make the next new instance without a node name bad, so that it fails its verification."""
@@ -116,6 +122,8 @@ class CloudActions(Actions):
         until = self.system.clock.now() + timedelta(seconds=action.fraction * HOUR)
         self._log(f"a job runs on {node} until {until:%H:%M}")
         self.system.ports.orchestrator.busy_until[node] = until
+        named = [one for one, name in self.system.node_names.items() if name == node]
+        self.system.truth.work |= {one: until for one in named if self.system.fleet.is_alive(one)}
 
     def _abort_execution(self, action: ExternalAction) -> None:
         running = self.system.ports.workflow.running()

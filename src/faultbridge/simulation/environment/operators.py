@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -42,7 +43,14 @@ class OperatorActions(Actions):
         self._order_case("cancel", action, lambda app, case: app.repair.case_orders.cancel(case, ORDER))
 
     def _replace(self, action: ExternalAction) -> None:
-        self._order_node("replace", action, lambda app, node: app.repair.node_orders.replace(node, ORDER))
+        self._order_node("replace", action, self._replace_shown)
+
+    def _replace_shown(self, app: Installation, node: NodeKey) -> None:
+        """Replace the instance that the node shows now; the operator looked at it just before the order."""
+        found = next((one for one in self._nodes() if one.key == node), None)
+        instance = found.incarnation.instance_id if found and found.incarnation else None
+        self.system.truth.seen.setdefault(node.node, set()).add(str(instance))
+        replace_seen(app, node, instance)
 
     def _quarantine(self, action: ExternalAction) -> None:
         self._order_node("quarantine", action, lambda app, node: app.repair.node_orders.quarantine(node, ORDER))
@@ -167,6 +175,13 @@ def _accept_refusal(app: Installation, command: Command) -> None:
         raise
     except Rejected:
         return
+
+
+def replace_seen(app: Installation, key: NodeKey, instance: str | None) -> object:
+    """Order a replacement, and name the instance that the operator saw if the order can name one."""
+    order: Any = app.repair.node_orders.replace
+    named = [one for one in inspect.signature(order).parameters if "instance" in one]
+    return order(key, ORDER, **dict.fromkeys(named, instance))
 
 
 def _is_escalated(state: NodeState) -> bool:

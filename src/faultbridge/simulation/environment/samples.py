@@ -14,6 +14,7 @@ _XID_TEXTS = {
     79: "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
     48: "pid=4711, name=python, DBE (double bit error) ECC Error",
     31: "pid=4711, name=python, Ch 00000008, intr 10000000. MMU Fault: ENGINE GRAPHICS faulted",
+    62: "pid=4711, name=python, Internal micro-controller halt",
     92: "pid=4711, name=python, High single-bit ECC error rate",
     999: "pid=4711, name=python, an undocumented error",
     119: "pid=4711, name=python, Timeout after 6s of waiting for RPC response from GPU0 GSP!",
@@ -112,10 +113,11 @@ def alert_group(nodes: Iterable[str], at: datetime, *, resolved: bool) -> bytes:
     return json.dumps({"receiver": "faultbridge", "groupLabels": {}, "alerts": alerts}).encode()
 
 
-def normalized_faults(number: int, *, kind: str, large: bool) -> bytes:
+def normalized_faults(number: int, *, kind: str, large: bool, first: int = 0) -> bytes:
     """Return `number` faults or clears in Faultbridge's own format, each about a different network port.
 
-    `kind` is `fault` or `clear`. With `large`, each fault or clear has 32 KB of attributes.
+    `kind` is `fault` or `clear`. `first` is the number of the first port. With `large`, each fault or clear has 32 KB of
+    attributes.
     """
     attributes = {f"attribute-{one}": "x" * 512 for one in range(64)} if large else {}
     documents = (
@@ -126,7 +128,7 @@ def normalized_faults(number: int, *, kind: str, large: bool) -> bytes:
             "message": "The link is down.",
             "attributes": attributes,
         }
-        for one in range(number)
+        for one in range(first, first + number)
     )
     return "\n".join(map(json.dumps, documents)).encode()
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.errors import Rejected
 from faultbridge.ingest.send import RawInput
+from faultbridge.pipeline.normalize.trust import AWS_SOURCES, EVENT_BUS
 from faultbridge.simulation.environment.action_plan import ExternalAction
 from faultbridge.simulation.environment.cloud_actions import CloudActions, pick
 from faultbridge.simulation.environment.samples import HARDWARE_FAULTS, SAMPLES, heartbeat, impaired_instance_status
@@ -15,6 +16,7 @@ from faultbridge.simulation.fakes.fleet import FakeInstance, host_name
 from faultbridge.simulation.fault_injection import Crash
 from faultbridge.simulation.node_clocks import TrueTime
 from faultbridge.simulation.simulated_system import FOLLOWED, GROUPS, REPAIRED, WATCHED, SimulatedSystem
+from faultbridge.simulation.workers import COLLECTOR, NODE_ROLE
 from faultbridge.storage.wire.decode_message import decode_message
 from faultbridge.storage.wire.message import encode_message
 
@@ -114,16 +116,22 @@ class SourceActions(CloudActions):
         return RawInput("heartbeat", REPAIRED, body, self._node_name(instance), name, boot)
 
     def _send_until_accepted(
-        self, raw_input: RawInput, skew: float, tries: int, true_time: TrueTime | None = None
+        self,
+        raw_input: RawInput,
+        skew: float,
+        tries: int,
+        true_time: TrueTime | None = None,
+        sender: str | None = None,
     ) -> None:
         """Send a record; while it is not accepted, send it again every 20 seconds, at most `tries` times.
 
-        `skew` is the error of the sender's clock, in seconds. An invariant compares the recorded times with
+        `sender` is the sender that the queue stores; None for the instance of the node itself. `skew` is the error of
+        the sender's clock, in seconds. An invariant compares the recorded times with
         `true_time`. If it is None, the invariant does not check this record.
         """
         before = len(self.system.ports.queue.messages)
         try:
-            accepted = bool(self.system.workers.send(raw_input, skew))
+            accepted = bool(self.system.workers.send(raw_input, skew, sender or self._proof_of(raw_input)))
         except (Crash, Exception):  # noqa: BLE001 - an agent without an answer sends the record again
             accepted = False
         messages = self.system.ports.queue.messages
@@ -137,8 +145,17 @@ class SourceActions(CloudActions):
             self.system.schedule.after(
                 20,
                 "agent",
-                lambda: self._send_until_accepted(raw_input, skew, tries - 1, true_time),
+                lambda: self._send_until_accepted(raw_input, skew, tries - 1, true_time, sender),
             )
+
+    def _proof_of(self, raw_input: RawInput) -> str:
+        """Return the sender that the queue stores: EventBridge, the instance of the node, or a listed collector."""
+        if raw_input.source in AWS_SOURCES:
+            return EVENT_BUS
+        names = self.system.node_names.items()
+        alive = (one for one, name in names if name == raw_input.node and self.system.fleet.is_alive(one))
+        instance = raw_input.instance_id or next(alive, None)
+        return COLLECTOR if instance is None else f"{NODE_ROLE}:{instance}"
 
     def _unregistered_report(self, action: ExternalAction) -> None:
         name = f"new-{action.selector % 3}"

@@ -75,13 +75,14 @@ class QueuedMessage:
     sent_at: datetime
     visible_at: datetime
     receive_count: int = 0
+    sender: str | None = None
 
 
 class FakeQueue:
     """Implements `RecordQueue` (fake): at-least-once delivery, visibility timeout, dead letters.
 
     After a message was received `max_receives` times and its visibility timeout has ended, the next call of `receive`
-    moves the message to `dead`.
+    moves the message to `dead`. `sender` is the sender that the queue stores with each message.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class FakeQueue:
         self.max_receives = max_receives
         self.messages: list[QueuedMessage] = []
         self.dead: list[QueuedMessage] = []
+        self.sender: str | None = None
         self._numbers = count(1)
 
     def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
@@ -109,7 +111,7 @@ class FakeQueue:
             now = self.clock.now()
             for group, body in messages:
                 if len(body.encode()) <= MAX_MESSAGE_BYTES:
-                    self.messages.append(QueuedMessage(next(self._numbers), group, body, now, now))
+                    self.messages.append(QueuedMessage(next(self._numbers), group, body, now, now, sender=self.sender))
             return tuple(body for _, body in messages if len(body.encode()) > MAX_MESSAGE_BYTES)
 
     def depth(self) -> RecordQueueDepth:

@@ -53,6 +53,15 @@ class StreamRecord:
         }
 
 
+@dataclass(frozen=True)
+class TableBackup:
+    """The items of a table at one time, with what the fake needs for its indexes."""
+
+    partitions: Mapping[str, Mapping[str, Item]]
+    versions: Mapping[Key, Sequence[tuple[datetime, Item | None]]]
+    index_members: Mapping[tuple[str, str], Iterable[Key]]
+
+
 class FakeTable:
     """Implements `Table` (fake): `index_lag` delays the indexes, `page_size` limits every page of a query.
 
@@ -143,6 +152,21 @@ class FakeTable:
                 self._commit(writes)
                 if token is not None:
                     self._tokens[token] = (self.clock.now(), tuple(writes))
+
+    def backup(self) -> TableBackup:
+        """Return the stored items, for a later `restore`; indexes and their lag are part of it."""
+        return TableBackup(
+            {pk: dict(partition) for pk, partition in self._partitions.items()},
+            {key: list(versions) for key, versions in self._versions.items()},
+            {name: set(members) for name, members in self._index_members.items()},
+        )
+
+    def restore(self, backup: TableBackup) -> None:
+        """Replace all items by those of a backup. As on AWS, the stream shows none of these changes."""
+        self._partitions = {pk: dict(partition) for pk, partition in backup.partitions.items()}
+        self._versions = {key: list(versions) for key, versions in backup.versions.items()}
+        self._index_members = {name: set(members) for name, members in backup.index_members.items()}
+        self._tokens.clear()
 
     def items(self) -> Iterator[Item]:
         """Yield every stored item in the order of the keys, without a copy; callers must not modify items."""

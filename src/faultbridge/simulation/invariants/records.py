@@ -57,10 +57,10 @@ def _replay_differences(view: SystemView) -> Iterator[str]:
     - If the conditions differ, the replay is repeated without the records whose effect depends on the delivery order by
       design. If the conditions still differ, this is a violation.
     """
-    parts = _delivered(view)
-    unclear = _with_outcome(view, Outcome.REJECTED) | _stale_snapshots(view, parts)
+    parts = delivered_parts(view)
+    unclear = records_with_outcome(view, Outcome.REJECTED) | _stale_snapshots(view, parts)
     for state in view.nodes:
-        mine = [part for part in parts if part.record.node == state.key.node and not _is_forgotten(part)]
+        mine = [part for part in parts if part.record.node == state.key.node and not is_forgotten(part)]
         if state.key.cluster != WATCHED or any(part.record.record_id in unclear for part in mine) or _has_ties(mine):
             continue
         now = view.ports.clock.now()
@@ -79,7 +79,7 @@ def _asserting_sources(state: NodeState, key: str) -> list[str]:
     return sorted(source for source, reporter in state.conditions[key].reporters.items() if reporter.active)
 
 
-def _with_outcome(view: SystemView, outcome: Outcome) -> set[str]:
+def records_with_outcome(view: SystemView, outcome: Outcome) -> set[str]:
     """Return the ids of the records that had this outcome at any of their deliveries.
 
     A record with the outcome `rejected` may have taken effect before, because a record that stops its Lambda function
@@ -91,13 +91,13 @@ def _with_outcome(view: SystemView, outcome: Outcome) -> set[str]:
 
 def _stale_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
     """Return the ids of health snapshots without effect, because a newer snapshot arrived before."""
-    effective = _with_outcome(view, Outcome.CLEAN) | _effective(view)
+    effective = records_with_outcome(view, Outcome.CLEAN) | _effective(view)
     snapshots = {part.record.record_id for part in parts if any(isinstance(one, Snapshot) for one in part.observations)}
-    return (snapshots & _with_outcome(view, Outcome.STALE)) - effective
+    return (snapshots & records_with_outcome(view, Outcome.STALE)) - effective
 
 
 def _effective(view: SystemView) -> set[str]:
-    return _with_outcome(view, Outcome.RECORDED) | _with_outcome(view, Outcome.FOLDED)
+    return records_with_outcome(view, Outcome.RECORDED) | records_with_outcome(view, Outcome.FOLDED)
 
 
 def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
@@ -114,7 +114,7 @@ def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
         for one in part.observations
         if isinstance(one, Snapshot)
     ]
-    stale = _with_outcome(view, Outcome.STALE) - _effective(view)
+    stale = records_with_outcome(view, Outcome.STALE) - _effective(view)
     return {
         part.record.record_id
         for part in parts
@@ -142,7 +142,9 @@ def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
         for one in part.observations
         if isinstance(one, Snapshot)
     ]
-    unstored = (_with_outcome(view, Outcome.CLEAN) | _with_outcome(view, Outcome.DUPLICATE)) - _effective(view)
+    unstored = (records_with_outcome(view, Outcome.CLEAN) | records_with_outcome(view, Outcome.DUPLICATE)) - _effective(
+        view
+    )
     return {
         record
         for record, reporter, at, faulty in snapshots
@@ -163,7 +165,7 @@ def _has_ties(parts: list[RecordPart]) -> bool:
     return any(len(by_time[at]) > 1 for at in snapshot_times)
 
 
-def _is_forgotten(part: RecordPart) -> bool:
+def is_forgotten(part: RecordPart) -> bool:
     """Return whether a record was too old to take effect when it arrived.
 
     A record is too old if, for example, the sender's clock is years behind.
@@ -176,7 +178,8 @@ def _time_of(part: RecordPart, one: Observation) -> datetime:
     return truncate(one.observed_at or part.record.sent_at)  # as ingest compares them: in whole milliseconds
 
 
-def _delivered(view: SystemView) -> list[RecordPart]:
+def delivered_parts(view: SystemView) -> list[RecordPart]:
+    """Return every record that the queue delivered, decoded, once."""
     reader = RecordReader(view.ports.objects, registry.read)
     found: dict[str, RecordPart] = {}
     for text, at in view.system.queue.received.values():

@@ -1,0 +1,41 @@
+"""Orders of operators: an order to replace a node changes only the instance that the operator saw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from faultbridge.simulation.laws.facts import OPERATOR, instance_of
+from faultbridge.simulation.laws.law import Law
+
+if TYPE_CHECKING:
+    from faultbridge.domain.nodes import NodeState
+    from faultbridge.simulation.fakes.seam import Call
+    from faultbridge.simulation.simulated_system import SimulatedSystem
+
+UNSEEN = "an order to replace releases only the instance that the operator saw"
+
+
+class OrderLaw(Law):
+    """Checks the releases of nodes about which an operator gave an order."""
+
+    def __init__(self, system: SimulatedSystem) -> None:
+        super().__init__(system)
+        self._states: dict[str, NodeState] = {}
+
+    def node_changed(self, state: NodeState, before: NodeState | None) -> None:
+        """Keep the state of the node."""
+        self._states[state.key.node] = state
+
+    def before_call(self, call: Call) -> None:
+        """Check that a release that only an order requires releases an instance that operators saw."""
+        if call.name != "provider.replace" or not self.system.truth.seen:
+            return
+        instance = call.argument[0]
+        for name, seen in self.system.truth.seen.items():
+            state = self._states.get(name)
+            if state is None or instance_of(state) != instance or instance in seen:
+                continue
+            active = [one.code for one in state.active() if one.action.opens_case]
+            good = instance not in self.system.health.bad and instance not in self.system.ports.verifier.results
+            if active and good and all(code.startswith(OPERATOR) for code in active):
+                self.broken(UNSEEN, f"{state.key.stream} {instance}", f"the operators saw {sorted(seen)}")
