@@ -89,7 +89,7 @@ class Workers:
         """
         self._batches += 1
         with self._process(f"ingest-{self._batches % 2}") as application:
-            found = application.ingestion.ingest([_delivery(message) for message in batch])
+            found = application.ingestion.ingest([self._delivery(message) for message in batch])
             for line in outcome_lines(found.outcomes):
                 self._ports.receipts.write(line)
             return set(found.failed)
@@ -166,6 +166,13 @@ class Workers:
         with self._process("operator") as application:
             command(application)
 
+    def _delivery(self, message: QueuedMessage) -> Delivery:
+        """Return a message as Lambda receives it; its sender counts only if senders must prove to be the node."""
+        sender = message.sender if self.settings is PROVING else None
+        return Delivery(
+            str(message.number), message.body, message.sent_at, sender=sender, receives=message.receive_count
+        )
+
     def _new_id(self) -> str:
         self._records += 1
         return f"record-{self._records}"
@@ -224,9 +231,3 @@ class _SkewedClock:
 
     def now(self) -> datetime:
         return self._ports.clock.now() + self._skew
-
-
-def _delivery(message: QueuedMessage) -> Delivery:
-    return Delivery(
-        str(message.number), message.body, message.sent_at, sender=message.sender, receives=message.receive_count
-    )

@@ -116,8 +116,8 @@ def alert_group(nodes: Iterable[str], at: datetime, *, resolved: bool) -> bytes:
 def normalized_faults(number: int, *, kind: str, large: bool, first: int = 0) -> bytes:
     """Return `number` faults or clears in Faultbridge's own format, each about a different network port.
 
-    `kind` is `fault` or `clear`. `first` is the number of the first port. With `large`, each fault or clear has 32 KB of
-    attributes.
+    `kind` is `fault` or `clear`. `first` is the number of the first port. With `large`, each fault or clear has
+    32 KB of attributes.
     """
     attributes = {f"attribute-{one}": "x" * 512 for one in range(64)} if large else {}
     documents = (

@@ -67,9 +67,8 @@ class Laws:
             return
         if sk == "STATE" and record.key.pk.startswith(NODES):
             state = stored_value(NodeState, new, "state")
-            before = None if record.old is None else stored_value(NodeState, record.old, "state")
             for law in self._laws:
-                law.node_changed(state, before)
+                law.node_changed(state)
         elif sk == "CONTROL":
             for law in self._laws:
                 law.control_changed(new)

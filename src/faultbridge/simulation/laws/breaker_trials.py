@@ -30,7 +30,7 @@ class TrialLaw(Law):
         self._begun: dict[str, datetime] = {}
         self._failed: dict[str, datetime] = {}
 
-    def node_changed(self, state: NodeState, before: NodeState | None) -> None:
+    def node_changed(self, state: NodeState) -> None:
         """Keep the failure domain of the node."""
         self._domains[state.key.node] = state.placement.domain
 

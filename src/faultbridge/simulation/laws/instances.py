@@ -43,7 +43,7 @@ class InstanceLaw(Law):
         self._blocked: dict[str, datetime] = {}
         self._launches = 0
 
-    def node_changed(self, state: NodeState, before: NodeState | None) -> None:
+    def node_changed(self, state: NodeState) -> None:
         """Follow the instance of a node, and since when it waits."""
         name, now = state.key.node, self.now
         self._states[name] = state

@@ -63,7 +63,7 @@ class IsolationBudget(Law):
         """The names of the nodes that take no new work now."""
         return frozenset(name for name, one in self._nodes.items() if one.registered and one.out_since is not None)
 
-    def node_changed(self, state: NodeState, before: NodeState | None) -> None:
+    def node_changed(self, state: NodeState) -> None:
         """Check the budget if the node goes out of service now."""
         name, now = state.key.node, self.now
         old = self._nodes.get(name) or CountedNode(frozenset())

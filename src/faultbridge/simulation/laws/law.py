@@ -29,7 +29,7 @@ class Law:
         """The current simulated time."""
         return self.system.clock.now()
 
-    def node_changed(self, state: NodeState, before: NodeState | None) -> None:
+    def node_changed(self, state: NodeState) -> None:
         """Check a new state of a node of the `REPAIRED` cluster."""
 
     def control_changed(self, item: Item) -> None:

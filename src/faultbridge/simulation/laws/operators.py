@@ -22,7 +22,7 @@ class OrderLaw(Law):
         super().__init__(system)
         self._states: dict[str, NodeState] = {}
 
-    def node_changed(self, state: NodeState, before: NodeState | None) -> None:
+    def node_changed(self, state: NodeState) -> None:
         """Keep the state of the node."""
         self._states[state.key.node] = state
 

@@ -34,7 +34,7 @@ class WorkLaw(Law):
         self._acted: dict[str, datetime] = {}
         self._evicted = 0
 
-    def node_changed(self, state: NodeState, before: NodeState | None) -> None:
+    def node_changed(self, state: NodeState) -> None:
         """Keep the state of the node, and check that forged text proves nothing."""
         self._states[state.key.node] = state
         for condition in proven(state):
