@@ -24,7 +24,7 @@ from faultbridge.simulation.sweep_schedule import SWEEP
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump
 
-MAX_REST = timedelta(hours=60)
+MAX_REST = timedelta(days=10)
 IDLE_SWEEPS_AT_REST = 2
 INVENTORY_RUNS = timedelta(minutes=5)
 """Time after the grace period of an update within which an inventory run reads that the update is over."""
@@ -37,7 +37,7 @@ ORDER = OperatorOrder("arn:aws:iam::111122223333:role/operator", "at the end of 
 def come_to_rest(system: SimulatedSystem, *, injecting: bool = False) -> None:
     """End the failures that external actions caused, and run until the system is idle.
 
-    If the system does not become idle, the run stops after about 60 simulated hours. If `injecting` is True, faults of
+    If the system does not become idle, the run stops after ten simulated days. If `injecting` is True, faults of
     calls are still injected.
     """
     system.journal.add(Kind.ACTION, "from here on nothing new happens")
