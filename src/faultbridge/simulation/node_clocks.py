@@ -28,6 +28,8 @@ class NodeClocks:
     If `wrong` is True, each instance has a constant error, drawn from the seed, which may be zero. If `wrong` is False,
     no instance has a constant error.
 
+    `jumps` has, for each instance whose clock jumped, the sum of its jumps in seconds.
+
     `observed` maps the id of a record to its true time. The value None means that the times of the record are not
     checked.
     """
@@ -35,6 +37,7 @@ class NodeClocks:
     def __init__(self, seed: int) -> None:
         self.wrong = False
         self.observed: dict[str, TrueTime | None] = {}
+        self.jumps: dict[str, float] = {}
         self._seed = seed
 
     def offset(self, instance: str) -> float | None:
@@ -42,4 +45,10 @@ class NodeClocks:
 
         Returns None if the instance has no constant error; each of its records then has an error of its own.
         """
-        return Random(f"clock {self._seed} {instance}").choice(_OFFSETS) if self.wrong else None
+        if not self.wrong:
+            return None
+        return Random(f"clock {self._seed} {instance}").choice(_OFFSETS) + self.jumps.get(instance, 0.0)
+
+    def jump(self, instance: str, seconds: float) -> None:
+        """Let the clock of an instance jump; afterwards, the times of its records are not checked."""
+        self.jumps[instance] = self.jumps.get(instance, 0.0) + seconds

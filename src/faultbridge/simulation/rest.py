@@ -81,6 +81,8 @@ def _end_failures(system: SimulatedSystem) -> None:
     ports.provider.reserved = False
     system.fleet.set_capacity(None)
     system.lasting_shortage = False
+    system.stopped_until = system.clock.now()
+    system.workers.clock_errors.clear()
     system.truth.work.clear()
     ports.launcher.hidden_until = None
 

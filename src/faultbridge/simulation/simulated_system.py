@@ -73,7 +73,8 @@ class SimulatedSystem:
     `node_names` maps instances to their node names. `stopped_agents` contains the instances whose node agent is
     stopped. `externally_terminated` contains the instances that were terminated, but not by Faultbridge. `racks` maps
     each rack to the names of its nodes. `restored` is True after a restore.
-    `lasting_shortage` is True if capacity comes back only at the end of the run.
+    `lasting_shortage` is True if capacity comes back only at the end of the run. `only_laws` is True if the mode of the
+    cluster changed, so that faults may have no case. No sweep runs before `stopped_until`.
     """
 
     def __init__(self, seed: int, profile: FaultProfile, *, make_injector: MakeInjector = FaultInjector) -> None:
@@ -106,7 +107,8 @@ class SimulatedSystem:
         self.health.on_restart = self.truth.end_work
         self.laws = Laws(self)
         self.seam.observers.append(self.laws.before_call)
-        self.restored = self.lasting_shortage = False
+        self.restored = self.lasting_shortage = self.only_laws = False
+        self.stopped_until = self.clock.now()
         self.node_names: dict[str, str] = {}
         self.stopped_agents: set[str] = set()
         self.state_cache: dict[str, tuple[Item, NodeState]] = {}
@@ -221,6 +223,8 @@ class SimulatedSystem:
         """Run the scheduled functions: inventory, sweep and page reminders; return whether anything changed."""
         before = self.checks.activity
         self.ports.workflow.expire()
+        if self.clock.now() < self.stopped_until:
+            return True
         self.inventory_runs.run_if_changed()
         for function in (self.workers.sweep, self.workers.remind):
             try:

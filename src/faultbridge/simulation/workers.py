@@ -11,7 +11,7 @@ from typing import Any
 
 from faultbridge.composition.installation import Installation, Timing
 from faultbridge.domain.records import WEBHOOK_SENDER
-from faultbridge.errors import Transient
+from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ingest.outcomes import outcome_lines
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ingest.send import RawInput, Send
@@ -56,7 +56,8 @@ class Workers:
     """Runs the Lambda functions with their events, and handles the results as AWS does.
 
     `leaked_slots` counts the repair slots that the sweep had to release. `swept_at` is the time of the last sweep that
-    did all its work, or None.
+    did all its work, or None. `clock_errors` has the error of the clock of each process, in seconds. `misconfigured` is
+    True once the current policy was not stored, so that functions may fail because of it.
     """
 
     def __init__(self, ports: SimulatedPorts, injector: FaultInjector, journal: Journal, random: Random) -> None:
@@ -69,6 +70,8 @@ class Workers:
         self.leaked_slots = 0
         self.swept_at: datetime | None = None
         self.settings = SETTINGS
+        self.clock_errors: dict[str, float] = {}
+        self.misconfigured = self.own_clocks = False
         ports.queue.sender = OWN
         self._applications: dict[str, Installation] = {}
 
@@ -79,7 +82,8 @@ class Workers:
         """
         if name not in self._applications:
             timing = Timing(self._injector.schedule.run_others, self._random)
-            self._applications[name] = Installation(self._ports, self.settings, timing)
+            ports: Any = _PortsOfProcess(self._ports, self, name) if self.own_clocks else self._ports
+            self._applications[name] = Installation(ports, self.settings, timing)
         return self._applications[name]
 
     def ingest(self, batch: Sequence[QueuedMessage]) -> set[str]:
@@ -106,7 +110,8 @@ class Workers:
             try:
                 application.ops.react(set(changed), status_causes(entries))
             except Transient as error:
-                self._check_failures("react", str(error).split("; "))
+                if not self.misconfigured:  # the text of such a failure cannot be divided
+                    self._check_failures("react", str(error).split("; "))
                 raise
 
     def page(self, detail: dict[str, Any]) -> None:
@@ -192,12 +197,15 @@ class Workers:
             except Transient:
                 raise
             except Exception as error:
+                if self.misconfigured and isinstance(error, Misconfigured):
+                    raise
                 self._add_violation(name, f"{type(error).__name__}: {error}")
                 raise
 
     def _check_failures(self, name: str, failures: Sequence[str]) -> None:
         for failure in failures:
-            if not any(f": {kind}: " in failure for kind in EXPECTED_ERRORS):
+            expected = (*EXPECTED_ERRORS, *([Misconfigured.__name__] if self.misconfigured else []))
+            if not any(f": {kind}: " in failure for kind in expected):
                 self._add_violation(name, failure)
 
     def _add_violation(self, name: str, text: str) -> None:
@@ -222,6 +230,25 @@ class _SenderQueue:
             return self._queue.send(messages)
         finally:
             self._queue.sender = before
+
+
+class _PortsOfProcess:
+    """The ports as one process uses them: with a clock of its own."""
+
+    def __init__(self, ports: SimulatedPorts, workers: Workers, name: str) -> None:
+        self._ports = ports
+        self.clock = _ClockOfProcess(ports, workers, name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ports, name)
+
+
+class _ClockOfProcess:
+    def __init__(self, ports: SimulatedPorts, workers: Workers, name: str) -> None:
+        self._ports, self._workers, self._name = ports, workers, name
+
+    def now(self) -> datetime:
+        return self._ports.clock.now() + timedelta(seconds=self._workers.clock_errors.get(self._name, 0.0))
 
 
 class _SkewedClock:

@@ -8,10 +8,13 @@ from faultbridge.simulation.environment.owner_actions import OwnerActions
 from faultbridge.simulation.environment.volumes import VolumeActions
 from faultbridge.simulation.situations.changes import ChangeActions
 from faultbridge.simulation.situations.claims import ClaimActions
+from faultbridge.simulation.situations.settings import SettingActions
 from faultbridge.simulation.situations.shortages import ShortageActions
 
 
-class Environment(OwnerActions, CapacityActions, VolumeActions, ClaimActions, ShortageActions, ChangeActions):
+class Environment(
+    OwnerActions, CapacityActions, VolumeActions, ClaimActions, ShortageActions, ChangeActions, SettingActions
+):
     """Performs the actions of sources, operators, the cloud and the group's owner in a simulated system.
 
     The base classes have one method for each kind of action.

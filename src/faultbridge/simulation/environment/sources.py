@@ -108,7 +108,9 @@ class SourceActions(CloudActions):
             return
         # The agent of an instance with a clock of its own sends heartbeats, too, so that its clock is known.
         self._send_until_accepted(self._heartbeat_of(instance, 0, skew), skew, 0)
-        self._send_until_accepted(raw_input, skew, 3, TrueTime(now, skew, instance.instance_id))
+        jumped = instance.instance_id in self.system.clocks.jumps
+        true_time = None if jumped else TrueTime(now, skew, instance.instance_id)
+        self._send_until_accepted(raw_input, skew, 3, true_time)
 
     def _heartbeat_of(self, instance: FakeInstance, number: int, skew: float) -> RawInput:
         name, boot = instance.instance_id, self.system.health.boot_id(instance.instance_id)

@@ -110,9 +110,14 @@ class IsolationBudget(Law):
             others = [one for other, one in self._nodes.items() if other != name]
             inner = [one for one in others if scope == "cluster" or scope in one.domains]
             total, out, permitted = self._counts(inner)
-            budget = max(1, (total + 1) * PERCENT // 100)
+            budget = max(1, (total + 1) * self._percent() // 100)
             if out >= budget and permitted:
                 self.broken(law, f"{name} in {scope}", f"N {total + 1}, out {out}, U {budget}: {text}")
+
+    def _percent(self) -> int:
+        """Return the largest share that one of the last policies allowed."""
+        limits = self.system.checks.limits[-3:]
+        return max(int(getattr(one, "isolation_percent", PERCENT)) for one in limits)
 
     def _counts(self, nodes: Iterable[CountedNode]) -> tuple[int, int, int]:
         """Return how many nodes are expected to serve, how many of them are out, and how many by a permit."""

@@ -22,9 +22,14 @@ class Situation(StrEnum):
     SPOOL = "spool"
     ORDERS = "orders"
     TRIALS = "trials"
+    POLICIES = "policies"
+    MODES = "modes"
+    CLOCKS = "clocks"
+    SCHEDULES = "schedules"
+    ANSWERS = "answers"
 
 
-SHARE, KINDS_SHARE = 0.5, 0.3
+SHARE, KINDS_SHARE, RARE_SHARE = 0.5, 0.3, 0.1
 """The share of seeds with a situation, and the share of their actions that the situation replaces."""
 
 LARGE_SHARE = 0.05
@@ -46,6 +51,11 @@ KINDS: Mapping[Situation, tuple[str, ...]] = {
     Situation.SPOOL: ("spooled_report",),
     Situation.ORDERS: ("replace_seen",),
     Situation.TRIALS: ("bad_image", "hours_pass"),
+    Situation.POLICIES: ("policy_change", "policy_change", "policy_broken"),
+    Situation.MODES: ("mode_change",),
+    Situation.CLOCKS: ("worker_clocks", "clock_jump", "clock_jump"),
+    Situation.SCHEDULES: ("sweeps_stop", "hours_pass"),
+    Situation.ANSWERS: ("not_found", "break_nodes"),
 }  # fmt: skip
 """The kinds of actions that each situation adds."""
 
@@ -55,6 +65,10 @@ GROUPED = frozenset({Situation.SHORTAGE, Situation.SCALE_IN})
 MORE_NODES = frozenset({Situation.CLAIMS, Situation.SHORTAGE, Situation.RESTORE, Situation.SCALE_IN})
 """Situations that need a cluster with a launch template, with racks, with a group that launches the successors, or
 with more than three nodes."""
+
+
+RARE = frozenset({Situation.SPOOL, Situation.MODES, Situation.POLICIES, Situation.SCHEDULES, Situation.CLOCKS})
+"""Situations that replace fewer actions, because each of theirs takes long or lasts for hours."""
 
 
 @cache
@@ -78,5 +92,6 @@ def draw_large(seed: int) -> int | None:
 def with_situations(seed: int, actions: tuple[ExternalAction, ...]) -> tuple[ExternalAction, ...]:
     """Replace some actions of a plan by those of the situations of its seed."""
     for situation in sorted(draw_situations(seed)):
-        actions = with_kinds(actions, KINDS[situation], KINDS_SHARE, Random(f"{situation} {seed}"))
+        share = RARE_SHARE if situation in RARE else KINDS_SHARE
+        actions = with_kinds(actions, KINDS[situation], share, Random(f"{situation} {seed}"))
     return actions if draw_large(seed) is None else actions[:LARGE_STEPS]
