@@ -40,12 +40,12 @@ LAWS = frozenset(
 
 
 class Laws:
-    """All laws of one run; they check the cluster that Faultbridge repairs."""
+    """All laws of one run; they check the cluster that Faultbridge repairs. `all` lists them."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         self._system = system
         self._budget = isolation_budget.IsolationBudget(system)
-        self._laws: tuple[Law, ...] = (
+        self.all: tuple[Law, ...] = (
             self._budget,
             running_work.WorkLaw(system),
             instances.InstanceLaw(system),
@@ -67,33 +67,33 @@ class Laws:
             return
         if sk == "STATE" and record.key.pk.startswith(NODES):
             state = stored_value(NodeState, new, "state")
-            for law in self._laws:
+            for law in self.all:
                 law.node_changed(state)
         elif sk == "CONTROL":
-            for law in self._laws:
+            for law in self.all:
                 law.control_changed(new)
         elif sk.startswith(keys.ENTRY) and record.event == "INSERT":
             body = json.loads(str(new["body"]))
-            for law in self._laws:
+            for law in self.all:
                 law.entry_added(body)
 
     def before_call(self, call: Call) -> None:
         """Pass a call that changes something outside of the table to all laws."""
         if call.port in {"provider", "restarter", "verifier"}:
-            for law in self._laws:
+            for law in self.all:
                 law.before_call(call)
 
     def after_call(self) -> None:
         """Let all laws check the effects of the last scheduled call."""
-        for law in self._laws:
+        for law in self.all:
             law.after_call()
 
     def swept(self) -> None:
         """Let all laws check what depends on the passage of time."""
-        for law in self._laws:
+        for law in self.all:
             law.swept()
 
     def ended(self) -> Iterator[str]:
         """Yield a line of text for each violation that shows only at the end of a run."""
-        for law in self._laws:
+        for law in self.all:
             yield from (f"{name}: {text}" for name, text in law.ended())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.environment.action_plan import ExternalAction
@@ -47,14 +49,14 @@ class ClaimActions(DomainFaultActions, OperatorActions):
         spacing = pick(SPACINGS, action.selector)
         self._log(f"claims about all nodes, one every {spacing:.0f} s")
         for number, instance in enumerate(self._running()):
-            self._later(number * spacing, lambda one=instance: self._send_claim(one, action))
+            self._later(number * spacing, partial(self._send_claim, instance, action))
 
     def _claim_repeated(self, action: ExternalAction) -> None:
         """Repeat a false claim about one node every 15 minutes, as a firing alert does."""
         number = 2 + action.selector % 20
         for instance in self._one(action):
             for place in range(number):
-                self._later(place * REPEAT_SECONDS, lambda one=instance: self._send_claim(one, action))
+                self._later(place * REPEAT_SECONDS, partial(self._send_claim, instance, action))
 
     def _claim_joined(self, action: ExternalAction) -> None:
         """Claim a fault of a bad instance; while repairs pause, claim a worse fault of the same node."""
@@ -62,7 +64,7 @@ class ClaimActions(DomainFaultActions, OperatorActions):
             self.system.health.mark_bad(instance.instance_id)
             self._send_claim(instance, replace(action, selector=1), xid=119)
             self._later(300, lambda: self._pause_repairs(action))
-            self._later(900 + 1800 * action.fraction, lambda one=instance: self._send_claim(one, action, xid=79))
+            self._later(900 + 1800 * action.fraction, partial(self._send_claim, instance, action, 79))
             self._later(4000, lambda: self._resume_repairs(action))
         self.system.pass_time(timedelta(hours=2))
 
@@ -110,5 +112,5 @@ class ClaimActions(DomainFaultActions, OperatorActions):
             if self._node_name(instance) not in orchestrator.cordoned:
                 self.system.truth.begin_work(instance.instance_id, until)
 
-    def _later(self, seconds: float, act: object) -> None:
-        self.system.schedule.after(seconds, "agent", act)  # type: ignore[arg-type]
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        self.system.schedule.after(seconds, "agent", act)

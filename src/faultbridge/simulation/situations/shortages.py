@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 from faultbridge.ports import ProviderFailure
 from faultbridge.simulation.environment.action_plan import ExternalAction
@@ -11,8 +12,6 @@ from faultbridge.simulation.environment.domain_faults import DomainFaultActions
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.laws.facts import instance_of
 from faultbridge.simulation.simulated_system import REPAIRED
-
-MAX_SHORTAGES = 1
 
 
 class ShortageActions(DomainFaultActions):
@@ -98,8 +97,5 @@ class ShortageActions(DomainFaultActions):
         for number, rack in enumerate(racks):
             seconds = number * 1500 * (action.selector % 3) / 2
             instances = [one for one in self._running() if self._node_name(one) in self.system.racks.get(rack, ())]
-            self.system.schedule.after(
-                seconds,
-                "agent",
-                lambda found=instances: self._take_down("switch-1", found, action),  # type: ignore[misc]
-            )
+            take_down = partial(self._take_down, "switch-1", instances, action)
+            self.system.schedule.after(seconds, "agent", take_down)

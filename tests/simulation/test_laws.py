@@ -1,0 +1,274 @@
+"""Each law finds the situation that it forbids, and keeps quiet about the one that it permits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.cases import RepairAction, WaitingFor
+from faultbridge.domain.conditions import Reporter
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.nodes import Incarnation, Isolation, NodeKey, NodeState, Placement
+from faultbridge.ports import PageMessage, PageUrgency
+from faultbridge.simulation.fakes.seam import Call
+from faultbridge.simulation.fault_injection import NO_FAULTS
+from faultbridge.simulation.laws import (
+    breaker_trials,
+    instances,
+    isolation_budget,
+    operators,
+    running_work,
+    urgent_pages,
+)
+from faultbridge.simulation.simulated_system import GROUPS, REPAIRED, SimulatedSystem
+from tests.builders import case, condition, node
+
+CLUSTER = {"network_node_2": "switch-1"}
+
+
+def system_of(nodes: int) -> SimulatedSystem:
+    system = SimulatedSystem(0, NO_FAULTS)
+    system.build(nodes=nodes, watched=1, scheduler=True)
+    return system
+
+
+def laws_broken(system: SimulatedSystem) -> set[str]:
+    return {line.split(": ")[0] for line in system.journal.violations}
+
+
+def instance(number: int) -> str:
+    return f"i-{number:017x}"
+
+
+def state(number: int, status: NodeStatus = NodeStatus.HEALTHY, **others: Any) -> NodeState:
+    """Build the state of a node of the cluster, on the instance of the same number."""
+    backing = Incarnation(
+        1, 1, others.pop("backed_by", instance(number)), None, SimulatedSystem(0, NO_FAULTS).clock.now()
+    )
+    placement = Placement(group=GROUPS[REPAIRED], domains=CLUSTER)
+    built = node(status, placement=placement, incarnation=backing, **others)
+    return replace(built, key=NodeKey(REPAIRED, f"node-{number}"))
+
+
+def reported(*, claimed: bool, severity: Severity = Severity.FATAL, **others: Any) -> dict[str, Any]:
+    """Return the conditions of a node with one active condition."""
+    reporter = Reporter(True, condition().last_at, claimed=claimed or None)
+    one = replace(condition(), severity=severity, reporters={"kernel-log": reporter}, **others)
+    return {"conditions": {one.code: one}}
+
+
+CLAIMED = reported(claimed=True)
+LOST = reported(claimed=False)
+
+
+def serve(system: SimulatedSystem, nodes: int) -> None:
+    for number in range(1, nodes + 1):
+        pass_state(system, state(number))
+
+
+def pass_state(system: SimulatedSystem, changed: NodeState) -> None:
+    for law in system.laws.all:
+        law.node_changed(changed)
+
+
+def pass_entry(system: SimulatedSystem, number: int, **data: Any) -> None:
+    meta = {"event_type": data.pop("event_type", "Node Replacement Step"), "node": f"node-{number}", "case_id": "c-1"}
+    at = system.clock.now().isoformat().replace("+00:00", "Z")
+    for law in system.laws.all:
+        law.entry_added({"metadata": {**meta, "sequence": 1, "recorded_at": at}, "data": data})
+
+
+def isolated(number: int, **others: Any) -> NodeState:
+    return state(number, NodeStatus.DEGRADED, isolation=Isolation.REQUESTED, **others)
+
+
+def test_a_claim_may_take_one_node_out_of_service_and_not_a_second_one() -> None:
+    system = system_of(12)
+    serve(system, 12)
+    pass_state(system, isolated(1, **CLAIMED))
+    assert laws_broken(system) == set()
+    pass_state(system, isolated(2, **CLAIMED))
+    assert laws_broken(system) == {isolation_budget.OVER_BUDGET}
+
+
+def test_lost_nodes_and_orders_need_no_permit_and_leave_one_exception() -> None:
+    system = system_of(12)
+    serve(system, 12)
+    for number in range(1, 6):
+        pass_state(system, isolated(number, **LOST))
+    pass_state(system, isolated(6, **reported(claimed=False, code="operator.quarantine", severity=Severity.ERROR)))
+    system.clock.advance(timedelta(hours=1))
+    pass_state(system, isolated(7, **CLAIMED))
+    assert laws_broken(system) == set()
+    pass_state(system, isolated(8, **CLAIMED))
+    assert laws_broken(system) == {isolation_budget.OVER_BUDGET}
+
+
+def test_a_node_that_becomes_lost_gives_its_permit_back() -> None:
+    system = system_of(12)
+    serve(system, 12)
+    pass_state(system, isolated(1, **CLAIMED))
+    pass_state(system, isolated(1, **LOST))
+    pass_state(system, isolated(2, **CLAIMED))
+    assert laws_broken(system) == set()
+
+
+def test_no_diagnostic_may_run_beside_work() -> None:
+    system = system_of(2)
+    system.truth.begin_work(instance(1), system.clock.now() + timedelta(hours=1))
+    system.laws.before_call(Call("verifier", "start", (instance(2), "t", None)))
+    assert laws_broken(system) == set()
+    system.laws.before_call(Call("verifier", "start", (instance(1), "t", None)))
+    assert laws_broken(system) == {running_work.DIAGNOSED}
+
+
+@pytest.mark.parametrize(("conditions", "found"), [(CLAIMED, {running_work.FORCED}), (LOST, set())])
+def test_only_a_proven_fault_may_force_a_drain(conditions: dict[str, Any], found: set[str]) -> None:
+    system = system_of(1)
+    pass_state(system, state(1, NodeStatus.DRAINING, **conditions))
+    pass_entry(system, 1, step="drain", outcome="forced")
+    assert laws_broken(system) == found
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_claim_changes_an_instance_only_after_a_failed_verification(failed: bool) -> None:
+    system = system_of(1)
+    begun = reported(claimed=True, since=system.clock.now())
+    pass_state(system, state(1, NodeStatus.DRAINING, **begun, case=case(status=CaseStatus.IN_PROGRESS)))
+    system.clock.advance(60)
+    if failed:
+        pass_entry(system, 1, step="verify", outcome="failed")
+    system.laws.before_call(Call("provider", "replace", (instance(1), "t")))
+    assert laws_broken(system) == (set() if failed else {running_work.CHANGED})
+
+
+def test_text_that_a_program_can_write_proves_nothing() -> None:
+    system = system_of(2)
+    pass_state(system, state(1, **reported(claimed=True, code="xid.95")))
+    assert laws_broken(system) == set()
+    pass_state(system, state(2, **reported(claimed=False, code="xid.95")))
+    assert laws_broken(system) == {running_work.FORGED}
+
+
+def test_an_instance_backs_one_node() -> None:
+    system = system_of(2)
+    serve(system, 2)
+    pass_state(system, state(2, backed_by=instance(1)))
+    assert laws_broken(system) == {instances.SHARED}
+
+
+def test_a_second_launch_for_a_case_is_found_while_the_first_instance_runs() -> None:
+    system = system_of(1)
+    fleet = system.fleet
+    launched = [fleet.launch(GROUPS[REPAIRED]) for _ in range(2)]
+    fleet.instances |= {one: replace(fleet.instances[one], case="c-1") for one in launched}
+    fleet.remove(launched[0])
+    system.ports.launcher.launch_calls.append(("c-1", "t-1"))
+    system.laws.after_call()
+    assert laws_broken(system) == set()
+    fleet.instances[launched[0]] = replace(fleet.instances[launched[0]], alive=True)
+    system.ports.launcher.launch_calls.append(("c-1", "t-2"))
+    system.laws.after_call()
+    assert laws_broken(system) == {instances.LAUNCHED_TWICE}
+
+
+def test_a_group_that_owes_a_successor_releases_no_instance() -> None:
+    system = system_of(3)
+    serve(system, 3)
+    system.fleet.set_capacity(0)
+    system.fleet.terminate(instance(1))
+    waiting = replace(case(status=CaseStatus.IN_PROGRESS), id="c-waiting")
+    pass_state(system, state(1, NodeStatus.PROVISIONING, case=waiting))
+    release = Call("provider", "replace", (instance(2), "t"))
+    system.laws.before_call(release)
+    assert laws_broken(system) == set()
+    system.clock.advance(timedelta(minutes=20))
+    system.laws.before_call(release)
+    assert laws_broken(system) == {instances.OWING}
+    system.clock.advance(instances.WAIT_LIMIT)
+    system.laws.swept()
+    assert laws_broken(system) == {instances.OWING, instances.UNPAGED}
+
+
+def test_a_reset_waits_for_no_repair_that_awaits_a_successor() -> None:
+    system = system_of(2)
+    serve(system, 2)
+    system.fleet.set_capacity(0)
+    system.fleet.terminate(instance(1))
+    pass_state(
+        system, state(1, NodeStatus.PROVISIONING, case=replace(case(status=CaseStatus.IN_PROGRESS), id="c-waiting"))
+    )
+    waits = case(RepairAction.RESET_GPU, waiting_for=WaitingFor.BUDGET)
+    pass_state(system, state(2, NodeStatus.QUARANTINED, **LOST, case=waits))
+    system.clock.advance(timedelta(hours=3))
+    system.laws.swept()
+    assert laws_broken(system) == {instances.BLOCKED}
+
+
+def test_an_order_releases_only_the_instance_that_the_operator_saw() -> None:
+    system = system_of(2)
+    system.truth.seen["node-1"] = {instance(1)}
+    ordered = reported(claimed=False, code="operator.replace", action=Action.REPLACE_NODE)
+    pass_state(system, state(1, **ordered))
+    system.laws.before_call(Call("provider", "replace", (instance(1), "t")))
+    assert laws_broken(system) == set()
+    pass_state(system, state(1, **ordered, backed_by=instance(2)))
+    system.laws.before_call(Call("provider", "replace", (instance(2), "t")))
+    assert operators.UNSEEN in laws_broken(system)
+
+
+def test_the_first_failure_of_a_trial_ends_it() -> None:
+    system = system_of(2)
+    for law in system.laws.all:
+        law.control_changed({"breakers": {"cluster": {"state": "half_open"}}})
+    for step, outcome in (("intent", "committed"), ("verify", "failed"), ("intent", "committed")):
+        assert laws_broken(system) == set()
+        system.clock.advance(60)
+        pass_entry(system, 1, step=step, outcome=outcome, repair_action="replace_node")
+    assert laws_broken(system) == {breaker_trials.REPEATED}
+
+
+def change_incident(system: SimulatedSystem, change: str, count: int) -> None:
+    to = "expired" if change == "expired" else "open"
+    nodes = {"listed": [f"node-{one}" for one in range(1, count + 1)], "count": count}
+    pass_entry(system, 0, event_type="Cluster Incident Change", incident_id="inc-1", change=change, to=to, nodes=nodes)
+
+
+def page(system: SimulatedSystem, key: str) -> None:
+    system.ports.pager.sent.append(PageMessage(key, PageUrgency.URGENT, "", {}, {"state": "triggered"}))
+    system.laws.after_call()
+
+
+def test_the_growth_of_an_incident_is_told() -> None:
+    system = system_of(1)
+    change_incident(system, "opened", 4)
+    page(system, f"{REPAIRED}:incident:inc-1")
+    change_incident(system, "grown", 8)
+    page(system, f"{REPAIRED}:incident:inc-1")
+    system.clock.advance(timedelta(hours=1))
+    system.laws.swept()
+    assert laws_broken(system) == set()
+    change_incident(system, "grown", 16)
+    system.clock.advance(timedelta(hours=1))
+    system.laws.swept()
+    assert laws_broken(system) == {urgent_pages.UNTOLD}
+
+
+def test_the_expiry_of_an_incident_sends_one_urgent_page() -> None:
+    system = system_of(1)
+    change_incident(system, "expired", 4)
+    page(system, f"{REPAIRED}:incident-expired:inc-1")
+    assert laws_broken(system) == set()
+    page(system, f"{REPAIRED}:breaker:rack-1")
+    assert laws_broken(system) == {urgent_pages.STORM}
+
+
+def test_only_calls_outside_of_the_table_reach_the_laws() -> None:
+    system = system_of(1)
+    system.laws.before_call(Call("table", "get", SimpleNamespace()))
+    assert laws_broken(system) == set()
