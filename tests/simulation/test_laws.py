@@ -244,7 +244,7 @@ def page(system: SimulatedSystem, key: str) -> None:
     system.laws.after_call()
 
 
-def test_the_growth_of_an_incident_is_told() -> None:
+def test_the_growth_of_an_incident_is_reported() -> None:
     system = system_of(1)
     change_incident(system, "opened", 4)
     page(system, f"{REPAIRED}:incident:inc-1")
@@ -256,7 +256,7 @@ def test_the_growth_of_an_incident_is_told() -> None:
     change_incident(system, "grown", 16)
     system.clock.advance(timedelta(hours=1))
     system.laws.swept()
-    assert laws_broken(system) == {urgent_pages.UNTOLD}
+    assert laws_broken(system) == {urgent_pages.UNREPORTED}
 
 
 def test_the_expiry_of_an_incident_sends_one_urgent_page() -> None:

@@ -157,7 +157,7 @@ class Workers:
         """
         clock = _SkewedClock(self._ports, skew)
         by_webhook = sender.startswith(WEBHOOK_SENDER)
-        queue = _SenderQueue(self._ports.queue, OWN if by_webhook else sender, sender if by_webhook else None)
+        queue: Any = _SenderQueue(self._ports.queue, OWN if by_webhook else sender, sender if by_webhook else None)
         with self._process("source"):
             send = Send(queue, self._ports.objects, self._ports.receipts, clock, self._new_id, "agent")
             return send([raw_input]).accepted

@@ -33,7 +33,7 @@ LAWS = frozenset(
         instances.SHARED, instances.TOO_MANY, instances.UNPAGED, isolation_budget.OVER_BUDGET,
         isolation_budget.OVER_PERMITS, lost_reports.DROPPED, operators.UNSEEN, running_work.CHANGED,
         running_work.DIAGNOSED, running_work.EVICTED, running_work.FORCED, running_work.FORGED, urgent_pages.STORM,
-        urgent_pages.UNTOLD,
+        urgent_pages.UNREPORTED,
     }
 )  # fmt: skip
 """The names of all laws."""

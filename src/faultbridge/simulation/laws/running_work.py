@@ -94,7 +94,7 @@ class WorkLaw(Law):
 
 
 def _is_claimed(state: NodeState) -> bool:
-    """Return whether only claims report the faults of a node, and nobody ordered anything."""
+    """Return whether only claims report the faults of a node, and no order of people is about it."""
     others = any(rank(one.action.value) for one in proven(state))
     return not others and not is_ordered(state) and any(rank(one.action.value) for one in claimed(state))
 

@@ -1,4 +1,4 @@
-"""Urgent pages: one for a cause, and growth is told with the same key."""
+"""Urgent pages: one for a cause, and growth is reported with the same key."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from faultbridge.simulation.simulated_system import SimulatedSystem
 
 STORM = "the expiry of an incident sends one urgent page"
-UNTOLD = "the growth of an incident is told with the key of its page"
+UNREPORTED = "the growth of an incident is reported with the key of its page"
 
 INCIDENT = "Cluster Incident Change"
 EXPIRES_WITHIN = timedelta(minutes=10)
-TOLD_WITHIN = timedelta(minutes=45)
-"""A growth is told at most every 15 minutes; the rest is for delays of events and retries of the pager."""
+REPORTED_WITHIN = timedelta(minutes=45)
+"""A growth is reported at most every 15 minutes; the rest is for delays of events and retries of the pager."""
 
 OPEN = frozenset({"open", "recovering"})
 
@@ -26,13 +26,13 @@ OPEN = frozenset({"open", "recovering"})
 class PagedIncident:
     """An incident as its entries and pages show it.
 
-    `told` is the number of nodes when its last page was sent, and `grown_since` the time at which it had doubled.
+    `reported` is the number of nodes when its last page was sent, and `grown_since` the time at which it had doubled.
     """
 
     nodes: frozenset[str] = frozenset()
     affected: int = 0
     is_open: bool = False
-    told: int = 0
+    reported: int = 0
     grown_since: datetime | None = None
     expired_at: datetime | None = None
     urgent: set[str] = field(default_factory=set)
@@ -57,7 +57,7 @@ class PageLaw(Law):
         one.is_open = data["to"] in OPEN
         if data["change"] == "expired":
             one.expired_at = self.now
-        if one.is_open and one.told and one.affected >= 2 * one.told:
+        if one.is_open and one.reported and one.affected >= 2 * one.reported:
             one.grown_since = one.grown_since or self.now
         else:
             one.grown_since = None
@@ -72,7 +72,7 @@ class PageLaw(Law):
     def _paged(self, key: str, state: str, *, urgent: bool) -> None:
         for name, one in self._incidents.items():
             if key.endswith(name) and state == "triggered":
-                one.told, one.grown_since = max(one.affected, 1), None
+                one.reported, one.grown_since = max(one.affected, 1), None
         if not urgent or state != "triggered":
             return
         for name, one in self._incidents.items():
@@ -88,8 +88,8 @@ class PageLaw(Law):
         return self.system.laws.out_of_service <= incident.nodes
 
     def swept(self) -> None:
-        """Check that growth was told."""
+        """Check that growth was reported."""
         for name, one in self._incidents.items():
-            if one.is_open and one.grown_since is not None and self.now - one.grown_since > TOLD_WITHIN:
-                text = f"from {one.told} to {one.affected} nodes since {one.grown_since:%d %H:%M:%S}"
-                self.broken(UNTOLD, name, text)
+            if one.is_open and one.grown_since is not None and self.now - one.grown_since > REPORTED_WITHIN:
+                text = f"from {one.reported} to {one.affected} nodes since {one.grown_since:%d %H:%M:%S}"
+                self.broken(UNREPORTED, name, text)

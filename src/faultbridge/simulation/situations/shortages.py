@@ -1,4 +1,4 @@
-"""Actions about capacity that does not come back, and about launches whose result nobody sees."""
+"""Actions about capacity that does not come back, and about launches whose result is lost."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ class ShortageActions(DomainFaultActions):
         self.system.fleet.set_capacity(0)
         self.system.lasting_shortage = True
         running = self._running()
-        for number in range(min(3, len(running))):
-            instance, xid = pick(running, action.selector + number), 48 if number == 2 else 79  # noqa: PLR2004
-            self._break_gpu(instance, action, xid)
+        for number, xid in enumerate((79, 79, 48)[: len(running)]):
+            self._break_gpu(pick(running, action.selector + number), action, xid)
             self.system.pass_time(timedelta(minutes=5))
         self.system.pass_time(timedelta(hours=5))
 
