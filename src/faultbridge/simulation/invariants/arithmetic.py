@@ -109,22 +109,36 @@ def repairs_over_budget(bodies: Iterable[Body], concurrent: int, per_hour: int) 
     """Yield a text for each repair that started although the repair budget of its cluster was used up.
 
     `bodies` are the entries of one cluster in the order of time. `concurrent` limits the repairs at the same time, and
-    `per_hour` the repairs that start within an hour. Diagnostics (`verify`) need no budget.
+    `per_hour` the repairs that start within an hour. Diagnostics (`verify`) need no budget. A node without an instance
+    counts only for a repair that releases another instance.
     """
-    running: set[str] = set()
+    running: dict[str, str | None] = {}
+    vacant: set[str | None] = set()
     starts: list[datetime] = []
     for body in bodies:
         meta, data = body["metadata"], body["data"]
+        vacant = _without_instance(vacant, body)
         if meta["event_type"] != "Case Status Change":
             continue
-        running.discard(meta["case_id"])
+        running.pop(meta["case_id"], None)
         if data["to"] != "in_progress" or data["repair_action"] == "verify":
             continue
         now = datetime.fromisoformat(meta["recorded_at"])
-        running.add(meta["case_id"])
+        running[meta["case_id"]] = meta.get("node")
         starts = [*(at for at in starts if at > now - timedelta(hours=1)), now]
-        if len(running) > concurrent or len(starts) > per_hour:
-            yield f"{meta['case_id']}: {len(running)} repairs at once, {len(starts)} within an hour"
+        releases = data["repair_action"] == "replace_node" and meta.get("node") not in vacant
+        counted = [node for node in running.values() if releases or node not in vacant]
+        if len(counted) > concurrent or len(starts) > per_hour:
+            yield f"{meta['case_id']}: {len(counted)} repairs at once, {len(starts)} within an hour"
+
+
+def _without_instance(nodes: set[str | None], body: Body) -> set[str | None]:
+    """Return the nodes without an instance after an entry; `nodes` are those before it."""
+    meta, data = body["metadata"], body["data"]
+    status = data["to"] if meta["event_type"] == "Node Status Change" else None
+    if status == "provisioning" or data.get("outcome") == "gone":
+        return {*nodes, meta.get("node")}
+    return nodes - {meta.get("node")} if status in {*IN_SERVICE, "validating", "retired"} else nodes
 
 
 def unapproved_repairs(bodies: Iterable[Body], asking: Sequence[AskingRule]) -> Iterator[str]:
