@@ -19,6 +19,9 @@ DEFAULTS = {
     "probe_seconds": 30,
     "verify_level": 3,
     "verify_seconds": 5400,
+    "ignore_processes": frozenset(
+        {"nv-hostengine", "dcgm-exporter", "nvidia-cuda-mps-server", "nvidia-cuda-mps-control"}
+    ),
     "clock_offset_seconds": 0,
     "archive_stream": "",
     "entry_days": 0,

@@ -192,7 +192,7 @@ class World:
 
     def _tools(self) -> StepTools:
         return StepTools(
-            self.table,
+            self.reads,
             self.clock,
             self.append,
             self.workflow,

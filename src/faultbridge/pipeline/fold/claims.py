@@ -118,7 +118,7 @@ class Claims:
         for fault in damped:
             key, reason = self._name(fault), "a claim is ignored because earlier ones were refuted or expired"
             noted = self.conditions.note(ChangeKind.NOTED, DAMPED, key, self.catalog.classify(fault), arrival, reason)
-            outcome = max(outcome, Outcome.RECORDED if noted else Outcome.FOLDED, key=lambda one: one.rank)
+            outcome = max(outcome, noted, key=lambda one: one.rank)
         if not damped or not isinstance(observation, Snapshot):
             return (None if damped else arrival), outcome
         codes = {self.catalog.canonical(one.code) for one in damped}

@@ -14,8 +14,8 @@ from faultbridge.ingest.send import RawInput
 
 BUNDLE = FOLDER / "demo"
 UNREGISTERED_NODE = "ip-192-0-2-99"
-_TIME_OFFSET = re.compile(r"@(-\d+\.\d)@")
-"""Placeholder for a time: seconds relative to now."""
+_TIME_OFFSET = re.compile(r"@(dmesg)?(-\d+\.\d)@")
+"""Placeholder for a time: seconds relative to now; with `dmesg`, as `dmesg --time-format iso` writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +44,9 @@ def demo_records(cluster: str, nodes: Sequence[str], now: datetime) -> list[Demo
 
 def _body(file: str, node: str, now: datetime) -> bytes:
     text = (BUNDLE / file).read_text(encoding="utf-8").replace("@node@", node)
-    return _TIME_OFFSET.sub(lambda found: to_text(now + timedelta(seconds=float(found[1]))), text).encode()
+
+    def time(found: re.Match[str]) -> str:
+        at = to_text(now + timedelta(seconds=float(found[2])))
+        return f"{at.removesuffix('Z').replace('.', ',')}000+00:00" if found[1] else at
+
+    return _TIME_OFFSET.sub(time, text).encode()
