@@ -72,6 +72,9 @@ class Resolution(StrEnum):
 EXTERNAL, RELEASED = "external", "released"
 """The keys in `Case.marks` that are set when another system replaced an instance, and when Faultbridge released one."""
 
+ESCALATED_AT = "escalated_at"
+"""The key in `Case.marks` for the last time at which the case was escalated to an operator."""
+
 FAILED_STEP = "failed_step"
 """The key in `Case.marks` for the start of the step that failed the last failed repair attempt."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from faultbridge.domain.cases import ESCALATED_AT
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus, NodeStatus
@@ -85,7 +86,7 @@ def left_at(state: NodeState) -> datetime | None:
     This is so for an escalated case, and for a node that is ignored.
     """
     case = state.live_case
-    escalated = case.marks.get(CaseStatus.ESCALATED.value) if case and case.status is CaseStatus.ESCALATED else None
+    escalated = case.marks.get(ESCALATED_AT) if case and case.status is CaseStatus.ESCALATED else None
     ignored = state.ignored.since if state.ignored else None
     return min((one for one in (escalated, ignored) if one is not None), default=None)
 

@@ -77,15 +77,16 @@ class PageRule:
 
         The parts of the key depend on the event:
 
-        - Change of a breaker or of another limit of repairs: cluster, `kind` in the event's data, and failure domain or
-          source if there is one.
+        - Change of a breaker or of another limit of repairs: cluster, `kind` in the event's data, and failure domain,
+          source or fault code if there is one.
         - Incident: cluster, kind of page, incident id.
         - Any other page: case id (the stream if there is no case), kind of page.
         """
         metadata, data = event["metadata"], event["data"]
         match self.event_type:
             case EntryType.CLUSTER_SAFETY:
-                parts = (metadata["cluster"], str(data.get("kind")), data.get("domain") or data.get("source"))
+                about = data.get("domain") or data.get("source") or data.get("code")
+                parts = (metadata["cluster"], str(data.get("kind")), about)
             case EntryType.CLUSTER_INCIDENT:
                 parts = (metadata["cluster"], self.kind, data.get("incident_id"))
             case _:

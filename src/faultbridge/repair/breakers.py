@@ -138,6 +138,7 @@ def _update_eviction_limits(
             before, after = ("available", "used_up") if begins else ("used_up", "available")
             counts = {"drained": drained, "waiting": waiting[code]}
             draft = control_draft(EVICTIONS, before, after, now, reason=reason, counts=counts, name=f"evictions:{code}")
+            draft = replace(draft, data={**draft.data, "code": code})
             drafts.append(_covered(draft, "breaker") if tripped else draft)
     return tuple(sorted(kept | waiting.keys())), tuple(drafts)
 

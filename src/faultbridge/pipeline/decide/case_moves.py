@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Case, RepairAction, Resolution, WaitingFor
+from faultbridge.domain.cases import ESCALATED_AT, Case, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.copies import replace
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
@@ -69,7 +69,9 @@ def move_case(decided: Transition, case: Case, now: datetime, reason: str) -> Tr
     before = decided.state.live_case
     if case.status not in {CaseStatus.QUEUED, CaseStatus.IN_PROGRESS}:  # the status has a page of its own
         case = replace(case, capacity_since=None, wait_paged=False)
-    marked = replace(case, marks={**case.marks, case.status.value: case.marks.get(case.status.value, now)})
+    again = {ESCALATED_AT: now} if case.status is CaseStatus.ESCALATED else {}
+    first = case.marks.get(case.status.value, now)
+    marked = replace(case, marks={**case.marks, case.status.value: first, **again})
     draft = entry_builder.case_change(before.status if before else None, marked, now, reason, decided.state)
     withdrawn = _withdraw_approval_request(before, case, now)
     moved = replace(decided.state, case=marked)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from faultbridge.domain.cases import RELEASED, Case, Phase
+from faultbridge.domain.cases import ESCALATED_AT, FAILED_STEP, RELEASED, Case, Phase
 from faultbridge.domain.edges import CaseStatus
 
-_NO_PHASE = {RELEASED, *(status.value for status in CaseStatus if not status.live)}
+_NO_PHASE = {ESCALATED_AT, FAILED_STEP, RELEASED, *(status.value for status in CaseStatus if not status.live)}
 _PHASE_ORDER = ("detected", CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PROGRESS, *Phase)
 
 

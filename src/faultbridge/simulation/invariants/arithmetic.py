@@ -25,7 +25,7 @@ FAULT_ACTIONS = ("run_diagnostics", "reset_gpu", "reboot_node", "replace_node")
 TRIGGERED, RESOLVED = "triggered", "resolved"
 CLOSED = frozenset({"resolved", "expired"})
 REPAIRABLE = frozenset(FAULT_ACTIONS)
-NOTE_PAGES = frozenset({"approval", "isolation"})
+NOTE_PAGES = frozenset({"approval", "isolation", "waiting"})
 NOTE_STAGES = {"begun": TRIGGERED, "overdue": TRIGGERED, "over": RESOLVED}
 SAFETY_PAGES = {
     **dict.fromkeys(("open", "half_open", "used_up", "paused", "damped"), TRIGGERED),
@@ -71,7 +71,10 @@ def pages_of(body: Body) -> Iterator[tuple[str, str]]:
         case "Node Note Recorded" if data["kind"] in NOTE_PAGES and data.get("stage") in NOTE_STAGES:
             yield f"{owner}:{data['kind']}", NOTE_STAGES[data["stage"]]
         case "Cluster Safety Change" if data["to"] in SAFETY_PAGES:
-            parts = (cluster, data["kind"], data["domain"] or data.get("source"))
+            covered = data.get("incident_id") or data.get("covered_by")
+            if covered and SAFETY_PAGES[data["to"]] == TRIGGERED:
+                return  # another page covers the change
+            parts = (cluster, data["kind"], data["domain"] or data.get("source") or data.get("code"))
             yield ":".join(filter(None, parts)), SAFETY_PAGES[data["to"]]
         case "Cluster Status Change" if data.get("provider_stage") in PROVIDER_PAGES:
             yield f"{cluster}:provider", PROVIDER_PAGES[data["provider_stage"]]
@@ -101,6 +104,7 @@ def _case_pages(data: Mapping[str, Any], *, by_operator: bool) -> Iterator[tuple
         yield "stopped", RESOLVED
     if after in CLOSED | {"escalated", "absorbed"}:
         yield "approval", RESOLVED
+        yield "waiting", RESOLVED
     if after in CLOSED:
         yield "isolation", RESOLVED
 

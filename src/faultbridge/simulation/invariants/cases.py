@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from faultbridge.data.policies import default_policy
-from faultbridge.domain.cases import Case
+from faultbridge.domain.cases import Case, WaitingFor
 from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import CASE_EDGES, Actor, CaseStatus, NodeStatus, allowed
 from faultbridge.domain.entries import EntryType
@@ -64,6 +64,8 @@ def _stalled(view: SystemView) -> Iterator[str]:
         case = state.live_case
         if case is None or case.status is CaseStatus.ESCALATED:
             continue
+        if case.waiting_for is WaitingFor.CAPACITY and case.wait_paged:
+            continue  # an operator was paged because the group lacks capacity
         yield f"{state.key.stream}: {case.status}, waiting for {case.waiting_for}, {case.reason}"
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
+from faultbridge.domain.isolation import takes_work
+from faultbridge.domain.nodes import NodeKey
 from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.environment.action_plan import ExternalAction
 from faultbridge.simulation.environment.cloud_actions import HOUR, pick
@@ -16,6 +18,7 @@ from faultbridge.simulation.environment.samples import kernel_line
 from faultbridge.simulation.fakes.fleet import FakeInstance
 from faultbridge.simulation.simulated_system import REPAIRED
 from faultbridge.simulation.workers import COLLECTOR, WEBHOOK
+from faultbridge.storage import items, keys
 
 CLAIMED_XIDS = (79, 48, 119)
 SPACINGS = (0.0, 0.0, 20.0, 300.0, 900.0)
@@ -74,7 +77,7 @@ class ClaimActions(DomainFaultActions, OperatorActions):
         for instance in self._one(action):
             self._log(f"work runs on {instance.instance_id} until {until:%d %H:%M}")
             self.system.ports.orchestrator.evictable -= {self._node_name(instance)}
-            self.system.truth.begin_work(instance.instance_id, until)
+            self._begin_work(instance, until)
             self._send_claim(instance, action, xid=79)
         self.system.pass_time(timedelta(hours=1 + 2 * action.fraction))
 
@@ -109,8 +112,14 @@ class ClaimActions(DomainFaultActions, OperatorActions):
             orchestrator.evictable -= names
         self._log(f"work runs on {len(instances)} nodes until {until:%d %H:%M}")
         for instance in instances:
-            if self._node_name(instance) not in orchestrator.cordoned:
-                self.system.truth.begin_work(instance.instance_id, until)
+            self._begin_work(instance, until)
+
+    def _begin_work(self, instance: FakeInstance, until: datetime) -> None:
+        """Let work run on an instance, unless it is a spare, or its node is cordoned or out of service."""
+        key = NodeKey(REPAIRED, self._node_name(instance))
+        state = items.read_state(key, self.system.ports.table.get(keys.node_state(key)))
+        if takes_work(state) and state.incarnation and state.incarnation.instance_id == instance.instance_id:
+            self.system.truth.begin_work(instance.instance_id, until)
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
         self.system.schedule.after(seconds, "agent", act)
