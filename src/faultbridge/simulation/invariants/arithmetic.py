@@ -114,8 +114,9 @@ def repairs_over_budget(bodies: Iterable[Body], concurrent: int, per_hour: int) 
 
     `bodies` are the entries of one cluster in the order of time. `concurrent` limits the repairs at the same time, and
     `per_hour` the repairs that start within an hour. Diagnostics (`verify`) need no budget. A node without an instance
-    counts only for a repair that releases another instance.
+    counts only for a repair that releases another instance. Of repairs that one admission starts, these come first.
     """
+    bodies = sorted(bodies, key=lambda one: (one["metadata"]["recorded_at"], not _releases(one["data"])))
     running: dict[str, str | None] = {}
     vacant: set[str | None] = set()
     starts: list[datetime] = []
@@ -134,6 +135,10 @@ def repairs_over_budget(bodies: Iterable[Body], concurrent: int, per_hour: int) 
         counted = [node for node in running.values() if releases or node not in vacant]
         if len(counted) > concurrent or len(starts) > per_hour:
             yield f"{meta['case_id']}: {len(counted)} repairs at once, {len(starts)} within an hour"
+
+
+def _releases(data: Mapping[str, Any]) -> bool:
+    return data.get("to") == "in_progress" and data.get("repair_action") == "replace_node"
 
 
 def _without_instance(nodes: set[str | None], body: Body) -> set[str | None]:

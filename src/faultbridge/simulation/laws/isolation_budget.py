@@ -2,7 +2,7 @@
 
 N is the number of nodes that are expected to serve: registered, not retired, not failed or ignored for more than a day,
 and in service at least once. U is 10 % of N, at least 1. A node that goes out of service needs a permit, unless it is
-lost (a proven fatal condition), its instance is gone, or people ordered it. A permit is given if fewer than U nodes of
+lost (a proven fatal condition), its instance is gone or another one, or people ordered it. A permit is given if fewer than U nodes of
 N are out, or if no node is out by a permit. Both are counted in the cluster and in each failure domain of the node.
 """
 
@@ -34,7 +34,7 @@ class CountedNode:
     """A node as the budget counts it.
 
     `out_since` is when it went out of service. `permitted` is True while it needs a permit for that. `gone_since` is
-    when it failed, was escalated or ignored; a day later it is no longer expected to serve.
+    when it failed, was escalated or ignored; a day later it is no longer expected to serve. `instance` backs the node.
     """
 
     domains: frozenset[str]
@@ -43,6 +43,7 @@ class CountedNode:
     out_since: datetime | None = None
     permitted: bool = False
     gone_since: datetime | None = None
+    instance: str | None = None
 
     def counts(self, now: datetime) -> bool:
         """Return whether the node is expected to serve."""
@@ -74,12 +75,14 @@ class IsolationBudget(Law):
         case = state.live_case
         ends = state.ignored is not None or (case is not None and case.status.value == "escalated")
         ends |= status is not None and status.value == "failed"
-        new = replace(old, domains=domains, serves=serves, registered=registered,
+        instance = instance_of(state)
+        another = old.instance is not None and instance != old.instance  # another system replaced the instance
+        new = replace(old, domains=domains, serves=serves, registered=registered, instance=instance,
                       gone_since=(old.gone_since or now) if ends else None)  # fmt: skip
         if not is_out(state):
             new = replace(new, out_since=None, permitted=False)
         elif old.out_since is None:
-            needed = serves and not self._is_free(state)
+            needed = serves and not another and not self._is_free(state)
             new = replace(new, out_since=now, permitted=needed)
         elif old.permitted and self._is_free(state):
             new = replace(new, permitted=False)
