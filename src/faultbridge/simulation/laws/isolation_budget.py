@@ -2,8 +2,9 @@
 
 N is the number of nodes that are expected to serve: registered, not retired, not failed or ignored for more than a day,
 and in service at least once. U is 10 % of N, at least 1. A node that goes out of service needs a permit, unless it is
-lost (a proven fatal condition), its instance is gone or another one, or people ordered it. A permit is given if fewer than U nodes of
-N are out, or if no node is out by a permit. Both are counted in the cluster and in each failure domain of the node.
+lost (a proven fatal condition), its instance is gone or another one, or people ordered it. A permit is given if fewer
+than U nodes of N are out, or if no node is out by a permit. Both are counted in the cluster and in each failure domain
+of the node.
 """
 
 from __future__ import annotations
