@@ -114,9 +114,10 @@ def repairs_over_budget(bodies: Iterable[Body], concurrent: int, per_hour: int) 
 
     `bodies` are the entries of one cluster in the order of time. `concurrent` limits the repairs at the same time, and
     `per_hour` the repairs that start within an hour. Diagnostics (`verify`) need no budget. A node without an instance
-    counts only for a repair that releases another instance. Of repairs that one admission starts, these come first.
+    counts only for a repair that releases another instance. Of the entries of one moment, the starts of repairs come
+    last, and of these, such a repair comes first.
     """
-    bodies = sorted(bodies, key=lambda one: (one["metadata"]["recorded_at"], not _releases(one["data"])))
+    bodies = sorted(bodies, key=lambda one: (one["metadata"]["recorded_at"], _rank(one["data"])))
     running: dict[str, str | None] = {}
     vacant: set[str | None] = set()
     starts: list[datetime] = []
@@ -137,8 +138,10 @@ def repairs_over_budget(bodies: Iterable[Body], concurrent: int, per_hour: int) 
             yield f"{meta['case_id']}: {len(counted)} repairs at once, {len(starts)} within an hour"
 
 
-def _releases(data: Mapping[str, Any]) -> bool:
-    return data.get("to") == "in_progress" and data.get("repair_action") == "replace_node"
+def _rank(data: Mapping[str, Any]) -> int:
+    if data.get("to") != "in_progress":
+        return 0
+    return 1 if data.get("repair_action") == "replace_node" else 2
 
 
 def _without_instance(nodes: set[str | None], body: Body) -> set[str | None]:
