@@ -118,6 +118,7 @@ class Controls:
         attributes: dict[Path, Value] = {
             ("paused",): changed.control.paused,
             ("budget_used_up",): changed.control.budget_used_up,
+            ("eviction_limits",): list(changed.control.eviction_limits),
             ("breakers",): dump(changed.control.breakers),
             ("events",): {**changed.control.events, **events},
             ("holds",): dump(changed.control.holds),

@@ -154,6 +154,8 @@ def test_where_no_breaker_limits_repairs_the_limit_of_drains_sends_the_one_urgen
     assert "3 nodes were drained for xid.79 (reported by kernel-log) within an hour" in page.bodies["email"]
     world.advance_minutes(120)
     assert drains(world, 32) == 6
+    limits = [line for line in world.record_history(None) if line.startswith("evictions")]
+    assert limits == ["evictions available -> used_up", "evictions used_up -> available"]
 
 
 def test_diagnostics_that_a_source_demands_everywhere_take_the_budget_at_most_out() -> None:
