@@ -144,6 +144,14 @@ def test_a_group_that_may_still_attach_or_launch_an_instance_owes_a_successor(
     assert not owes_no_successor(ClusterConfig(CLUSTER), group, ProviderStatus(groups={GROUP: status}), NOON)
 
 
+def test_the_loss_of_the_instance_is_the_cause_of_the_escalated_case() -> None:
+    growth = scaled_in(desired=2)
+    run_for(growth, timedelta(hours=12))
+    lost, opened = growth.world.bodies(1)[-3:-1]
+    assert (lost["data"]["to"], opened["data"]["from"], opened["data"]["to"]) == ("provisioning", None, "open")
+    assert opened["metadata"]["causation_id"] == lost["metadata"]["event_id"]
+
+
 def test_an_ignored_node_without_a_successor_opens_no_case() -> None:
     growth = scaled_in(desired=2)
     OptOut(growth.world.append, growth.world.rulebook)(growth.world.key(1), OperatorOrder("ada"), None)

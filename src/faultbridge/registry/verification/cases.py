@@ -8,6 +8,7 @@ from datetime import datetime
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL, INSTANCE_ADDED, RepairAction, WaitingFor
 from faultbridge.domain.catalog import Scope
+from faultbridge.domain.causation import moved_by
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
@@ -99,8 +100,8 @@ def _open_verification_case(transition: Transition, code: str, rules: Rules, now
 def escalate_vacant(state: NodeState, instance_id: str, rules: Rules, now: datetime) -> Transition:
     """Open an escalated case for a node that has had no instance since `instance_id` was gone.
 
-    Nothing changes if the node has a live case or is excluded from repairs, or in a cluster in which faults open no
-    cases (`opens_cases`).
+    The status change with which the node lost the instance is the cause of the case. Nothing changes if the node has a
+    live case or is excluded from repairs, or in a cluster in which faults open no cases (`opens_cases`).
     """
     excluded = exclusion_reason(state, rules.config, now) is not None
     if state.live_case is not None or excluded or not rules.config.opens_cases:
@@ -110,6 +111,7 @@ def escalate_vacant(state: NodeState, instance_id: str, rules: Rules, now: datet
     cause = Cause(GONE, Component(ComponentType.NODE), Severity.FATAL, Action.REPLACE_NODE)
     action = RepairAction.VERIFY if rules.config.follows_provider else RepairAction.REPLACE_NODE
     opened = open_case(Transition(state), cause, rules, now, rule=INVENTORY_RULE, repair_action=action, reason=reason)
+    opened = replace(opened, drafts=moved_by(opened.drafts, state.status_event))
     case = opened.state.live_case
     return opened if case is None else escalate_case(opened, case, now, reason)
 
