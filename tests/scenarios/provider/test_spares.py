@@ -18,6 +18,7 @@ from faultbridge.registry.registration import Registration
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT, REFUSED_DELAY
+from faultbridge.repair.successor.unused import EndUnusedLaunches
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.simulation.fakes.seam import Call
 from tests.scenarios.world import CLUSTER, GROUP, World
@@ -565,6 +566,28 @@ def test_an_uncertain_launch_launches_once(failure: ProviderFailure) -> None:
     world.launcher.hidden_until = world.clock.now() + timedelta(minutes=10)
     world.until(lambda: len(ready(world)) == 1, minutes=60)
     assert sorted(world.live_instances()) == sorted([OLD, *ready(world)])
+
+
+def test_a_launch_that_the_provider_lists_after_the_pool_gave_it_up_leaves_no_instance() -> None:
+    world = world_with(1)
+    world.launcher.hidden_until = world.clock.now() + LAUNCH_TIMEOUT + timedelta(minutes=5)
+    world.advance_minutes(50)
+    assert len(world.live_instances()) == 3, "the pool has launched another instance"
+    world.advance_minutes(120)
+    assert len(ready(world)) == 1
+    assert sorted(world.live_instances()) == sorted([OLD, *ready(world)])
+
+
+def test_a_launch_for_the_pool_that_lasts_over_the_hour_is_kept() -> None:
+    world = world_with(1)
+    world.launcher.hidden_until = world.clock.now() + LAUNCH_TIMEOUT - timedelta(minutes=5)
+    world.until(lambda: [one.status for one in pool(world)] == [SpareStatus.LAUNCHING])
+    world.advance_minutes(2)
+    kept = world.live_instances()
+    assert len(kept) == 2
+    world.clock.advance_to(world.clock.now().replace(minute=0, second=0, microsecond=0) + timedelta(hours=1))
+    EndUnusedLaunches(world.step_runner.tools)(CLUSTER)
+    assert world.live_instances() == kept
 
 
 def test_without_capacity_the_pool_retries_at_intervals() -> None:

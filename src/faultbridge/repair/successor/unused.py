@@ -1,7 +1,8 @@
-"""Terminates instances that were launched for a case and never backed a node.
+"""Terminates instances that were launched for a case or for the spare pool, and never backed a node.
 
 `end_for_case` runs when a repair closes its case. `EndUnusedLaunches` finds instances that are left later, for example
-because an operator retired the node during a launch, or because EC2 did not answer when the case closed.
+because an operator retired the node during a launch, because EC2 did not answer when the case closed, or because EC2
+listed the instance of a spare only after the pool had given up the launch.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 from collections.abc import Iterable
 
 from faultbridge.dataclass import dataclass
+from faultbridge.domain.cluster.spares import SPARE, Spare, SpareStatus
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.errors import Transient
 from faultbridge.log import log_cause
@@ -40,7 +42,7 @@ def end_for_case(context: StepContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EndUnusedLaunches:
-    """Terminates the unused instances of a cluster's closed cases. A repeated call has no further effect.
+    """Terminates the unused instances of a cluster's closed cases and spares. A repeated call has no further effect.
 
     A call reads the case of each launched instance. To limit these reads, a call does nothing outside the first minute
     of an hour. It also does nothing for a cluster that Faultbridge does not repair, or whose repairs are paused: after
@@ -50,7 +52,7 @@ class EndUnusedLaunches:
     tools: StepTools
 
     def __call__(self, cluster: str) -> None:
-        """Terminate the launched instances that never backed a node and whose case is closed."""
+        """Terminate the launched instances that never backed a node and that no live case or spare uses."""
         config = rules_of(self.tools.rulebook, cluster).config
         launcher = self.tools.compute(config).launchers.get(config.provider)
         if launcher is None or not config.repairs or self.tools.clock.now().minute:
@@ -61,7 +63,20 @@ class EndUnusedLaunches:
         # An instance is claimed only while its case is live: after the case was read as closed, no claim can follow.
         cases = self.tools.table.get_many(keys.case(one.case) for one in launched if one.case)
         ended = {key for key, found in cases.items() if not CaseStatus(str(found["status"])).live}
-        _end(self.tools, launcher, cluster, [one for one in launched if one.case and keys.case(one.case) in ended])
+        of_cases = [one for one in launched if one.case and keys.case(one.case) in ended]
+        of_spares = _given_up(launched, read_spares(self.tools.table, cluster))
+        _end(self.tools, launcher, cluster, [*of_cases, *of_spares])
+
+
+def _given_up(launched: Iterable[LaunchedInstance], pool: Iterable[Spare]) -> list[LaunchedInstance]:
+    """Return the instances with the tag of a spare that the pool neither has nor still launches.
+
+    The pool gets an instance only while the spare of its tag is launching, and a taken spare becomes empty only after
+    the claim. `_end` reads the claims after the pool was read, and therefore keeps an instance that backs a node.
+    """
+    kept = {spare.owner if spare.status is SpareStatus.LAUNCHING else spare.instance_id for spare in pool}
+    tagged = [one for one in launched if one.case and one.case.startswith(SPARE)]
+    return [one for one in tagged if one.case not in kept and one.instance_id not in kept]
 
 
 def _end(tools: StepTools, launcher: Launcher, cluster: str, launched: Iterable[LaunchedInstance]) -> None:
@@ -73,7 +88,7 @@ def _end(tools: StepTools, launcher: Launcher, cluster: str, launched: Iterable[
     pooled = {spare.instance_id for spare in read_spares(tools.table, cluster)} if unused else set()
     for one in unused:
         if one.instance_id not in pooled:
-            reason = "the case is closed and the instance never backed a node"
+            reason = "the instance never backed a node, and its case is closed or its spare has ended"
             ids = {"cluster": cluster, "instance_id": one.instance_id, "case_id": one.case}
             log_cause("unused_launch_terminated", reason=reason, level=logging.WARNING, **ids)
             launcher.terminate(one.instance_id)
