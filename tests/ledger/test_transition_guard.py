@@ -13,7 +13,7 @@ from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import IllegalTransition
-from faultbridge.ledger.transition_guard import check_moves
+from faultbridge.ledger.append import check_moves
 from faultbridge.pipeline import entry_builder
 from tests.builders import GPU, NOON, node
 

@@ -14,7 +14,7 @@ from faultbridge.domain.entries import EntryType
 from faultbridge.domain.faults import Action, Clear, Severity
 from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Match, Policy, Rule
-from faultbridge.ledger.transition_guard import check_moves
+from faultbridge.ledger.append import check_moves
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 from faultbridge.pipeline.observe import observe, tick
 from tests.builders import CATALOG, GPU, NOON, after, arrival, config, fault, node, rules

@@ -3,7 +3,6 @@
 An entry is one immutable line of a stream. Every node and every cluster has one stream. Read in this order:
 
 - `append`: writes nodes. One transaction commits a node's state and its entries.
-- `transition_guard`: refuses a status change that no entry records, or that is not a legal transition.
 - `cluster_stream`: writes a cluster's own state and entries.
 - `publish`: sends entries to the event bus, at least once each.
 - `queries`: reads all pages of a query, the rows in all shards of a cluster, and the entries of a time window.

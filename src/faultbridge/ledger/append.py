@@ -1,7 +1,7 @@
 """Append: writes the state of nodes together with the timeline entries that record each change.
 
 Every change of a node's state passes through this module. `Append` reads the node, calls a function that computes its
-transition, checks the transition (`transition_guard`) and commits it. The commit is conditional on the node's version.
+transition, checks the transition (`check_moves`) and commits it. The commit is conditional on the node's version.
 After a conflict, `Append` repeats all of this, up to 20 tries. The rows derived from a node (case, queue, unhealthy
 nodes, repair slot) are written in the same transaction, so that they agree with the node's state.
 """
@@ -9,6 +9,7 @@ nodes, repair slot) are written in the same transaction, so that they agree with
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from random import Random
@@ -18,13 +19,12 @@ from faultbridge.dataclass import dataclass
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.causation import name_causes
 from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import Actor
-from faultbridge.domain.entries import Entry, Stream, seal
+from faultbridge.domain.edges import CASE_EDGES, NODE_EDGES, Actor, Edge, allowed
+from faultbridge.domain.entries import Draft, Entry, EntryType, Stream, seal
 from faultbridge.domain.isolation import without_spent_permit
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import truncate
-from faultbridge.errors import Conflict
-from faultbridge.ledger.transition_guard import check_moves
+from faultbridge.errors import Conflict, IllegalTransition
 from faultbridge.log import log_cause
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import index_rows, projection_writes
@@ -227,3 +227,57 @@ def _log_conflict(conflict: Conflict, key: NodeKey, actor: Actor, attempt: int) 
 
 def _unchanged(before: NodeState) -> Condition:
     return Equals("version", before.head.version) if before.head.version else Absent()
+
+
+def check_moves(before: NodeState, after: NodeState, drafts: Iterable[Draft], actor: Actor) -> None:
+    """Raise IllegalTransition unless the entries record how the status of the node and of its case changed.
+
+    The recorded changes must lead from the status in `before` to the status in `after`. Each change must be a legal
+    transition for the actor (`domain/edges.py`).
+    """
+    drafts = tuple(drafts)
+    case_before = before.live_case.status if before.live_case else None
+    case_after = after.case.status if after.case else None
+    if after.case == before.case and not after.live_case:
+        case_after = case_before
+    try:
+        _check_path("node", NODE_EDGES, before.status, after.status, _moves(drafts, EntryType.NODE_STATUS), actor)
+        _check_path("case", CASE_EDGES, case_before, case_after, _moves(drafts, EntryType.CASE_STATUS), actor)
+    except IllegalTransition as refused:
+        case = after.case or before.case
+        log_cause(
+            "transition_refused",
+            reason=refused.detail,
+            level=logging.WARNING,
+            cluster=before.key.cluster,
+            node=before.key.node,
+            case_id=case.id if case else None,
+            actor=actor.value,
+        )
+        raise
+
+
+def _moves(drafts: Iterable[Draft], entry_type: EntryType) -> list[tuple[str | None, str]]:
+    return [(draft.data["from"], draft.data["to"]) for draft in drafts if draft.type is entry_type]
+
+
+def _check_path(
+    subject: str,
+    edges: tuple[Edge, ...],
+    start: str | None,
+    end: str | None,
+    moves: Iterable[tuple[str | None, str]],
+    actor: Actor,
+) -> None:
+    status = start
+    for source, target in moves:
+        if source != status or not allowed(edges, source, target, actor):
+            raise IllegalTransition(
+                f"{subject} status {status}: {actor.value} may not record a move from {source} to {target}; "
+                "domain/edges.py lists the legal moves"
+            )
+        status = target
+    if status != end:
+        raise IllegalTransition(
+            f"{subject} status {end}: the entries of the transition end at {status}; record the change"
+        )

@@ -19,8 +19,7 @@ from faultbridge.domain.isolation import without_spent_permit
 from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Placement
 from faultbridge.domain.times import truncate
 from faultbridge.lab.product.item_table import ItemTable
-from faultbridge.ledger.append import Append, Appended, Revise
-from faultbridge.ledger.transition_guard import check_moves
+from faultbridge.ledger.append import Append, Appended, Revise, check_moves
 from faultbridge.storage.projections import control_writes
 from faultbridge.storage.writes import Write
 
