@@ -58,6 +58,10 @@ def drains(world: World, nodes: int) -> int:
     return sum(any(line.startswith("drain ") for line in history) for history in histories)
 
 
+def drain_limits(world: World) -> list[str]:
+    return [line for line in world.record_history(None) if line.startswith("evictions")]
+
+
 @pytest.mark.parametrize("gap", [0, 1, 20])
 def test_claims_on_all_nodes_stop_no_work_and_cordon_the_budget_at_most(gap: int) -> None:
     world, most = busy_world(32), 0
@@ -156,6 +160,19 @@ def test_where_no_breaker_limits_repairs_the_limit_of_drains_sends_the_one_urgen
     assert drains(world, 32) == 6
     limits = [line for line in world.record_history(None) if line.startswith("evictions")]
     assert limits == ["evictions available -> used_up", "evictions used_up -> available"]
+
+
+def test_the_limit_of_drains_is_recorded_once_and_so_is_its_end() -> None:
+    world = World(nodes=32, orchestrated=True, limits=Limits(concurrent=32, per_hour=100))
+    for number in range(1, 7):
+        world.fault(number)
+    world.process_entries()
+    world.advance_minutes(30)
+    assert drain_limits(world) == ["evictions available -> used_up"]
+    assert world.control().eviction_limits == ("xid.79",)
+    world.advance_minutes(150)
+    assert drain_limits(world) == ["evictions available -> used_up", "evictions used_up -> available"]
+    assert world.control().eviction_limits == ()
 
 
 def test_diagnostics_that_a_source_demands_everywhere_take_the_budget_at_most_out() -> None:
