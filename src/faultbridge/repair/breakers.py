@@ -20,6 +20,7 @@ from faultbridge.domain.times import from_text
 from faultbridge.ledger.queries import nodes_in_use, shard_rows
 from faultbridge.pipeline.decide.admit import HOUR, recent_evictions, recent_starts
 from faultbridge.pipeline.decide.breaker import BreakerChange, FailingNode, evaluate_breakers
+from faultbridge.pipeline.decide.isolation_budget import MIN_EVICTIONS
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
 from faultbridge.repair.cluster_status import highest_severity, latest_event
@@ -127,16 +128,16 @@ def _update_eviction_limits(
     its own in turn.
     """
     waiting = Counter(str(row["not_drained"]) for row in rows if row.get("not_drained"))
-    kept = {code for code in control.eviction_limits if tripped or code in waiting}
+    drained = {code: len(recent_evictions(control, code, now)) for code in {*waiting, *control.eviction_limits}}
+    kept = {code for code in control.eviction_limits if tripped or code in waiting or drained[code] >= MIN_EVICTIONS}
     drafts = []
     for code in sorted({*waiting, *control.eviction_limits}):
         begins, ends = code in waiting and code not in control.eviction_limits, code not in kept | waiting.keys()
         if begins or ends:
-            drained = len(recent_evictions(control, code, now))
-            sources = _cause(row for row in rows if row.get("not_drained") == code) if begins else code
-            reason = f"{drained} nodes were drained for {sources} within an hour; {waiting[code]} more are cordoned"
+            cause = _cause([row for row in rows if row.get("not_drained") == row.get("code") == code]) or code
+            reason = f"{drained[code]} nodes were drained for {cause} within an hour; {waiting[code]} more are cordoned"
             before, after = ("available", "used_up") if begins else ("used_up", "available")
-            counts = {"drained": drained, "waiting": waiting[code]}
+            counts = {"drained": drained[code], "waiting": waiting[code]}
             draft = control_draft(EVICTIONS, before, after, now, reason=reason, counts=counts, name=f"evictions:{code}")
             draft = replace(draft, data={**draft.data, "code": code})
             drafts.append(_covered(draft, "breaker") if tripped else draft)
@@ -157,9 +158,9 @@ def _with_cause(change: BreakerChange, rows: Iterable[Item]) -> str:
 
 
 def _cause(rows: Iterable[Item]) -> str:
-    """Return the most frequent fault code of nodes with a case, and the sources that report it."""
+    """Return the most frequent fault code of nodes with a case, and the sources that report it; empty without nodes."""
     causes = Counter((str(row.get("code")), ", ".join(map(str, row.get("sources", ())))) for row in rows)
-    (code, sources), _ = min(causes.items(), key=lambda one: (-one[1], one[0]))
+    (code, sources), _ = min(causes.items(), key=lambda one: (-one[1], one[0]), default=(("", ""), 0))
     return f"{code} (reported by {sources})" if sources else code
 
 

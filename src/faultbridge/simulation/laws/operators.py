@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from faultbridge.simulation.laws.facts import OPERATOR, instance_of
 from faultbridge.simulation.laws.law import Law
@@ -21,6 +21,13 @@ class OrderLaw(Law):
     def __init__(self, system: SimulatedSystem) -> None:
         super().__init__(system)
         self._states: dict[str, NodeState] = {}
+        self._failed: set[str | None] = set()
+
+    def entry_added(self, body: dict[str, Any]) -> None:
+        """Keep the instances that failed their verification; a repair may release them."""
+        data, state = body["data"], self._states.get(str(body["metadata"]["node"]))
+        if (data.get("step"), data.get("outcome")) == ("verify", "failed") and state is not None:
+            self._failed.add(instance_of(state))
 
     def node_changed(self, state: NodeState) -> None:
         """Keep the state of the node."""
@@ -33,7 +40,7 @@ class OrderLaw(Law):
         instance = call.argument[0]
         for name, seen in self.system.truth.seen.items():
             state = self._states.get(name)
-            if state is None or instance_of(state) != instance or instance in seen:
+            if state is None or instance_of(state) != instance or instance in seen or instance in self._failed:
                 continue
             active = [one.code for one in state.active() if one.action.opens_case]
             good = instance not in self.system.health.bad and instance not in self.system.ports.verifier.results
