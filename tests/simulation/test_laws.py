@@ -233,10 +233,11 @@ def test_the_first_failure_of_a_trial_ends_it() -> None:
     assert laws_broken(system) == {breaker_trials.REPEATED}
 
 
-def change_incident(system: SimulatedSystem, change: str, count: int) -> None:
+def change_incident(system: SimulatedSystem, change: str, count: int, *, doubled: bool = False) -> None:
     to = "expired" if change == "expired" else "open"
     nodes = {"listed": [f"node-{one}" for one in range(1, count + 1)], "count": count}
-    pass_entry(system, 0, event_type="Cluster Incident Change", incident_id="inc-1", change=change, to=to, nodes=nodes)
+    data = {"incident_id": "inc-1", "change": change, "to": to, "nodes": nodes, "doubled": doubled}
+    pass_entry(system, 0, event_type="Cluster Incident Change", **data)
 
 
 def page(system: SimulatedSystem, key: str) -> None:
@@ -248,12 +249,27 @@ def test_the_growth_of_an_incident_is_reported() -> None:
     system = system_of(1)
     change_incident(system, "opened", 4)
     page(system, f"{REPAIRED}:incident:inc-1")
-    change_incident(system, "grown", 8)
+    change_incident(system, "grown", 8, doubled=True)
     page(system, f"{REPAIRED}:incident:inc-1")
     system.clock.advance(timedelta(hours=1))
     system.laws.swept()
     assert laws_broken(system) == set()
     change_incident(system, "grown", 16)
+    system.clock.advance(timedelta(hours=1))
+    system.laws.swept()
+    assert laws_broken(system) == {urgent_pages.UNREPORTED}
+
+
+def test_the_growth_of_an_incident_is_compared_with_the_number_of_nodes_on_its_page() -> None:
+    system = system_of(1)
+    change_incident(system, "opened", 5)
+    change_incident(system, "shrunk", 4)
+    page(system, f"{REPAIRED}:incident:inc-1")
+    change_incident(system, "grown", 8)
+    system.clock.advance(timedelta(hours=1))
+    system.laws.swept()
+    assert laws_broken(system) == set()
+    change_incident(system, "grown", 10)
     system.clock.advance(timedelta(hours=1))
     system.laws.swept()
     assert laws_broken(system) == {urgent_pages.UNREPORTED}

@@ -26,12 +26,15 @@ OPEN = frozenset({"open", "recovering"})
 class PagedIncident:
     """An incident as its entries and pages show it.
 
-    `reported` is the number of nodes when its last page was sent, and `grown_since` the time at which it had doubled.
+    `announced` is the number of nodes of its last entry that requires a page. `reported` is the number of nodes that its
+    last page contains: the incident may have become smaller since the entry of the page. `grown_since` is the time at
+    which the number of nodes had doubled.
     """
 
     nodes: frozenset[str] = frozenset()
     affected: int = 0
     is_open: bool = False
+    announced: int = 0
     reported: int = 0
     grown_since: datetime | None = None
     expired_at: datetime | None = None
@@ -55,6 +58,8 @@ class PageLaw(Law):
         one = self._incidents.setdefault(data["incident_id"], PagedIncident())
         one.nodes, one.affected = frozenset(data["nodes"]["listed"]), int(data["nodes"]["count"])
         one.is_open = data["to"] in OPEN
+        if not one.announced or data.get("doubled"):
+            one.announced = one.affected
         if data["change"] == "expired":
             one.expired_at = self.now
         if one.is_open and one.reported and one.affected >= 2 * one.reported:
@@ -72,7 +77,7 @@ class PageLaw(Law):
     def _paged(self, key: str, state: str, *, urgent: bool) -> None:
         for name, one in self._incidents.items():
             if key.endswith(name) and state == "triggered":
-                one.reported, one.grown_since = max(one.affected, 1), None
+                one.reported, one.grown_since = max(one.announced, 1), None
         if not urgent or state != "triggered":
             return
         for name, one in self._incidents.items():
