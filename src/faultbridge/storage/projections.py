@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from faultbridge.domain.cases import Case, WaitingFor
+from faultbridge.domain.cases import Case, RepairAction, WaitingFor
 from faultbridge.domain.cluster.vacancies import vacant_since
 from faultbridge.domain.conditions import Condition, last_end
 from faultbridge.domain.edges import CaseStatus, NodeStatus
@@ -130,13 +130,15 @@ def _not_drained(state: NodeState, case: Case) -> str | None:
 def _incident(state: NodeState) -> str | None:
     """Return the id of the cluster incident that explains why a node is unhealthy, or None.
 
-    It is the incident of the live case while the case waits for this incident. After the wait, the result is None if an
-    active condition of the current instance requires a case, because the incident does not explain that condition.
+    It is the incident of the live case while the case waits for this incident, and afterwards while the case is only
+    verified. The incident does not explain a case that is repaired after the wait, or an active condition of the
+    current instance that requires a case: the result is None, so that a failed repair ends the trial of a breaker.
     """
     case = state.live_case
     if case is None or case.incident is None:
         return None
-    return case.incident if case.status is CaseStatus.ABSORBED or not is_faulty(state) else None
+    verified = case.repair_action is RepairAction.VERIFY and not is_faulty(state)
+    return case.incident if case.status is CaseStatus.ABSORBED or verified else None
 
 
 def _repeated(state: NodeState) -> bool:

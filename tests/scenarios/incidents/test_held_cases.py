@@ -19,6 +19,7 @@ from faultbridge.pipeline.decide.case_moves import SETTLE
 from faultbridge.ports import Verdict, Verification
 from faultbridge.rules.rulebook import rules_of
 from faultbridge.storage import keys
+from faultbridge.storage.projections import unhealthy_row
 from faultbridge.storage.writes import Item
 from tests.scenarios.incidents.test_incidents import RACK, cases, incidents, lose_links, restore_links, world_of
 from tests.scenarios.incidents.test_one_page import fail, world_with_catalog
@@ -140,3 +141,18 @@ def test_a_rule_that_asked_for_approval_before_an_incident_governs_the_case_afte
     world.until(lambda: world.case(3).waiting_for is WaitingFor.APPROVAL)
     assert world.case(3).repair_action is RepairAction.REPLACE_NODE
     assert world.released_instances() == []
+
+
+@pytest.mark.parametrize(("action", "explained"), [(RepairAction.VERIFY, True), (RepairAction.REPLACE_NODE, False)])
+def test_an_incident_that_released_a_case_explains_its_verification_and_no_repair_after_it(
+    action: RepairAction, explained: bool
+) -> None:
+    world = world_of(16)
+    lose_links(world)
+    (incident,) = incidents(world)
+    state, now = world.node(1), world.clock.now()
+    assert state.live_case is not None
+    case = replace(state.live_case, status=CaseStatus.IN_PROGRESS, repair_action=action, incident=incident.id)
+    row = unhealthy_row(replace(state, case=case, conditions={}), now)
+    assert row is not None
+    assert row.get("incident") == (incident.id if explained else None)
