@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.domain.cases import RepairAction
@@ -51,6 +51,10 @@ def _moves(body: Mapping[str, Any], step: str, outcome: str) -> set[Move]:
     return {(one["volume"], one["from"]) for one in data["facts"]["volumes"]}
 
 
+CLOCK_ERROR = timedelta(seconds=2)
+"""The clock of a function that records a move may be this far ahead of the clock of another one."""
+
+
 def _recorded(view: SystemView) -> dict[Move, datetime]:
     """Return the moves of volumes by replacements, each with the time when its start was first recorded."""
     found: dict[Move, datetime] = {}
@@ -66,7 +70,7 @@ def _unrecorded(view: SystemView) -> Iterator[str]:
     recorded = _recorded(view)
     for volume, instance, at in view.ports.volume_mover.detached:
         known = recorded.get((volume, instance))
-        if known is None or known > at:
+        if known is None or known - CLOCK_ERROR > at:
             yield f"{volume} left {instance} at {at:%H:%M:%S}, recorded {known}"
 
 
