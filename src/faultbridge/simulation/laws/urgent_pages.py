@@ -26,9 +26,9 @@ OPEN = frozenset({"open", "recovering"})
 class PagedIncident:
     """An incident as its entries and pages show it.
 
-    `announced` is the number of nodes of its last entry that requires a page. `reported` is the number of nodes that its
-    last page contains: the incident may have become smaller since the entry of the page. `grown_since` is the time at
-    which the number of nodes had doubled.
+    `announced` is the number of nodes of its last entry that requires a page. `reported` is the number of nodes
+    that its last page contains: the incident may have become smaller since the entry of the page. `grown_since` is
+    the time at which the number of nodes had doubled.
     """
 
     nodes: frozenset[str] = frozenset()
