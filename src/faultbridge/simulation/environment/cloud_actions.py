@@ -9,13 +9,15 @@ from datetime import timedelta
 from typing import Any
 
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.isolation import takes_work
+from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.ports import ProviderFailure, Restart, RestartState, Verdict, Verification
 from faultbridge.simulation.environment.action_plan import ExternalAction
 from faultbridge.simulation.fault_injection import Outage
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Kind
-from faultbridge.simulation.simulated_system import SimulatedSystem
+from faultbridge.simulation.simulated_system import REPAIRED, SimulatedSystem
+from faultbridge.storage import items, keys
 
 HOUR = 3600.0
 CAPACITY_SHORTAGE = 2 * HOUR
@@ -122,8 +124,14 @@ class CloudActions(Actions):
         until = self.system.clock.now() + timedelta(seconds=action.fraction * HOUR)
         self._log(f"a job runs on {node} until {until:%H:%M}")
         self.system.ports.orchestrator.busy_until[node] = until
-        named = [one for one, name in self.system.node_names.items() if name == node]
-        self.system.truth.work |= {one: until for one in named if self.system.fleet.is_alive(one)}
+        if instance := self._instance_that_takes_work(node):
+            self.system.truth.work[instance] = until
+
+    def _instance_that_takes_work(self, node: str) -> str | None:
+        """Return the instance of a node of the `REPAIRED` cluster; None if the node is cordoned or out of service."""
+        key = NodeKey(REPAIRED, node)
+        state = items.read_state(key, self.system.ports.table.get(keys.node_state(key)))
+        return state.incarnation.instance_id if state.incarnation and takes_work(state) else None
 
     def _abort_execution(self, action: ExternalAction) -> None:
         running = self.system.ports.workflow.running()

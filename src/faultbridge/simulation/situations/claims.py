@@ -7,8 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from faultbridge.domain.isolation import takes_work
-from faultbridge.domain.nodes import NodeKey
 from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.environment.action_plan import ExternalAction
 from faultbridge.simulation.environment.cloud_actions import HOUR, pick
@@ -18,7 +16,6 @@ from faultbridge.simulation.environment.samples import kernel_line
 from faultbridge.simulation.fakes.fleet import FakeInstance
 from faultbridge.simulation.simulated_system import REPAIRED
 from faultbridge.simulation.workers import COLLECTOR, WEBHOOK
-from faultbridge.storage import items, keys
 
 CLAIMED_XIDS = (79, 48, 119)
 SPACINGS = (0.0, 0.0, 20.0, 300.0, 900.0)
@@ -116,9 +113,7 @@ class ClaimActions(DomainFaultActions, OperatorActions):
 
     def _begin_work(self, instance: FakeInstance, until: datetime) -> None:
         """Let work run on an instance, unless it is a spare, or its node is cordoned or out of service."""
-        key = NodeKey(REPAIRED, self._node_name(instance))
-        state = items.read_state(key, self.system.ports.table.get(keys.node_state(key)))
-        if takes_work(state) and state.incarnation and state.incarnation.instance_id == instance.instance_id:
+        if self._instance_that_takes_work(self._node_name(instance)) == instance.instance_id:
             self.system.truth.begin_work(instance.instance_id, until)
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
