@@ -108,7 +108,7 @@ def _is_at_rest(system: SimulatedSystem) -> bool:
 
     In an idle system, the spare pool is full, all live cases are escalated, no launched instance is unused, no work is
     queued or due, and no incident or update is unfinished. No node waits for the end of its exclusion, or for the next
-    try of its isolation.
+    try of its isolation. No node without an instance waits for the inventory run that retires or escalates it.
     """
     if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
         return False
@@ -121,7 +121,9 @@ def _is_at_rest(system: SimulatedSystem) -> bool:
     now, quiet_until = system.clock.now(), system.owner.quiet_until()
     if quiet_until is not None and now < quiet_until + INVENTORY_RUNS:
         return False
-    due = any(state.due_at is not None and state.due_at <= now for state in view.nodes)
+    due = system.vacant_until() is not None or any(
+        state.due_at is not None and state.due_at <= now for state in view.nodes
+    )
     waits = any(_is_waiting(state, now) for state in view.nodes)
     pool = [spare.status for spare in read_spares(system.ports.table, REPAIRED)]
     if sum(status in {SpareStatus.READY, SpareStatus.TAKEN} for status in pool) != system.spares:

@@ -13,6 +13,7 @@ from typing import Any
 
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.ledger.recover import RecoverTable
 from faultbridge.ports import Capacity, CapacityEvidence
@@ -107,7 +108,7 @@ class SimulatedSystem:
         self.health.on_restart = self.truth.end_work
         self.laws = Laws(self)
         self.seam.observers.append(self.laws.before_call)
-        self.restored = self.lasting_shortage = self.only_laws = False
+        self.restored = self.lasting_shortage = self.only_laws = self.sweep_failed = False
         self.stopped_until = self.clock.now()
         self.node_names: dict[str, str] = {}
         self.stopped_agents: set[str] = set()
@@ -220,8 +221,11 @@ class SimulatedSystem:
         )
 
     def _sweep(self) -> bool:
-        """Run the scheduled functions: inventory, sweep and page reminders; return whether anything changed."""
-        before = self.checks.activity
+        """Run the scheduled functions: inventory, sweep and page reminders; return whether anything changed.
+
+        A failed sweep is repeated within a quarter of an hour (`_next_timer`).
+        """
+        before, self.sweep_failed = self.checks.activity, False
         self.ports.workflow.expire()
         if self.clock.now() < self.stopped_until:
             return True
@@ -231,6 +235,7 @@ class SimulatedSystem:
                 function()
             except (Crash, Exception) as error:  # noqa: BLE001 - the next sweep repeats the work
                 self.journal.add(Kind.STEP, f"{function.__name__} ended: {type(error).__name__}")
+                self.sweep_failed = True
         self.checks.domain_faults.swept(self.workers.swept_at)
         self.laws.swept()
         if self.ports.queue.messages:
@@ -239,7 +244,23 @@ class SimulatedSystem:
 
     def _reported(self) -> tuple[object, ...]:
         stored = next(iter(self.ports.table.items_at(*keys.cluster_config(REPAIRED))), None)
-        return items.read_config(stored).expected if stored else 0, *self.owner.reported(self.clock.now())
+        overdue = [at <= self.clock.now() for at in self._vacancy_times()]
+        return items.read_config(stored).expected if stored else 0, overdue, *self.owner.reported(self.clock.now())
+
+    def _vacancy_times(self) -> list[datetime]:
+        """Return the times at which an inventory run retires or escalates a node that has no instance and no case."""
+        limits = self.policy.limits
+        found = []
+        for state in SystemView(self).nodes:
+            since = state.incarnation.gone_since if state.incarnation else None
+            waits = state.status is NodeStatus.PROVISIONING and state.live_case is None
+            if self.growing and state.key.cluster == REPAIRED and since is not None and waits:
+                found += [since + limits.update_grace, since + limits.launch_deadline]
+        return found
+
+    def vacant_until(self) -> datetime | None:
+        """Return when an inventory run will retire or escalate a node without an instance at the latest, or None."""
+        return max((at for at in self._vacancy_times() if at > self.clock.now()), default=None)
 
     def _was_read(self) -> None:
         self.owner.was_read(self.clock.now(), next(self.ports.table.items_at(*keys.cluster_state(REPAIRED))))
@@ -247,8 +268,9 @@ class SimulatedSystem:
     def _next_timer(self) -> datetime | None:
         """Return the time of the earliest future timer, or None if there is no timer.
 
-        Besides the timers of nodes, two times count. If a launched instance backs no node, the next full hour counts,
-        because unused instances are terminated then. If an incident is unfinished, a minute from now counts.
+        Besides the timers of nodes and `_vacancy_times`, two times count. If a launched instance backs no node, the
+        next full hour counts, because unused instances are terminated then. If an incident is unfinished, a minute from
+        now counts.
         """
         now, nodes = self.clock.now(), SystemView(self).nodes
         due = [state.due_at for state in nodes if state.due_at is not None and state.due_at > now]
@@ -258,6 +280,9 @@ class SimulatedSystem:
             due.append(now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1))
         if self.checks.incidents.unfinished:
             due.append(now + INCIDENT_CHECK)
+        due += [at for at in self._vacancy_times() if at > now]
+        if self.sweep_failed:
+            due.append(now + timedelta(minutes=15))
         return min(due, default=None)
 
     def pass_time(self, span: timedelta) -> None:
