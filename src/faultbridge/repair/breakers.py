@@ -157,7 +157,7 @@ def _with_cause(change: BreakerChange, rows: Iterable[Item]) -> str:
     return f"{change.reason}; most nodes have {_cause(counted)}" if opened and counted else change.reason
 
 
-def _cause(rows: Iterable[Item]) -> str:
+def _cause(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return the most frequent fault code of nodes with a case, and the sources that report it; empty without nodes."""
     causes = Counter((str(row.get("code")), ", ".join(map(str, row.get("sources", ())))) for row in rows)
     (code, sources), _ = min(causes.items(), key=lambda one: (-one[1], one[0]), default=(("", ""), 0))

@@ -108,14 +108,15 @@ def _is_at_rest(system: SimulatedSystem) -> bool:
 
     In an idle system, the spare pool is full, all live cases are escalated, no launched instance is unused, no work is
     queued or due, and no incident or update is unfinished. No node waits for the end of its exclusion, or for the next
-    try of its isolation. No node without an instance waits for the inventory run that retires or escalates it.
+    try of its isolation. After a restore, an instance may stay that the table does not know. No node without an
+    instance waits for the inventory run that retires or escalates it.
     """
     if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
         return False
     if system.checks.incidents.unfinished:
         return False
     view = SystemView(system)
-    if any(unused_launches(view)) or system.owner.is_updating:
+    if (any(unused_launches(view)) and not system.restored) or system.owner.is_updating:
         return False
     live = [state.live_case for state in view.nodes if state.live_case is not None]
     now, quiet_until = system.clock.now(), system.owner.quiet_until()
