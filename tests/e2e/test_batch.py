@@ -9,6 +9,7 @@ import pytest
 
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.simulation.invariants.arithmetic import repairs_over_budget
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import FAULTS, UNKNOWN_FAULT
 from tests.e2e.scenarios.batch import NODES, RECORDS, ProcessedBatch, ReplayedBatch
@@ -16,8 +17,8 @@ from tests.events.validate import assert_valid_event
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
-MAX_CONCURRENT = 2
-"""The limit of concurrent repairs in the packaged policy."""
+MAX_CONCURRENT, MAX_PER_HOUR = 2, 20
+"""The limits of repairs in the packaged policy."""
 
 
 def test_every_record_has_exactly_one_outcome(installation: Installation, processed_batch: ProcessedBatch) -> None:
@@ -107,18 +108,10 @@ def test_each_fault_has_one_case_and_one_intent(installation: Installation, proc
 
 
 def test_concurrent_repairs_never_exceed_the_slots(installation: Installation, processed_batch: ProcessedBatch) -> None:
-    changes = [
-        (event["metadata"]["recorded_at"], event["data"]["to"] == "in_progress")
-        for event in installation.entries(processed_batch.cluster).values()
-        if event["metadata"]["event_type"] == "Case Status Change"
-        and "in_progress" in {event["data"]["from"], event["data"]["to"]}
-    ]
-    running = peak = 0
-    for _at, starts in sorted(changes):  # at equal times a slot is released before it is claimed
-        running += 1 if starts else -1
-        peak = max(peak, running)
-    assert running == 0
-    assert 1 <= peak <= MAX_CONCURRENT
+    entries = installation.entries(processed_batch.cluster).values()
+    starts = [event for event in entries if event["data"].get("to") == "in_progress"]
+    assert starts
+    assert list(repairs_over_budget(entries, MAX_CONCURRENT, MAX_PER_HOUR)) == []
 
 
 def test_every_published_event_is_valid(installation: Installation, processed_batch: ProcessedBatch) -> None:

@@ -246,15 +246,15 @@ CAPACITY_GUARDS: tuple[PlantedBug, ...] = (
         _CAPACITY,
         "find_capacity",
         "a rule releases an instance although every source has nothing free",
-        "if Decision.NONE_FREE in decisions and Decision.UNKNOWN not in decisions:",
+        "if found.is_dry:",
         "if False:",
     ),
     planted(
         _CAPACITY,
-        "find_capacity",
+        "is_dry",
         "a case waits for capacity although a source is unknown",
-        "if Decision.NONE_FREE in decisions and Decision.UNKNOWN not in decisions:",
-        "if Decision.NONE_FREE in decisions:",
+        "decisions.isdisjoint({Decision.USED, Decision.UNKNOWN})",
+        "decisions.isdisjoint({Decision.USED})",
     ),
     planted(
         _SOURCES,
@@ -330,7 +330,7 @@ CAPACITY_GUARDS: tuple[PlantedBug, ...] = (
         _CAPACITY,
         "requeue_without_capacity",
         "other replacements start in a group without capacity",
-        "_mark_group(context, dry=True)",
+        "mark_group(context, until=context.now + DRY_FOR)",
         "pass",
     ),
     planted(

@@ -189,20 +189,6 @@ PLANTED: tuple[PlantedBug, ...] = (
         "        return token[:28]\n",
     ),
     planted(
-        _ISOLATE,
-        "Isolate._held_by_breaker",
-        "isolation trusts a breaker that was read before it opened",
-        "return breaker_holds(self.controls.read(state.key.cluster), state, ordered=ordered)",
-        "return False",
-    ),
-    planted(
-        "repair/isolation_rules.py",
-        "breaker_holds",
-        "a half-open breaker permits every isolation",
-        "(breaker.state is BreakerState.OPEN or not ordered)",
-        "breaker.state is BreakerState.OPEN",
-    ),
-    planted(
         "repair/admission.py",
         "record_refusal",
         "a canceled case is asked for approval again",
