@@ -171,7 +171,7 @@ class World:
             ReleaseLeakedSlots(self.reads),
             ReconcileSpares(SparePool(self.reads, self.clock), self.step_runner.tools),
             EndUnusedLaunches(self.step_runner.tools),
-            CapacityWaits(self.step_runner.tools),
+            CapacityWaits(replace(self.step_runner.tools, table=self.reads)),
             self.deliver_callbacks.has_waiting,
         )
         self.sweep = Sweep(
@@ -192,7 +192,7 @@ class World:
 
     def _tools(self) -> StepTools:
         return StepTools(
-            self.reads,
+            self.table,
             self.clock,
             self.append,
             self.workflow,

@@ -14,6 +14,7 @@ from faultbridge.simulation.history import build_system, draw_nodes_in_rack, run
 from faultbridge.simulation.invariants.incidents import INVARIANTS, IncidentChecks
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Journal
+from faultbridge.simulation.situations.draw import draw_large
 from faultbridge.storage.writes import Item
 
 SEEDS = range(300)
