@@ -8,9 +8,10 @@ from faultbridge.events.base import OpenEnum
 class SafetyKind(OpenEnum):
     """The kind of a safety control. Treat an unknown value as a control that may stop repairs.
 
-    `breaker`: stops isolation and repair if too many nodes fail at once. `budget`: limits the attempts that start per
-    hour. `pause`: an operator stops all repairs that have not reached their intent. `hold`: a cluster incident delays
-    repairs in a failure domain. `claims`: claims of a source are ignored because earlier ones were refuted or expired.
+    `breaker`: stops repairs if too many nodes fail at once. `budget`: limits the attempts that start per hour. `pause`:
+    an operator stops all repairs that have not reached their intent. `hold`: a cluster incident delays repairs in a
+    failure domain. `claims`: claims of a source are ignored because earlier ones were refuted or expired. `evictions`:
+    no further lost node is drained for a fault code.
     """
 
     BREAKER = "breaker"

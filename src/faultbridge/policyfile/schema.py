@@ -142,7 +142,7 @@ class WindowPart(_Part):
 
 
 class BreakerPart(_Part):
-    """A circuit breaker: stops isolation and repair when too many nodes have failed at once."""
+    """A circuit breaker: stops repairs, but no cordon, when too many nodes have failed at once."""
 
     scope: BreakerScope = BreakerScope.CLUSTER
     nodes: Annotated[int, Field(ge=1, le=100_000)] = 5
