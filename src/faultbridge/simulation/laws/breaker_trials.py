@@ -57,6 +57,8 @@ class TrialLaw(Law):
             self._begun[node] = at
         elif step == ("verify", "failed") and node in self._begun:
             self._failed[node] = at
+        elif meta["event_type"] == "Case Status Change" and "incident" in str(data.get("reason")):
+            self._failed.pop(node, None)  # an incident explains the failure, so the instance may be good
 
     def _failed_since(self, name: str, since: datetime) -> list[str]:
         """Return the nodes of a breaker whose repair began and failed since a time."""
