@@ -10,12 +10,12 @@ from faultbridge.composition.installation import Installation
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.cluster.spares import SpareStatus
 from faultbridge.domain.copies import replace
-from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import read_spares
 from faultbridge.rules.policies import PolicyStore
+from faultbridge.simulation.invariants.cases import is_settled
 from faultbridge.simulation.invariants.repairs import unused_launches
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Kind
@@ -106,7 +106,7 @@ def _close_latched_breakers(system: SimulatedSystem) -> None:
 def _is_at_rest(system: SimulatedSystem) -> bool:
     """Return whether the system is idle: nothing can change without a new external action.
 
-    In an idle system, the spare pool is full, all live cases are escalated, no launched instance is unused, no work is
+    In an idle system, the spare pool is full, all live cases are settled, no launched instance is unused, no work is
     queued or due, and no incident or update is unfinished. No node waits for the end of its exclusion, or for the next
     try of its isolation. After a restore, an instance may stay that the table does not know. No node without an
     instance waits for the inventory run that retires or escalates it.
@@ -129,7 +129,7 @@ def _is_at_rest(system: SimulatedSystem) -> bool:
     pool = [spare.status for spare in read_spares(system.ports.table, REPAIRED)]
     if sum(status in {SpareStatus.READY, SpareStatus.TAKEN} for status in pool) != system.spares:
         return False
-    return not (due or waits) and all(case.status is CaseStatus.ESCALATED for case in live)
+    return not (due or waits) and all(is_settled(case, live) for case in live)
 
 
 def _is_waiting(state: NodeState, now: datetime) -> bool:

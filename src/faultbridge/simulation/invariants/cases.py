@@ -59,13 +59,23 @@ def _abandoned(view: SystemView) -> Iterator[str]:
             yield f"{item['case_id']} of {item['node']} is {item['status']}"
 
 
+def is_settled(case: Case, live: Iterable[Case]) -> bool:
+    """Return whether only an operator, or a day, can change a live case. `live` are the live cases of all nodes.
+
+    This is so for an escalated case, and for one that waits for capacity after an operator was paged. A case may also
+    wait for the isolation budget while the node of an escalated case uses it.
+    """
+    if case.waiting_for is WaitingFor.ISOLATION_BUDGET:
+        return any(one.status is CaseStatus.ESCALATED for one in live)
+    return case.status is CaseStatus.ESCALATED or (case.waiting_for is WaitingFor.CAPACITY and case.wait_paged)
+
+
 def _stalled(view: SystemView) -> Iterator[str]:
+    live = [state.live_case for state in view.nodes if state.live_case is not None]
     for state in view.nodes:
         case = state.live_case
-        if case is None or case.status is CaseStatus.ESCALATED:
+        if case is None or is_settled(case, live):
             continue
-        if case.waiting_for is WaitingFor.CAPACITY and case.wait_paged:
-            continue  # an operator was paged because the group lacks capacity
         yield f"{state.key.stream}: {case.status}, waiting for {case.waiting_for}, {case.reason}"
 
 
