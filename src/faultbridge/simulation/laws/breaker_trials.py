@@ -19,8 +19,8 @@ REPEATED = "a half-open trial ends with its first failure"
 class TrialLaw(Law):
     """Checks the repairs that begin while a breaker is half open.
 
-    `_half_open` maps each half-open breaker to the time since when. `_failed` has the time of the last failed
-    verification of each node after a repair began.
+    `_half_open` maps each half-open breaker to the time since when. `_begun` has the time of the intent of each
+    attempt in progress. `_failed` has the times of the intent and of the failed verification of each node's last repair.
     """
 
     def __init__(self, system: SimulatedSystem) -> None:
@@ -28,7 +28,7 @@ class TrialLaw(Law):
         self._domains: dict[str, str | None] = {}
         self._half_open: dict[str, datetime] = {}
         self._begun: dict[str, datetime] = {}
-        self._failed: dict[str, datetime] = {}
+        self._failed: dict[str, tuple[datetime, datetime]] = {}
 
     def node_changed(self, state: NodeState) -> None:
         """Keep the failure domain of the node."""
@@ -56,16 +56,18 @@ class TrialLaw(Law):
                     self.broken(REPEATED, f"{name} {node}", f"half open since {since:%d %H:%M:%S}, failed: {failed}")
             self._begun[node] = at
         elif step == ("verify", "failed") and node in self._begun:
-            self._failed[node] = at
-        elif meta["event_type"] == "Case Status Change" and "incident" in str(data.get("reason")):
-            self._failed.pop(node, None)  # an incident explains the failure, so the instance may be good
+            self._failed[node] = self._begun[node], at
+        elif meta["event_type"] == "Case Status Change" and data.get("from") == "in_progress":
+            self._begun.pop(node, None)
+            if "incident" in str(data.get("reason")):
+                self._failed.pop(node, None)  # an incident explains the failure, so the instance may be good
 
     def _failed_since(self, name: str, since: datetime) -> list[str]:
         """Return the nodes of a breaker whose repair began and failed since a time."""
         return sorted(
             node
-            for node, at in self._failed.items()
-            if self._covers(name, node) and at > self._begun[node] > since and (self.now - at).total_seconds() > 0
+            for node, (begun, at) in self._failed.items()
+            if self._covers(name, node) and at > begun > since and (self.now - at).total_seconds() > 0
         )
 
     def _covers(self, name: str, node: str) -> bool:
