@@ -20,7 +20,8 @@ class TrialLaw(Law):
     """Checks the repairs that begin while a breaker is half open.
 
     `_half_open` maps each half-open breaker to the time since when. `_begun` has the time of the intent of each
-    attempt in progress. `_failed` has the times of the intent and of the failed verification of each node's last repair.
+    attempt in progress. `_failed` has the times of the intent and of the failed verification of each node's last
+    repair.
     """
 
     def __init__(self, system: SimulatedSystem) -> None:
