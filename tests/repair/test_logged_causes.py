@@ -151,7 +151,7 @@ def test_a_node_that_the_isolation_budget_keeps_in_service_is_logged(causes: Cau
         world.fault(node, "xid.48", severity=Severity.ERROR)
     assert world.isolate(world.key(1)) is IsolationResult.DONE
     assert world.isolate(world.key(2)) is IsolationResult.HELD
-    reason = f"the isolation budget of cluster {CLUSTER} is used up: 1 nodes are out, 1 may be"
+    reason = f"the isolation budget of cluster {CLUSTER} is used up: 1 of 1"
     assert [(line.node, line.reason) for line in causes("isolation_held")] == [("node-2", reason)]
 
 

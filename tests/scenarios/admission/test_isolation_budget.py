@@ -197,7 +197,7 @@ def test_each_waiting_node_records_once_that_the_budget_is_used_up() -> None:
     world.advance_minutes(20)
     assert world.status(2) is NodeStatus.DEGRADED
     assert world.case(2).waiting_for is WaitingFor.ISOLATION_BUDGET
-    assert world.case(2).reason == f"the isolation budget of cluster {CLUSTER} is used up: 1 nodes are out, 1 may be"
+    assert world.case(2).reason == f"the isolation budget of cluster {CLUSTER} is used up: 1 of 1"
     waits = [one for one in world.bodies(2) if "isolation budget" in str(one)]
     assert len(waits) == 1
 

@@ -89,7 +89,7 @@ class IsolationUse:
         for domain in domains:
             out, limit = self.out(domain), self.limit(domain)
             if domain in self.sizes and out >= limit and not self._is_exception(name, domain):
-                return f"the isolation budget of {domain.text} is used up: {out} nodes are out, {limit} may be"
+                return f"the isolation budget of {domain.text} is used up: {out} of {limit}"
         return None
 
     def _is_exception(self, name: str, domain: FailureDomain) -> bool:
