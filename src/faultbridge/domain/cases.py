@@ -173,7 +173,8 @@ class Case:
     earlier case whose repaired fault came back.
     `governed_by` names the policy rules of the attempts so far, which also apply to the next attempt. Since
     `capacity_since`, the case finds no capacity; `capacity_checks` counts the checks without an attempt. With
-    `wait_paged`, an operator was paged because the node waits too long for capacity or a successor.
+    `wait_paged`, an operator was paged because the node waits too long for capacity or a successor. `claimed` is True
+    while no fault of the case was ever proven or confirmed.
     """
 
     id: str
@@ -207,6 +208,7 @@ class Case:
     capacity_since: datetime | None = None
     capacity_checks: int = 0
     wait_paged: bool = False
+    claimed: bool = False
 
     @property
     def execution(self) -> str:
@@ -236,7 +238,7 @@ class Case:
     @property
     def keeps_out(self) -> bool:
         """Return whether the node must pass verification before it returns to service, even if the fault ends."""
-        return self.isolate and self.relapse_of is not None
+        return self.isolate and self.relapse_of is not None and not self.claimed
 
     @property
     def pending_approval(self) -> Approval | None:

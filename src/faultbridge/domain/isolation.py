@@ -22,6 +22,9 @@ ENDS_SOON = timedelta(hours=1)
 """A node whose end the provider has dated within this time needs no permit."""
 
 _END_DATES = ("not_before", "start_time")
+_DATED_BY = frozenset({"ec2-status", "health-event"})
+"""The sources that state when the provider ends an instance. A date of any other source proves nothing."""
+
 _INTERRUPTED = "cloud.spot_interruption"
 _JOINING = frozenset({NodeStatus.PROVISIONING, NodeStatus.VALIDATING})
 
@@ -70,8 +73,17 @@ def needs_permit(state: NodeState, now: datetime | None = None) -> bool:
 def _ends_soon(condition: Condition, now: datetime | None) -> bool:
     if now is None or condition.claimed:
         return False
-    dates = [condition.attributes[name] for name in _END_DATES if condition.attributes.get(name)]
-    return condition.code == _INTERRUPTED or any(from_text(date) <= now + ENDS_SOON for date in dates)
+    if condition.code == _INTERRUPTED:
+        return True
+    found = [condition.attributes.get(name) for name in _END_DATES] if condition.sources & _DATED_BY else []
+    return any(_is_before(date, now + ENDS_SOON) for date in found if date)
+
+
+def _is_before(date: str, limit: datetime) -> bool:
+    try:
+        return from_text(date) <= limit
+    except ValueError:  # the date is text of a report
+        return False
 
 
 def without_spent_permit(state: NodeState) -> NodeState:

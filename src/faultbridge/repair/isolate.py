@@ -84,6 +84,9 @@ class Isolate:
         `ordered` is True if the node is isolated because its repair starts.
         """
         config = rules.config
+        free = in_service(state) and not needs_isolation(state, ordered=True)
+        if config.repairs and free and _is_kept_from_work(state):  # also while the node is ignored
+            return self._withdraw(state, rules, self.orchestrator(config))
         permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None
         if permitted and config.follows_provider:
             return self._confirm_for_provider(state, rules, ordered=ordered)
@@ -97,7 +100,7 @@ class Isolate:
             if result is IsolationResult.HELD and not state.discouraged:
                 self._prefer_others(state, orchestrator, rules)
             return result
-        if in_service(state) and (state.discouraged or state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED}):
+        if in_service(state) and _is_kept_from_work(state):
             return self._withdraw(state, rules, orchestrator)
         waits = orchestrator.applicable and waits_out_of_service(state)
         return self._isolate_waiting(state, rules, orchestrator) if waits else IsolationResult.NOTHING
@@ -278,6 +281,10 @@ class Isolate:
             known = ", ".join(sorted(self.orchestrators)) or "none"
             raise Misconfigured(f"unknown orchestrator of {config.cluster}: {config.orchestrator!r}; known: {known}")
         return found
+
+
+def _is_kept_from_work(state: NodeState) -> bool:
+    return state.discouraged or state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED}
 
 
 def _mark_discouraged(state: NodeState, _: datetime) -> Transition:

@@ -68,7 +68,7 @@ ITEM_KINDS = (
         unproven="case.code case.component case.action case.repair_action case.rule case.policy case.isolate "
         "case.not_before case.attempts case.uncounted case.attempt case.approval case.cancelled case.reason case.marks "
         "case.previous_case case.gpus case.incident case.held_from case.relapse_of "
-        "case.governed_by case.capacity_since case.capacity_checks case.wait_paged",
+        "case.governed_by case.capacity_since case.capacity_checks case.wait_paged case.claimed",
         limit="The current case of a node is compared completely with the node's state; earlier cases are not. A "
         "case is found by the entries that name it, as long as these are in the table.",
     ),

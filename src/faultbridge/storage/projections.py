@@ -108,7 +108,7 @@ def unhealthy_row(state: NodeState, now: datetime) -> Item | None:
             "sources": _sources(state, case) if case else (),
             "not_drained": _not_drained(state, case) if case else None,
             "isolated": state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED},
-            "needs_permit": needs_isolation(state, ordered=False) and needs_permit(state),
+            "needs_permit": state.ignored is None and needs_isolation(state, ordered=False) and needs_permit(state),
             "joining": is_joining(state),
             "left_at": to_text(left) if left else None,
             "vacant": to_text(vacant) if vacant else None,

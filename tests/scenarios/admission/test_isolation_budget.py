@@ -11,13 +11,16 @@ import pytest
 from faultbridge.data import load_catalog
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action
 from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.domain.policy import Limits
+from faultbridge.domain.policy import Limits, Rule
+from faultbridge.domain.times import to_text
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.isolation_permits import IsolationPermits
+from faultbridge.repair.opt_out import OptOut
 from faultbridge.storage.writes import Update
 from tests.scenarios.incidents.test_pages_of_incidents import pages
 from tests.scenarios.world import CLUSTER, World
@@ -276,3 +279,66 @@ def test_two_writers_that_measured_the_same_budget_give_one_permit() -> None:
     assert raced
     assert out_of_service(world, 4) == 1
     assert set(world.control().permits) == {"node-2"}
+
+
+def test_a_date_that_no_provider_states_neither_frees_a_node_nor_stops_the_others() -> None:
+    world = busy_world(3)
+    world.orchestrator.busy_until.clear()
+    world.fault(1, DIAGNOSED, attributes={"not_before": "soon"})
+    world.fault(2, DIAGNOSED, attributes={"not_before": to_text(world.clock.now())})
+    world.fault(3)
+    world.process_entries()
+    world.advance_minutes(2)
+    assert world.case(3).status is CaseStatus.IN_PROGRESS
+    assert len(world.control().permits) <= 1
+    assert world.status(2).in_service
+
+
+def test_a_claim_of_a_repaired_fault_evicts_no_work_although_its_relapse_requires_a_verification() -> None:
+    world = World(orchestrated=True, rules=(Rule("reset", action=Action.RESET_GPU, release_without_capacity=True),))
+    world.fault_until_resolved(code="xid.48")
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(days=2)
+    drained = world.record_history(1).count("drain drained")
+    world.clock.advance(60)
+    world.claim(1, "xid.48")
+    world.process_entries()
+    world.advance_minutes(5)
+    assert (world.case().relapse_of is not None, world.node().isolation) == (True, Isolation.CONFIRMED)
+    world.clear(1, "xid.48")
+    world.process_entries()
+    world.advance_minutes(30)
+    assert (world.status(), world.node().isolation) == (NodeStatus.HEALTHY, Isolation.NONE)
+    assert world.record_history(1).count("drain drained") == drained
+
+
+def test_an_ignored_node_that_waits_does_not_keep_the_others_from_the_last_permit() -> None:
+    world = busy_world(10)
+    world.pause_repairs(paused=True)
+    for number in (5, 6, 7):
+        world.fault(number)
+    world.process_entries()
+    world.fault(1, DIAGNOSED)
+    ignore(world, 1)
+    world.process_entries()
+    world.fault(3, DIAGNOSED)
+    world.process_entries()
+    world.advance_minutes(3)
+    assert set(world.control().permits) == {"node-3"}
+
+
+def test_a_cordon_for_a_claim_also_ends_while_the_node_is_ignored() -> None:
+    world = busy_world(1)
+    world.claim(1)
+    world.process_entries()
+    world.advance_minutes(2)
+    ignore(world, 1)
+    world.clear(1)
+    world.process_entries()
+    world.advance_minutes(3)
+    assert world.node().isolation is Isolation.NONE
+    assert (world.orchestrator.cordoned, world.control().permits) == (set(), {})
+
+
+def ignore(world: World, node: int) -> None:
+    """Exclude a node from repairs, as an operator does."""
+    OptOut(world.append, world.rulebook)(world.key(node), OperatorOrder("arn:aws:iam::1:role/op", "seen"))

@@ -32,6 +32,7 @@ from faultbridge.pipeline.decide.escalation import raise_isolation, raise_repair
 from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
 from faultbridge.pipeline.decide.opt_out import deferred_until, is_absence
 from faultbridge.pipeline.decide.relapse import Response, respond
+from faultbridge.pipeline.decide.repair_actions import rests_on_claims
 from faultbridge.pipeline.fold.capacity import MAX_OVERRIDES
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
 
@@ -49,10 +50,20 @@ def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datet
         decided = Transition(raise_isolation(state, joined, rules.policy))
         if not rules.config.follows_provider:
             decided = Transition(*raise_repair_action(decided.state, joined, rules.policy, now))
+    decided = _mark_claimed(decided, opened=state.live_case is None)
     decided = _record_changes(decided, changes, rules)
     decided = _move_node(decided, now)
     decided = _move_case(decided, now)
     return replace(decided, state=replace(decided.state, due_at=due_at(decided.state)))
+
+
+def _mark_claimed(decided: Transition, *, opened: bool) -> Transition:
+    """Record on the case whether only claims called for it since it was opened; `opened` if it was opened now."""
+    state, case = decided.state, decided.state.live_case
+    if case is None or not any(one.action.opens_case for one in state.active()):
+        return decided
+    claimed = (opened or case.claimed) and rests_on_claims(state, case)
+    return replace(decided, state=replace(state, case=replace(case, claimed=claimed)))
 
 
 def _apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) -> tuple[NodeState, tuple[Change, ...]]:

@@ -108,7 +108,7 @@ class IsolationUse:
                 out=sum(one.out and one.expected for one in inside),
                 left=sum(not one.expected for one in inside),
                 holds=any(one.holds and one.expected for one in inside),
-                first=min(((one.urgency, one.name) for one in inside if one.waits), default=None),
+                first=min(((one.urgency, one.name) for one in inside if one.waits and one.expected), default=None),
             )
         return found
 

@@ -84,14 +84,16 @@ def _with_claims_only(state: NodeState) -> NodeState:
 
 
 def rests_on_claims(state: NodeState, case: Case) -> bool:
-    """Return whether the node has active faults that need a case, and all of them are claims that nothing confirmed.
+    """Return whether only claims, which nothing confirmed, ever called for the case or call for it now.
 
     Such a case never evicts running work. If an operator approved its repair action, it no longer rests on claims.
     """
     if case.approved or case.approves(case.repair_action, case.attempts):
         return False
     needing = [one for one in state.active() if one.action.opens_case]
-    return bool(needing) and not any(one.action.opens_case for one in believed(state).active())
+    if not needing:
+        return case.claimed  # its claims ended: the node never had a proven fault
+    return not any(one.action.opens_case for one in believed(state).active())
 
 
 def without_claims(state: NodeState) -> NodeState:
