@@ -123,7 +123,7 @@ def test_a_denied_repair_escalates_and_the_node_stays_out_of_service():
     answer = world.case().approval
     assert answer is not None
     assert (answer.answer, answer.operator) == ("denied", ADA.operator)
-    assert urgent(world) == ["approval triggered", "approval resolved", "approval resolved"]
+    assert urgent(world) == ["approval triggered", "approval resolved", "approval resolved", "waiting resolved"]
     with pytest.raises(Rejected, match="no approval is requested"):
         world.orders.approve(world.case().id, ADA)
 
