@@ -60,9 +60,10 @@ def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datet
 def _mark_claimed(decided: Transition, *, opened: bool) -> Transition:
     """Record on the case whether only claims called for it since it was opened; `opened` if it was opened now."""
     state, case = decided.state, decided.state.live_case
-    if case is None or not any(one.action.opens_case for one in state.active()):
+    needing = [one for one in state.active() if one.action.opens_case]
+    if case is None or not needing:
         return decided
-    claimed = (opened or case.claimed) and rests_on_claims(state, case)
+    claimed = (opened or case.claimed) and all(one.claimed for one in needing) and rests_on_claims(state, case)
     return replace(decided, state=replace(state, case=replace(case, claimed=claimed)))
 
 
