@@ -73,7 +73,8 @@ class SimulatedSystem:
 
     `node_names` maps instances to their node names. `stopped_agents` contains the instances whose node agent is
     stopped. `externally_terminated` contains the instances that were terminated, but not by Faultbridge. `racks` maps
-    each rack to the names of its nodes. `restored` is True after a restore.
+    each rack to the names of its nodes. `restored` is True after a restore, and
+    `policy_changed` after a change of the rules of the policy.
     `lasting_shortage` is True if capacity comes back only at the end of the run. `only_laws` is True if the mode of the
     cluster changed, so that faults may have no case. No sweep runs before `stopped_until`.
     """
@@ -108,7 +109,7 @@ class SimulatedSystem:
         self.health.on_restart = self.truth.end_work
         self.laws = Laws(self)
         self.seam.observers.append(self.laws.before_call)
-        self.restored = self.lasting_shortage = self.only_laws = self.sweep_failed = False
+        self.restored = self.lasting_shortage = self.only_laws = self.sweep_failed = self.policy_changed = False
         self.stopped_until = self.clock.now()
         self.node_names: dict[str, str] = {}
         self.stopped_agents: set[str] = set()

@@ -20,6 +20,8 @@ def _over_budget(view: SystemView) -> Iterator[str]:
 
 
 def _unapproved(view: SystemView) -> Iterator[str]:
+    if view.system.policy_changed:
+        return  # which rules governed each repair is not recorded
     rules = view.system.policy.rules
     asking = [(rule.match.codes, frozenset(action.value for action in rule.approval)) for rule in rules]
     for state in view.nodes:

@@ -122,7 +122,7 @@ class InstanceLaw(Law):
             self._waiting.pop(name, None)
         elif waits_for == "capacity" or lacks:
             self._waiting.setdefault(name, self.now)
-        elif waits_for in {"update", "incident", "approval", "pause", "window"}:
+        elif waits_for in {"update", "incident", "approval", "pause", "window", "breaker"}:
             self._waiting.pop(name, None)
         waits = case is not None and case.status.value == "queued" and waits_for == "budget"
         if waits and case is not None and case.repair_action.value in {"reset_gpu", "reboot_node"}:
@@ -133,8 +133,8 @@ class InstanceLaw(Law):
     def swept(self) -> None:
         """Check how long nodes have waited."""
         for name, since in self._waiting.items():
-            state = self._states[name]
-            if self.now - since > WAIT_LIMIT and state.live_case is not None and not self._was_paged(state, since):
+            state, counted = self._states[name], max(since, self.system.stopped_until)  # only a sweep pages
+            if self.now - counted > WAIT_LIMIT and state.live_case is not None and not self._was_paged(state, since):
                 self.broken(UNPAGED, f"{state.key.stream} {state.live_case.id}", f"since {since:%d %H:%M:%S}")
         for name, since in self._blocked.items():
             if self.now - since > SLOT_LIMIT and (holders := self._waiting_holders()):

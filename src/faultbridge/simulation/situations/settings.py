@@ -45,6 +45,7 @@ class SettingActions(OperatorActions):
         policy, number = self.system.policy, action.selector % (len(_CHANGES) + 1)
         changed = tuple(map(_CHANGES[number], policy.rules)) if number < len(_CHANGES) else policy.rules[1:]
         self._log(f"the policy changes: variant {number}")
+        self.system.policy_changed = True
         self._put_policy(f"changed-{number}", changed)
         self._until_undone(action, lambda: self._put_policy(f"restored-{number}", policy.rules))
 
