@@ -74,8 +74,8 @@ class SimulatedSystem:
     `node_names` maps instances to their node names. `stopped_agents` contains the instances whose node agent is
     stopped. `externally_terminated` contains the instances that were terminated, but not by Faultbridge. `racks` maps
     each rack to the names of its nodes. `restored` is True after a restore, and `policy_changed` after the rules of the
-    policy changed. `lasting_shortage` is True if capacity comes back only at the end of the run. `only_laws` is True if the mode of the
-    cluster changed, so that faults may have no case. No sweep runs before `stopped_until`.
+    policy changed. `lasting_shortage` is True if capacity comes back only at the end of the run. `only_laws` is True if
+    the mode of the cluster changed, so that faults may have no case. No sweep runs before `stopped_until`.
     """
 
     def __init__(self, seed: int, profile: FaultProfile, *, make_injector: MakeInjector = FaultInjector) -> None:
