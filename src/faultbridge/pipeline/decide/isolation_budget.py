@@ -62,7 +62,7 @@ class IsolationUse:
     """The use of a cluster's isolation budget: `nodes` that do not simply serve, and the size of each failure domain.
 
     `percent` is the share of the expected nodes that may take no new work; at least one may. A failure domain without
-    a size refuses no node. `evicts` is False if the cluster has no orchestrator, so that a repair evicts no work.
+    a size refuses no node. `evicts` is False if the cluster has no orchestrator, so that nothing is drained.
     `counted` has the failure domains that were counted before, because each waiting node asks about the same ones.
     """
 
