@@ -1,8 +1,8 @@
 """Circuit breaker rule: whether so many nodes fail at once that new repairs must stop.
 
-The rule is pure; `repair/breakers.py` applies it to the table. While a breaker is open, `repair/isolate.py` leaves
-failing nodes of its cluster or failure domain in service, and `admit` starts only verifications of them. A node that is
-being provisioned or validated does not count as failing, so that a growing cluster opens no breaker.
+The rule is pure; `repair/breakers.py` applies it to the table. While a breaker is open, `admit` starts only
+verifications of the nodes in its cluster or failure domain; their cordons continue. A node that is being provisioned or
+validated does not count as failing, so that a growing cluster opens no breaker.
 """
 
 from __future__ import annotations
