@@ -94,8 +94,10 @@ class IsolationUse:
 
     def _is_exception(self, name: str, domain: FailureDomain) -> bool:
         used = self._count(domain)
-        if used.holds or used.first is None or used.first[1] == name:
-            return not used.holds
+        if used.holds:
+            return False
+        if used.first is None or used.first[1] == name:
+            return True
         # The node may wait although its row does not say so, because its repair asks for the permit.
         own = next((one.urgency for one in self.nodes if one.name == name and domain in one.domains), None)
         return own is not None and (own, name) < used.first
