@@ -138,13 +138,9 @@ bench: build ## measure time, calls, requests and cost; prints tables, writes bu
 	@for part in $(BENCHES); do $(BIN)/python -m tests.bench.$$part || broken="$$broken $$part"; done; \
 	  [ -z "$$broken" ] || { echo "limits broken in:$$broken" >&2; exit 1; }
 
-.PHONY: mutants
-mutants: setup machines ## change the code in one place at a time and count the changes that tests detect (PART=file name)
-	@$(BIN)/python -m tests.simulation.mutants $(PART)
-
-.PHONY: mutants-generated
-mutants-generated: setup machines ## change any code of some rooms: a sample (SAMPLE=60 SEED=1 PART=file name; SAMPLE=0 runs all)
-	@$(BIN)/python -m tests.simulation.mutants.sample --sample $(or $(SAMPLE),60) --seed $(or $(SEED),1) --part "$(PART)"
+.PHONY: seed
+seed: setup machines ## run one seed of the simulation (SEED=7 STEPS=40 STORY=1 prints each step)
+	@$(BIN)/python -m tests.sim --seed $(or $(SEED),1) --steps $(or $(STEPS),40) $(if $(STORY),--story)
 
 .PHONY: seeds
 seeds: setup machines ## run fresh seeds of the simulation, or continue (FIRST=30000 COUNT=1000 PROCESSES=2, or LIST=file)
@@ -206,10 +202,14 @@ docs-check: docs machines ## build strictly, check links, and run the commands o
 screenshots: setup ## write the screenshots of the README into docs/assets (needs chromium and chromedriver)
 	@$(BIN)/python -m tests.console.screenshots | grep -v '^{'
 
+.PHONY: lab
+lab: setup ## compare policies on a simulated fleet (ARGS='fleet --trace FILE --nodes 60 --compare', or 'tune ...')
+	@$(BIN)/python -m tests.lab $(ARGS)
+
 .PHONY: policy-plots
 policy-plots: setup ## compare policies on held-back parts of a trace, and write the charts into docs/assets (TRACE=file)
 	@test -n "$(TRACE)" || (echo "no trace: make policy-plots TRACE=fault_trace.json" >&2; exit 2)
-	@$(BIN)/faultbridge simulate fleet --trace $(TRACE) --trace-servers 400 --nodes 60 --pool 6 --seeds 20 --compare \
+	@$(BIN)/python -m tests.lab fleet --trace $(TRACE) --trace-servers 400 --nodes 60 --pool 6 --seeds 20 --compare \
 	  --part 2/4 --part 3/4 --part 4/4 --policy packaged --policy docs/assets/waiting.yaml --plots docs/assets
 
 .PHONY: docstring-sample
@@ -222,7 +222,7 @@ LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 .PHONY: lock
 lock: setup ## update the lock files (LOCKFLAGS=--upgrade for newer versions)
 	@printf 'pip>=25\nuv>=0.9\n' | $(LOCK) --no-annotate - -o requirements/uv.txt
-	@$(LOCK) pyproject.toml --group lambda --group kubernetes --group console --group dev --extra local --extra tune -o requirements/dev.txt
+	@$(LOCK) pyproject.toml --group lambda --group kubernetes --group console --group dev --extra local -o requirements/dev.txt
 	@$(LOCK) --group lambda --constraint requirements/dev.txt -o requirements/lambda.txt
 	@$(LOCK) --group kubernetes --constraint requirements/dev.txt -o requirements/kubernetes.txt
 	@$(LOCK) --group console --constraint requirements/dev.txt -o requirements/console.txt

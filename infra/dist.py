@@ -24,7 +24,6 @@ COMMANDS: Sequence[tuple[str, str]] = (
     ("mechanism list", ""),
     ("schema list", "Node Fault Detected"),
     ("policy check policy.yaml", ""),
-    ("simulate --seed 1 --steps 20", ""),
     ("agent --help", "--once"),
 )
 """Offline commands, and a text in the output of each. They run in a folder with `xid.log` and `policy.yaml`."""

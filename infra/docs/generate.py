@@ -14,7 +14,7 @@ from pathlib import Path
 
 from faultbridge.api.openapi import openapi_document
 from faultbridge.events.json_schema.reference_page import reference_page as events_page
-from infra.docs import catalog, cli, http_api, metrics, policy, proof, rooms, settings, sources, state_machines
+from infra.docs import catalog, cli, http_api, metrics, policy, rooms, settings, sources, state_machines
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -23,7 +23,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "cli.md": cli.generate,
     "events.md": events_page,
     "rooms.md": rooms.generate,
-    "proof.md": proof.generate,
     "../policy.md": policy.generate,
     "../../schemas/policy/v1.json": policy.json_schema,
     "../../schemas/job-report/v1.json": http_api.job_report_schema,

@@ -219,8 +219,8 @@ def test_a_name_that_slurm_would_expand_reaches_no_command(name: str) -> None:
     assert head.commands == []
 
 
-@pytest.mark.parametrize("reason", ["faultbridge no instance", "faultbridge no-instance case CASE-1"])
-def test_a_drain_of_a_node_without_an_instance_is_removed_also_by_the_text_of_earlier_versions(reason: str) -> None:
+@pytest.mark.parametrize("reason", ["faultbridge no-instance", "faultbridge no-instance case CASE-1"])
+def test_a_drain_of_a_node_without_an_instance_is_removed(reason: str) -> None:
     head = Head({"scontrol show": Output(0, SHOWN.format(state="IDLE+DRAIN", reason=f" Reason={reason} [root@t]"))})
     assert orchestrator(head).uncordon(replace(member(), instance_id=None)).reason == "resumed"
     assert head.commands[-1] == ("scontrol", "update", "NodeName=n1", "State=RESUME")

@@ -12,7 +12,7 @@ from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Rule, Window
 from faultbridge.storage import items, keys
-from tests.backtest.histories import Event, demo, recorded, replayed, simulated, simulated_fleet
+from tests.backtest.histories import demo, recorded, replayed, simulated, simulated_fleet
 from tests.scenarios.world import CLUSTER, World
 
 CODES = ("xid.48", "xid.79")
@@ -36,21 +36,6 @@ def test_a_simulated_history_under_its_own_policy_gives_its_decisions(seed: int)
     assert [one for one in result.decisions if not one.same] == []
     assert len(result.decisions) >= 3
     assert result.courses == []
-
-
-def test_failed_attempts_of_a_history_that_an_earlier_version_recorded_give_the_same_decisions() -> None:
-    events, policy, config = simulated(5, 60)
-    earlier = [with_earlier_name(event) for event in events]
-    assert earlier != events
-    assert replayed(earlier, policy, config).decisions == replayed(events, policy, config).decisions
-
-
-def with_earlier_name(event: Event) -> Event:
-    """Return an entry with `budget` for what a case waits for after a failed attempt, as it once was recorded."""
-    data = event["data"]
-    if (data.get("from"), data.get("to"), data.get("waiting_for")) != ("in_progress", "queued", "admission"):
-        return event
-    return {**event, "data": {**data, "waiting_for": "budget"}}
 
 
 @pytest.mark.nightly

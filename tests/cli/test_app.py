@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 
 from faultbridge.cli.app import application, run
-from faultbridge.cli.command_table import COMMANDS, RENAMED
+from faultbridge.cli.command_table import COMMANDS
 from faultbridge.cli.errors.failures import failure_of
 from faultbridge.errors import Conflict, Misconfigured, Rejected, Transient
 
@@ -101,13 +101,6 @@ def test_help_gives_examples_and_the_exit_codes(capsys: pytest.CaptureFixture[st
     assert "Run `faultbridge node VERB --help` for options and examples." in capsys.readouterr().out
 
 
-def test_the_help_of_a_noun_that_is_also_a_command_describes_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    run(["simulate", "--help"])
-    out = " ".join(capsys.readouterr().out.split())
-    assert "Exit code 1: an invariant is broken." in out
-    assert "VERB --help" not in out
-
-
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_example_has_the_required_options_and_quotes_its_host_lists(
     name: str, capsys: pytest.CaptureFixture[str]
@@ -148,16 +141,6 @@ def test_the_help_of_every_command_has_examples(name: str, capsys: pytest.Captur
         examples = [line.strip() for line in lines[lines.index("  Examples:") :]]
         assert any(f"faultbridge {' '.join(path)}" in line for line in examples), path
         assert [line for line in lines if len(line) > 80] == []
-
-
-@pytest.mark.parametrize(("former", "current"), sorted(RENAMED.items()))
-def test_a_former_command_name_still_works_but_is_not_listed(
-    former: str, current: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run([former, "--help"])
-    assert f"faultbridge {current}" in capsys.readouterr().out.partition("Examples:")[2]
-    run(["--help"])
-    assert former not in capsys.readouterr().out.split()
 
 
 def test_decode_does_not_load_the_aws_libraries() -> None:

@@ -35,12 +35,6 @@ def test_the_command_page_shows_every_command() -> None:
     assert [name for name in COMMANDS if f"\n## {name}\n" not in page] == []
 
 
-def test_the_command_page_documents_a_noun_that_is_also_a_command() -> None:
-    section = PAGES["cli.md"]().partition("\n## simulate\n")[2].partition("\n### ")[0]
-    assert "| `--seed N` | " in section
-    assert "\nfaultbridge simulate --seed 7\nfaultbridge simulate --seed 7 --steps 200 --story\n" in section
-
-
 def diagram(name: str) -> str:
     found = re.search(r"```mermaid\n(.*?)```", getattr(state_machines, name)(), re.DOTALL)
     assert found

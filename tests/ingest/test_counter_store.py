@@ -15,9 +15,7 @@ from faultbridge.ingest.counter_store import ComparedSamples, CounterStore
 from faultbridge.simulation.fakes import FakeTable
 from faultbridge.simulation.fakes.item_size import item_bytes
 from faultbridge.storage import keys
-from faultbridge.storage.codec import dump
 from faultbridge.storage.counter_samples import read_samples
-from faultbridge.storage.writes import Put
 from tests.builders import GPU, KEY, NOON, OTHER_GPU, after, arrival, node
 
 SOURCE = "dcgm-metrics"
@@ -148,17 +146,6 @@ def test_components_that_change_with_every_sample_do_not_accumulate(samples: Cou
     found = samples.table.get(keys.counter_samples(KEY, SOURCE))
     assert found is not None
     assert item_bytes(found) < 200_000
-
-
-def test_samples_that_an_earlier_version_stored_uncompressed_are_compared_and_replaced(samples: CounterStore) -> None:
-    key = keys.counter_samples(KEY, SOURCE)
-    found = samples.table.get(key)
-    assert found is not None
-    samples.table.write(Put({**found, "samples": dump(read_samples(found))}))
-    later = compared(samples, sample(79, after(minutes=6)))
-    assert codes(later) == ["xid.79"]
-    samples.write_alone(compared(samples, sample(0, after(minutes=6))))
-    assert stored_at(samples) == to_text(after(minutes=6))
 
 
 def test_samples_of_a_listed_sender_are_not_compared_with_those_of_the_node(samples: CounterStore) -> None:

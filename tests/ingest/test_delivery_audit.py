@@ -67,13 +67,6 @@ def test_a_receipt_costs_little_more_than_the_ids_of_its_records() -> None:
     assert dict(outcomes_in(line)) == {one: list(Outcome)[number % 3] for number, one in enumerate(ids)}
 
 
-def test_receipts_that_an_earlier_version_wrote_still_count() -> None:
-    receipts = receipts_of(["a", "b"], [{"b": Outcome.CLEAN}])
-    receipts.write({"kind": "outcome", "records": {"a": "recorded"}})
-    found = audit_deliveries(receipts, receipts.clock.now())
-    assert (found.missing, found.outcomes[Outcome.RECORDED], found.outcomes[Outcome.CLEAN]) == ((), 1, 1)
-
-
 def test_receipts_are_split_into_lines_that_fit_in_a_log() -> None:
     lines = list(sent_lines("test", (f"{number:036d}" for number in range(2500))))
     assert [len(line["records"]) for line in lines] == [1000, 1000, 500]

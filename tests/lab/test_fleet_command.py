@@ -1,4 +1,4 @@
-"""`faultbridge simulate fleet`."""
+"""`make lab`: a simulated fleet under policies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.cli.app import run
+from tests.lab.command import run
 from tests.lab.traces import sample_text
 
 
@@ -20,7 +20,7 @@ def trace(tmp_path: Path) -> str:
 
 def test_a_fleet_is_replayed_and_compared(trace: str, capsys) -> None:
     options = ("--nodes", "10", "--days", "2", "--seeds", "2", "--compare", "--json")
-    assert run(["simulate", "fleet", "--trace", trace, *options]) == 0
+    assert run(["fleet", "--trace", trace, *options]) == 0
     found = {one["system"]: one for one in json.loads(capsys.readouterr().out)}
     assert {"faultbridge-default", "eks-auto-repair", "never-replace"} <= set(found)
     saving = found["faultbridge-default"]["saving"]
@@ -33,7 +33,7 @@ def test_a_fleet_is_replayed_and_compared(trace: str, capsys) -> None:
 def test_a_policy_file_is_used_and_progress_is_on_stderr(trace: str, tmp_path: Path, capsys) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("limits: {concurrent: 0}\n")
-    assert run(["simulate", "fleet", "--trace", trace, "--nodes", "10", "--policy", str(policy), "--part", "1/2"]) == 0
+    assert run(["fleet", "--trace", trace, "--nodes", "10", "--policy", str(policy), "--part", "1/2"]) == 0
     shown = capsys.readouterr()
     assert "GOODPUT" in shown.out
     assert "100 % done" in shown.err
@@ -44,13 +44,8 @@ def test_a_policy_file_is_used_and_progress_is_on_stderr(trace: str, tmp_path: P
     [(("--part", "5/4"), "not a part"), (("--trace-servers", "1"), "more than 1")],
 )
 def test_wrong_options_are_refused_in_one_line(trace: str, capsys, options, text) -> None:
-    assert run(["simulate", "fleet", "--trace", trace, "--nodes", "10", *options]) != 0
+    assert run(["fleet", "--trace", trace, "--nodes", "10", *options]) != 0
     assert text in capsys.readouterr().err
-
-
-def test_simulate_without_a_seed_names_both_forms(capsys) -> None:
-    assert run(["simulate", "--steps", "3"]) == 2
-    assert "--seed" in capsys.readouterr().err
 
 
 def test_several_parts_and_policies_are_compared_in_one_table_and_drawn(trace: str, tmp_path: Path, capsys) -> None:
@@ -58,7 +53,7 @@ def test_several_parts_and_policies_are_compared_in_one_table_and_drawn(trace: s
     policy.write_text("limits: {concurrent: 1}\n")
     given = ["--nodes", "10", "--days", "2", "--part", "1/2", "--part", "2/2", "--plots", str(charts)]
     given += ["--policy", "packaged", "--policy", str(policy), "--json"]
-    assert run(["simulate", "fleet", "--trace", trace, *given]) == 0
+    assert run(["fleet", "--trace", trace, *given]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [one["runs"] for one in found] == [2, 2]
     assert found[0]["system"] == "faultbridge-default"

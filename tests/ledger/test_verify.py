@@ -167,27 +167,6 @@ def test_a_changed_attribute_beside_the_body_is_a_break(attribute: str, value: A
     assert found.detail.endswith(f": {attribute}")
 
 
-def test_a_missing_row_of_a_node_that_is_not_healthy_is_a_break() -> None:
-    world, verify = recorded_history()
-    world.observe_faults(N1)
-    row = keys.unhealthy_node("train-a", 0, "n-1")
-    world.table.write(Delete(row))
-    assert [(one.kind, one.object) for one in verify("train-a").breaks] == [(BreakKind.ROW, f"{row.pk} {row.sk}")]
-
-
-def test_a_queue_row_without_a_queued_case_is_a_break() -> None:
-    world, verify = recorded_history()
-    world.table.write(Put({"pk": "CLUSTER#train-a#0", "sk": "ADMISSION#0#2026-02-03T12:00:00.000Z#c-1", "node": "n-1"}))
-    assert [one.kind for one in verify("train-a").breaks] == [BreakKind.ROW]
-
-
-def test_a_node_list_row_with_another_name_does_not_hide_the_stream_of_its_node() -> None:
-    world, verify = recorded_history()
-    world.table.write(Update(keys.roster("train-a", 0, "n-1"), set={("node",): "n-2"}))
-    world.table.write(Delete(entry_key(3)))
-    assert [one.kind for one in verify("train-a").breaks] == [BreakKind.GAP, BreakKind.ROW]
-
-
 def test_a_node_in_the_node_list_without_a_state_is_a_break() -> None:
     world, verify = recorded_history()
     world.table.write(Delete(keys.node_state(N1)))
@@ -228,14 +207,6 @@ def test_a_damaged_registration_or_seal_is_one_break_that_names_it(key: Key, cha
     world.table.write(Update(key, set=change))
     (found,) = verify("train-a").breaks
     assert (found.kind, found.object) == (BreakKind.ROW, f"{key.pk} {key.sk}")
-
-
-def test_a_row_of_a_node_whose_state_cannot_be_read_is_a_break() -> None:
-    world, verify = recorded_history()
-    world.observe_faults(N1)
-    row = keys.unhealthy_node("train-a", 0, "n-1")
-    world.table.write(Update(keys.node_state(N1), set={("state",): "damaged"}))
-    assert f"{row.pk} {row.sk}" in [one.object for one in verify("train-a").breaks]
 
 
 def test_a_seal_before_the_first_entry_is_a_break_if_the_hashes_are_anchored() -> None:

@@ -27,19 +27,6 @@ def test_entries_recorded_before_or_after_the_head_was_read_are_not_breaks(momen
     assert (verified.breaks, verified.entries, next(reads)) == ([], entries, 2)
 
 
-def test_rows_that_change_with_their_state_during_the_verification_are_not_breaks() -> None:
-    world, verify = recorded_history()
-
-    def fail_before_the_rows_are_read(call: Call) -> None:
-        if call.name == "table.get_many":
-            world.table.seam.before = lambda _: None
-            world.observe_faults(N1)
-
-    world.table.seam.before = fail_before_the_rows_are_read
-    assert verify("train-a", "n-1").breaks == []
-    assert world.table.get(keys.unhealthy_node("train-a", 0, "n-1")) is not None
-
-
 def test_entries_that_expire_during_the_verification_are_not_breaks() -> None:
     world = ArchiveWorld()
     world.record_history()

@@ -11,7 +11,7 @@ import pytest
 
 from faultbridge.domain.faults import Fault, Snapshot
 from faultbridge.domain.records import Outcome, RawRecord
-from faultbridge.ingest.outcomes import OUTCOME
+from faultbridge.ingest.outcomes import OUTCOMES
 from faultbridge.ingest.record_reader import Delivery, RecordPart
 from faultbridge.simulation.fakes import START
 from faultbridge.simulation.invariants import records
@@ -31,7 +31,7 @@ def snapshot_after(microseconds: int) -> RecordPart:
 
 def view_of(outcomes: Mapping[str, Outcome]) -> SystemView:
     """Return a view with only the receipts of some records."""
-    line: dict[str, Any] = {"kind": OUTCOME, "records": {name: one.value for name, one in outcomes.items()}}
+    line: dict[str, Any] = {"kind": OUTCOMES, "records": {one.value: name for name, one in outcomes.items()}}
     return cast("SystemView", SimpleNamespace(ports=SimpleNamespace(receipts=SimpleNamespace(lines=[(START, line)]))))
 
 

@@ -18,6 +18,7 @@ from faultbridge.errors import Misconfigured
 from faultbridge.lab.comparison import named_policy
 from faultbridge.tuning.search import Tried, best_tradeoffs, chosen, search
 from faultbridge.tuning.search_space import ACTIONS, Numbers
+from tests.lab.command import run as lab
 from tests.lab.traces import sample_text, scenario
 
 NUMBERS = st.builds(
@@ -71,7 +72,7 @@ def test_the_same_seed_tries_the_same_policies_and_isolates_unless_permitted() -
 
 def test_without_optuna_the_command_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(Misconfigured, match=r"faultbridge\[tune\]"):
+    with pytest.raises(Misconfigured, match=r"make setup"):
         search([], 1, 1, may_keep_in_service=False, progress=lambda _: None)
 
 
@@ -79,7 +80,7 @@ def test_the_file_has_its_evidence_and_is_a_valid_policy(tmp_path: Path, capsys)
     trace, out, charts = tmp_path / "trace.json", tmp_path / "tuned.yaml", tmp_path / "charts"
     trace.write_text(sample_text(days=8))
     given = ["--trace", str(trace), "--nodes", "8", "--trials", "2", "--seeds", "1", "--parts", "2"]
-    assert run(["policy", "tune", *given, "--out", str(out), "--plots", str(charts), "--json"]) == 0
+    assert lab(["tune", *given, "--out", str(out), "--plots", str(charts), "--json"]) == 0
     judged = {one["system"]: one["saving"] for one in json.loads(capsys.readouterr().out)}
     text = out.read_text(encoding="utf-8")
     assert "# Judged on parts 2 to 2" in text

@@ -16,8 +16,8 @@ from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import from_text
 from faultbridge.pipeline.decide.relapse import start_probation
 
-REQUEUED = frozenset({WaitingFor.ADMISSION.value, WaitingFor.BUDGET.value})
-"""What a case waits for after a failed attempt; earlier versions recorded `budget` instead of `admission`."""
+REQUEUED = frozenset({WaitingFor.ADMISSION.value})
+"""What a case waits for after a failed attempt."""
 
 _PROVEN = frozenset({Resolution.RECOVERED, Resolution.REPAIRED, Resolution.REPLACED})
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from faultbridge.cli.command_table import COMMANDS, RENAMED
+from faultbridge.cli.command_table import COMMANDS
 from faultbridge.cli.errors.failures import EXIT_INTERRUPTED, EXIT_USAGE, failure_of
 from faultbridge.cli.plain_parameters import use_plain_parameters
 from faultbridge.cli.render.output import examples, print_line
@@ -97,13 +97,11 @@ def application(arguments: Sequence[str]) -> typer.Typer:
             _add(root, name)
         else:
             root.command(name, help=row.help)(_placeholder)
-    if called is not None and called in RENAMED:
-        _add(root, called, hidden=True)
     return root
 
 
 def _called(arguments: Sequence[str]) -> str | None:
-    return next((argument for argument in arguments if argument in COMMANDS or argument in RENAMED), None)
+    return next((argument for argument in arguments if argument in COMMANDS), None)
 
 
 def _command_path(arguments: Sequence[str]) -> str | None:
@@ -111,7 +109,7 @@ def _command_path(arguments: Sequence[str]) -> str | None:
     name = _called(arguments)
     if name is None:
         return None
-    module = sys.modules.get(f"faultbridge.cli.commands.{COMMANDS[RENAMED.get(name, name)].module}")
+    module = sys.modules.get(f"faultbridge.cli.commands.{COMMANDS[name].module}")
     verbs = {one.name for one in module.app.registered_commands} if module else set()
     following = arguments[arguments.index(name) + 1 :]
     verb = next((one for one in following if one in verbs and name not in verbs), None)
@@ -128,15 +126,11 @@ def _words_to_complete(environment: Mapping[str, str]) -> list[str]:
     return (environment.get("COMP_WORDS") or environment.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]
 
 
-def _add(root: typer.Typer, name: str, *, hidden: bool = False) -> None:
-    """Import the module of a command, and add the command with all its verbs to the tree.
-
-    `hidden` is True for a former name: the help then does not list the name, unless the command has verbs.
-    """
-    current = RENAMED.get(name, name)
-    row = COMMANDS[current]
+def _add(root: typer.Typer, name: str) -> None:
+    """Import the module of a command, and add the command with all its verbs to the tree."""
+    row = COMMANDS[name]
     app: typer.Typer = import_module(f"faultbridge.cli.commands.{row.module}").app
-    single = next((one for one in app.registered_commands if one.name == current), None)
+    single = next((one for one in app.registered_commands if one.name == name), None)
     if single is None or single.callback is None:
         callback = app.registered_callback
         # A noun that also works without a verb, such as `simulate`, has its own help text and examples.
@@ -147,7 +141,7 @@ def _add(root: typer.Typer, name: str, *, hidden: bool = False) -> None:
         )
         root.add_typer(app, name=name, no_args_is_help=True, **help_texts)
     else:
-        root.command(name, epilog=single.epilog, hidden=hidden)(single.callback)
+        root.command(name, epilog=single.epilog)(single.callback)
 
 
 def _placeholder() -> None:

@@ -27,7 +27,6 @@ COMMANDS: Mapping[str, Row] = {
     "mechanism": Row("offline.mechanism", "List, show and test the mechanisms of `explain`."),
     "schema": Row("offline.schema", "Print event schemas and validate events."),
     "rule": Row("offline.rule", "Test EventBridge rules and write their template."),
-    "simulate": Row("offline.simulate", "Simulate a history with injected faults, or a fleet."),
     "up": Row("embedded.up_down", "Start the embedded stack on this machine."),
     "demo": Row("embedded.demo", "Break a GPU in the embedded stack and watch the repair."),
     "down": Row("embedded.up_down", "Stop the embedded stack and delete its data."),
@@ -63,6 +62,3 @@ COMMANDS: Mapping[str, Row] = {
     "recover": Row("records.maintenance", "Start a new epoch after a restore from backup."),
     "erase": Row("records.maintenance", "Delete the items of a cluster from the table."),
 }
-
-RENAMED: Mapping[str, str] = {"account": "audit", "restored": "recover"}
-"""Former command names and their current names. They still work in this release; `--help` does not list them."""

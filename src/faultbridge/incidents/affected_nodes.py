@@ -46,7 +46,7 @@ def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[Affecte
     domains, ended = domains_of(config, row), from_text(str(row["ended"])) if row.get("ended") else None
     for family, fault in families.items():
         since, subject = from_text(str(fault["since"])), fault.get("subject")
-        first = from_text(str(fault.get("first", fault["since"])))  # rows of earlier versions have no `first`
+        first = from_text(str(fault["first"]))
         yield AffectedNode(str(row["node"]), Family(family), since, str(fault["code"]), domains, subject, first, ended)
 
 

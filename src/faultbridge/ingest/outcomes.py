@@ -30,8 +30,6 @@ Done = TypeVar("Done")
 MAX_ERROR = 500
 SENT = "sent"
 OUTCOMES = "outcomes"
-OUTCOME = "outcome"
-"""Kind of the lines of earlier versions, which name the outcome of each record; they are still read."""
 
 IDS_PER_LINE = 1000
 """The limit of a log line is 256 KB; a thousand record ids need about 40 KB."""
@@ -170,12 +168,9 @@ def outcome_lines(outcomes: Mapping[str, Outcome]) -> Iterator[Mapping[str, Any]
 
 def outcomes_in(line: Mapping[str, Any]) -> Iterator[tuple[str, Outcome]]:
     """Yield each record id in a receipt line with its outcome. A line of another kind yields nothing."""
-    records = line["records"] if line.get("kind") in {OUTCOMES, OUTCOME} else {}
+    records = line["records"] if line.get("kind") == OUTCOMES else {}
     for name, value in records.items():
-        if line["kind"] == OUTCOME:
-            yield name, Outcome(value)
-        else:
-            yield from ((record, Outcome(name)) for record in value.split())
+        yield from ((record, Outcome(name)) for record in value.split())
 
 
 def process_isolated(

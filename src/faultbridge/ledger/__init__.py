@@ -18,7 +18,6 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `entry_attributes`: recomputes the attributes of a stored entry from its body.
 - `hash_chain`: checks the entries of one stream one by one: sequence, hash, identity and attributes.
 - `stream_seal`: a stream's last entry in a sealed day of the archive, and the last entry that may expire.
-- `derived_rows`: recomputes the items that follow from a stream and its state.
 - `stream_verification`: checks one stream: its entries, its state, its seal and its derived rows.
 - `verify`: checks every stream of a cluster.
 - `recover`: starts a new epoch in every stream after the table was restored from a backup.

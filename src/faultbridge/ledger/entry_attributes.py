@@ -1,6 +1,6 @@
 """Entry attributes: recomputes a stored entry's attributes from its hashed body and compares them.
 
-The body does not determine all attributes. `faultbridge.storage.item_kinds` lists the others as unproven.
+The body does not determine `instance_id` and `expires_at`, which are not compared.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from faultbridge.domain.times import from_text
 from faultbridge.errors import Misconfigured
 from faultbridge.ledger.streams import partition
 from faultbridge.storage import items
-from faultbridge.storage.item_kinds import proof_of
-from faultbridge.storage.proof import Proof
 from faultbridge.storage.wire.archive_lines import line_of
 
 StoredForm = Callable[[Entry, Mapping[str, Any]], Mapping[str, Any]]
 """Computes the attributes that a stored entry must have, from the entry and its stored attributes."""
 
-_ENTRY = "entry"
+_UNDETERMINED = frozenset({"instance_id", "expires_at"})
+"""Attributes of an entry that its body does not determine."""
 
 
 def table_form(shard: int) -> StoredForm:
@@ -125,4 +124,4 @@ def _unproven(name: str, stored: Mapping[str, Any]) -> bool:
     """
     if name in {"gsi4pk", "gsi4sk"}:
         return name not in stored
-    return proof_of(_ENTRY, name) is Proof.UNPROVEN
+    return name in _UNDETERMINED

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from faultbridge.dataclass import dataclass
 from faultbridge.domain.entries import Stream, chain
 from faultbridge.domain.nodes import Head
-from faultbridge.ledger.entry_attributes import ParsedEntry, StoredForm, altered_attributes, misplaced, parse_entry
+from faultbridge.ledger.entry_attributes import StoredForm, altered_attributes, misplaced, parse_entry
 from faultbridge.ledger.stream_seal import Position, StreamSeal, entry_position
 
 
@@ -65,7 +65,6 @@ class ChainScan:
     - `known` contains hashes of entries from anchors and sealed manifests.
     - `recovered` are the epochs that `faultbridge recover` started. The epoch before such an epoch may lack entries
       at its end, because the backup did not contain them.
-    - `observe` receives every entry whose body is an event.
     """
 
     def __init__(
@@ -77,14 +76,12 @@ class ChainScan:
         seal: StreamSeal | None = None,
         known: KnownHashes | None = None,
         recovered: frozenset[int] = frozenset(),
-        observe: Callable[[ParsedEntry], None] = lambda _: None,
     ) -> None:
         self._stream = stream
         self._form = form
         self._seal = seal or StreamSeal()
         self._known = known or {}
         self._recovered = recovered
-        self._observe = observe
         self._epoch = start.epoch if start else 0
         self._sequence = start.sequence if start else 0
         self._hash = start.hash if start else ""
@@ -143,7 +140,6 @@ class ChainScan:
             parsed = parse_entry(self._stream, position, stored)
         except ValueError:
             return [self._break(*position, BreakKind.PLACE, "the body is not an event")]
-        self._observe(parsed)
         breaks: list[Break] = []
         if wrong := misplaced(parsed):
             breaks.append(self._break(*position, BreakKind.PLACE, f"the body holds another {', '.join(wrong)}"))

@@ -1,4 +1,4 @@
-"""Stream verification: checks the entries of one stream, its state, its seal and its derived rows."""
+"""Stream verification: checks the entries of one stream, the end that its state names, and its seal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from faultbridge.dataclass import dataclass
 from faultbridge.domain.entries import Stream
 from faultbridge.domain.nodes import Head, NodeKey, NodeState
 from faultbridge.errors import Misconfigured, Rejected
-from faultbridge.ledger.derived_rows import StreamFacts, cluster_differences, node_differences
 from faultbridge.ledger.entry_attributes import table_form
 from faultbridge.ledger.hash_chain import Break, BreakKind, ChainScan, KnownHashes
 from faultbridge.ledger.queries import query_all, registered
@@ -62,7 +61,6 @@ class StreamVerification:
     stream: Stream
     anchored: AnchoredHashes | None
     entries: int = 0
-    _facts: StreamFacts = field(default_factory=StreamFacts)
     _read_to: str | None = None
 
     def breaks(self) -> list[Break]:
@@ -73,7 +71,7 @@ class StreamVerification:
         key = keys.stream_anchor(partition(self.stream))
         while True:
             stored = self.table.get(key)
-            self.entries, self._facts, self._read_to = 0, StreamFacts(), None
+            self.entries, self._read_to = 0, None
             found = self._breaks(key, stored)
             # The seal decides which entries may expire, so breaks count only while it does not move.
             if not found or self.table.get(key) == stored:
@@ -95,29 +93,21 @@ class StreamVerification:
             seal=seal,
             known=anchored.of(self.stream.name),
             recovered=anchored.recovered,
-            observe=self._facts.add,
         )
         found += self._scan(scan, None)
         return found + self._check_state(scan)
 
     def _check_state(self, scan: ChainScan) -> list[Break]:
-        """Check the stored state of a node or cluster, and the rows derived from it, against the entries.
-
-        If a row differs and the state changed during the check, the check is repeated.
-        """
-        key, late = _state_key(self.stream), list[Break]()
-        while True:
-            # Entries and head are committed together, so a head read now is not older than any entry read before.
-            stored = self.table.get(key)
-            try:
-                head = self._head(stored)
-            except UNREADABLE as error:
-                return [*late, row_break(self.stream.name, key, f"the state cannot be read: {error}")]
-            if not scan.has_reached(head):
-                late += self._scan(scan, head)
-            rows = [] if stored is None else self._row_breaks(stored)
-            if not rows or self.table.get(key) == stored:
-                return [*late, *scan.check_head(head), *scan.check_known(), *rows]
+        """Check that the stored state of a node or cluster ends where its entries end."""
+        key = _state_key(self.stream)
+        # Entries and head are committed together, so a head read now is not older than any entry read before.
+        stored = self.table.get(key)
+        try:
+            head = self._head(stored)
+        except UNREADABLE as error:
+            return [row_break(self.stream.name, key, f"the state cannot be read: {error}")]
+        late = [] if scan.has_reached(head) else self._scan(scan, head)
+        return [*late, *scan.check_head(head), *scan.check_known()]
 
     def _scan(self, scan: ChainScan, up_to: Head | None) -> list[Break]:
         found: list[Break] = []
@@ -128,15 +118,6 @@ class StreamVerification:
             if up_to is not None and scan.has_reached(up_to):
                 break
         return found
-
-    def _row_breaks(self, stored: Item) -> list[Break]:
-        if self.stream.node is None:
-            cluster = items.read_cluster(self.stream.cluster, stored)
-            found = cluster_differences(self.table, stored, cluster, self._facts)
-        else:
-            state = self._node(stored)
-            found = node_differences(self.table, stored, state, self._facts)
-        return [row_break(self.stream.name, key, detail) for key, detail in found]
 
     def _shard(self) -> int:
         """Return the shard of the stream's node; 0 for a cluster's stream or a state that cannot be read.

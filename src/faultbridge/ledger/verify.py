@@ -1,4 +1,4 @@
-"""Verify: detects missing, added and changed timeline entries, and changed rows that follow from them.
+"""Verify: detects missing, added and changed timeline entries.
 
 The table alone proves only the absence of accidental damage: a principal that can write the table can also write a
 consistent chain. An anchor is an hourly record of where every stream ends, which this principal cannot change.
@@ -15,14 +15,11 @@ from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected, UnknownName
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.derived_rows import unexpected_row
 from faultbridge.ledger.hash_chain import Break, BreakKind
-from faultbridge.ledger.queries import node_names, shard_rows
-from faultbridge.ledger.stream_verification import UNREADABLE, AnchoredHashes, StreamVerification, row_break
+from faultbridge.ledger.queries import node_names
+from faultbridge.ledger.stream_verification import AnchoredHashes, StreamVerification, row_break
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys
-from faultbridge.storage.jobs import FOLLOWED
-from faultbridge.storage.writes import Item, Key
 
 __all__ = ["AnchoredHashes", "Break", "BreakKind", "Verified", "Verify"]
 
@@ -43,10 +40,7 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """Verifies the entry streams of a cluster in the table, and the rows that follow from them.
-
-    `faultbridge.storage.item_kinds` lists which attributes of each kind of item a verification proves.
-    """
+    """Verifies the entry streams of a cluster in the table."""
 
     table: Table
     stack: Stack
@@ -90,7 +84,6 @@ class Verify:
                 verified.breaks.append(row_break(f"{cluster}/{name}", state, f"no state: {error.detail}"))
             yield self.stack.stream(cluster, name).name
         if node is None:
-            verified.breaks += self._unexpected_rows(config)
             verified.breaks += _missing_streams(anchored, names) if anchored else ()
 
     def cluster_stream(self, cluster: str, anchored: AnchoredHashes | None = None) -> Verified:
@@ -106,36 +99,6 @@ class Verify:
         verified.breaks += one.breaks()
         verified.streams += 1
         verified.entries += one.entries
-
-    def _unexpected_rows(self, config: ClusterConfig) -> Iterator[Break]:
-        """Yield a defect for each row of the cluster's shards that contradicts its key or its node's state.
-
-        The rows of jobs belong to no node and are skipped.
-        """
-        for row in shard_rows(self.table, config, ""):
-            key, node = Key(str(row["pk"]), str(row["sk"])), NodeKey(config.cluster, str(row.get("node")))
-            if key.sk.startswith(keys.NODE_ROW):
-                if key.sk != keys.NODE_ROW + node.node:
-                    yield row_break(node.stream, key, "node: another name than in the sort key")
-            elif not key.sk.startswith(FOLLOWED) and self._is_unexpected(key, row, node):
-                yield row_break(node.stream, key, "it does not follow from the state of its node")
-
-    def _is_unexpected(self, key: Key, row: Item, node: NodeKey) -> bool:
-        """Return whether a row does not follow from the state of its node.
-
-        If the state changes during the check, the check is repeated, so that a concurrent commit is not reported. The
-        result is False if the row was deleted meanwhile, and True if the state cannot be read.
-        """
-        while True:
-            stored = self.table.get(keys.node_state(node))
-            try:
-                unexpected = unexpected_row(row, items.read_state(node, stored))
-            except UNREADABLE:
-                return True
-            if not unexpected or self.table.get(key) is None:
-                return False
-            if self.table.get(keys.node_state(node)) == stored:
-                return True
 
 
 def _missing_streams(anchored: AnchoredHashes, names: set[str]) -> list[Break]:

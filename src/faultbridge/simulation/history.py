@@ -68,7 +68,7 @@ class History:
     @property
     def replay(self) -> str:
         """Return the command that runs the same seed and number of steps again, without skipping a fault."""
-        return f"faultbridge simulate --seed {self.seed} --steps {self.steps}"
+        return f"make seed SEED={self.seed} STEPS={self.steps}"
 
 
 def run(seed: int, steps: int = STEPS, *, without: frozenset[int] = frozenset()) -> History:

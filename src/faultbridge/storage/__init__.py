@@ -14,7 +14,6 @@ Nothing here calls AWS: `adapters/dynamodb` executes the writes; in tests, a fak
 - `findings`: findings of detectors, and the baselines with which counters are compared.
 - `incidents`, `heartbeats`, `counter_samples`: the items of incidents, heartbeats and counter samples.
 - `devices`: where devices were seen, and which had faults.
-- `proof`, `item_kinds`: which attributes of each kind of item `faultbridge verify` proves, and how.
 - `wire/`: formats outside the table: queue messages, EventBridge events, archive lines.
 
 Tests: tests/storage.

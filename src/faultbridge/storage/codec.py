@@ -11,8 +11,6 @@ the dictionary's number. A dictionary (`packing-1.txt`) never changes; a new one
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import types
 import zlib
@@ -205,7 +203,7 @@ def pack(value: object) -> Packed:
 
 
 def unpack(packed: Value) -> dict[str, Any]:
-    """Return the JSON object from the bytes of `pack`, or from text that an earlier version stored."""
+    """Return the JSON object from the bytes of `pack`."""
     return _PACKING.unpack(packed)
 
 
@@ -218,13 +216,9 @@ def compress(value: object) -> Packed:
 
 def decompress(packed: Value) -> dict[str, Any]:
     """Return the JSON object in compressed bytes; raises ValueError if a later version compressed them."""
-    if isinstance(packed, Packed):
-        number, content = packed[0], packed[1:]
-    else:  # earlier versions stored text: the number, a comma and base 85, or only base 64
-        name, separator, text = str(packed).partition(",")
-        if not separator:
-            return cast("dict[str, Any]", json.loads(gzip.decompress(base64.b64decode(name))))
-        number, content = int(name), base64.b85decode(text)
+    if not isinstance(packed, Packed):
+        raise ValueError("the value is not packed bytes")  # noqa: TRY004 - as for other damaged items
+    number, content = packed[0], packed[1:]
     if number > PACKED_WITH:
         raise ValueError(f"the item needs dictionary {number} of a later version")
     unpacker = zlib.decompressobj(zdict=_dictionary(number))

@@ -54,8 +54,5 @@ def samples_put(key: Key, samples: SampleSet, now: datetime) -> Put:
 
 
 def read_samples(row: Item) -> SampleSet:
-    """Return the samples that a table item stores; earlier versions stored them uncompressed."""
-    stored = row["samples"]
-    if isinstance(stored, dict):
-        return load(SampleSet, stored)
-    return load(SampleSet, unpack(stored))
+    """Return the samples that a table item stores."""
+    return load(SampleSet, unpack(row["samples"]))

@@ -38,8 +38,7 @@ def read_queued(config: ClusterConfig, row: Mapping[str, Any]) -> QueuedCase:
         lost=_optional_text(row, "lost"),
         domains=domains_of(config, row),
         families=tuple(Family(name) for name in row.get("families", ())),
-        # Rows of earlier versions have no `opened`.
-        repeated_since=from_text(str(row.get("opened", since))) if row.get("repeated") else None,
+        repeated_since=from_text(str(row["opened"])) if row.get("repeated") else None,
     )
 
 

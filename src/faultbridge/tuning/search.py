@@ -78,6 +78,6 @@ def _optuna() -> Any:  # noqa: ANN401 - the module
     try:
         import optuna
     except ImportError as error:
-        raise Misconfigured("Optuna is not installed; install it with `pip install 'faultbridge[tune]'`") from error
+        raise Misconfigured("Optuna is not installed; install it with `make setup`") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna

@@ -25,8 +25,6 @@ from faultbridge.domain.names import short_name
 from faultbridge.ports import CallResult, CheckResult, Clock, ClusterNode, ProviderFailure
 
 OWNER, NO_INSTANCE = "faultbridge", "no-instance"
-# The reason that earlier versions gave to a node without an instance.
-FORMER_REASON = "faultbridge no instance"
 # Slurm expands host lists, and `ALL` names every node, so neither may reach a command.
 SLURM_NAME = re.compile(r"(?!(?i:all|nodeset)\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING"})
@@ -193,11 +191,8 @@ def _is_drained(found: SlurmNode) -> bool:
 def _drained_for(found: SlurmNode, node: ClusterNode) -> bool:
     """Return whether the reason of a drain names Faultbridge and the instance that backs the node.
 
-    For a node without an instance, the reason must contain `no-instance` in place of the instance id, or be
-    FORMER_REASON, which earlier versions of Faultbridge wrote.
+    For a node without an instance, the reason must contain `no-instance` in place of the instance id.
     """
-    if node.instance_id is None and found.reason == FORMER_REASON:
-        return True
     return found.reason.split()[:2] == [OWNER, node.instance_id or NO_INSTANCE]
 
 

@@ -20,9 +20,7 @@ import yaml
 from faultbridge.ports import Clock, ExecutionStatus
 from faultbridge.simulation.fakes.seam import Seam
 
-# An installed package contains a copy of the file in the repository.
-PACKAGED_DEFINITION = Path(__file__).resolve().parents[1] / "replacement.asl.yaml"
-REPOSITORY_DEFINITION = Path(__file__).resolve().parents[4] / "infra" / "statemachines" / "replacement.asl.yaml"
+DEFINITION = Path(__file__).resolve().parents[4] / "infra" / "statemachines" / "replacement.asl.yaml"
 CALLBACK = ".waitForTaskToken"
 
 Handler = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -31,8 +29,7 @@ Handler = Callable[[dict[str, Any]], Mapping[str, Any]]
 @cache
 def definition() -> dict[str, Any]:
     """Return the definition of the deployed state machine; it is loaded once and must not be modified."""
-    source = PACKAGED_DEFINITION if PACKAGED_DEFINITION.is_file() else REPOSITORY_DEFINITION
-    loaded: dict[str, Any] = yaml.safe_load(source.read_text(encoding="utf-8"))
+    loaded: dict[str, Any] = yaml.safe_load(DEFINITION.read_text(encoding="utf-8"))
     return loaded
 
 

@@ -14,7 +14,6 @@ from faultbridge.simulation.invariants.arithmetic import event_id, genesis, sha2
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.simulation.workers import STACK
 from faultbridge.storage import items
-from faultbridge.storage.item_kinds import unlisted_attributes
 
 
 def _gaps(view: SystemView) -> Iterator[str]:
@@ -92,12 +91,6 @@ def _breaks(view: SystemView) -> Iterator[str]:
             yield f"{found.stream} {found.sequence}: {found.detail}"
 
 
-def _unlisted(view: SystemView) -> Iterator[str]:
-    changes = (record for record in view.ports.table.stream if record.new is not None)
-    found = {name for record in changes for name in unlisted_attributes(record.key, record.new or {})}
-    yield from sorted(found)
-
-
 INVARIANTS = (
     Invariant("a stream has no gap and no fork", _gaps),
     Invariant("each entry contains the hash and the id of the entry before it", _broken_chains),
@@ -107,5 +100,4 @@ INVARIANTS = (
     Invariant("every entry is published and no longer marked as unpublished", _unpublished),
     Invariant("a published event equals its entry", _different_events),
     Invariant("`faultbridge verify` finds no break", _breaks),
-    Invariant("the proof of every stored attribute is listed", _unlisted),
 )

@@ -1,4 +1,4 @@
-"""`faultbridge simulate fleet`: replays months of a fleet under a policy.
+"""`python -m tests.lab fleet`: replays months of a fleet under a policy.
 
 With `--compare`, it also runs the rules of other repair systems (baselines) on the same faults, and compares the
 results.
@@ -18,9 +18,9 @@ from faultbridge.cli.render.output import Columns, OutputFormat, examples, notic
 
 PACKAGED = "packaged"
 EPILOG = examples(
-    "faultbridge simulate fleet --trace trace.json --nodes 400 --days 30",
-    "faultbridge simulate fleet --trace trace.json --nodes 200 --compare",
-    "faultbridge simulate fleet --trace trace.json --nodes 200 --compare \\",
+    "python -m tests.lab fleet --trace trace.json --nodes 400 --days 30",
+    "python -m tests.lab fleet --trace trace.json --nodes 200 --compare",
+    "python -m tests.lab fleet --trace trace.json --nodes 200 --compare \\",
     "    --plots charts",
 )
 

@@ -12,7 +12,6 @@ import typer
 from faultbridge.cli.commands.options import YesOption, confirm
 from faultbridge.cli.commands.policy.backtest import register
 from faultbridge.cli.commands.policy.documents import known_policy, packaged_document, policy_store, read_policy_file
-from faultbridge.cli.commands.policy.tune import register as register_tune
 from faultbridge.cli.render.format_options import formatted_command
 from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
 from faultbridge.cli.render.times import applies_text, json_time, short_time
@@ -206,4 +205,3 @@ def _confirm_weaker(before: Mapping[str, Any], after: Mapping[str, Any], *, yes:
 
 
 register(app)
-register_tune(app)

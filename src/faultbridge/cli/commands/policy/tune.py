@@ -1,4 +1,4 @@
-"""`faultbridge policy tune`: searches for a better policy on one part of a fault trace.
+"""`python -m tests.lab tune`: searches for a better policy on one part of a fault trace.
 
 The other parts of the trace are not searched. They are used to judge the result.
 """
@@ -16,7 +16,7 @@ from faultbridge.cli.render.format_options import formatted_command, with_option
 from faultbridge.cli.render.output import OutputFormat, examples, notice, show
 
 TUNE_EPILOG = examples(
-    "faultbridge policy tune --trace trace.json --nodes 200 \\",
+    "python -m tests.lab tune --trace trace.json --nodes 200 \\",
     "    --trials 100 --out tuned.yaml",
 )
 
@@ -40,7 +40,7 @@ def tune_policy(
 
     The search uses the first part of a recorded fault trace. On the other parts, the result is compared with the
     packaged policy and with the policies of other systems. The file that the command writes states the evidence in
-    comments. The command needs `pip install 'faultbridge[tune]'`.
+    comments. The command needs Optuna, which `make setup` installs.
     """
     from faultbridge.lab.baselines import BASELINES
     from faultbridge.lab.comparison import compare_systems, documents_of, named_policy
